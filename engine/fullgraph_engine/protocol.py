@@ -1,0 +1,434 @@
+"""What crosses the pipe between the server and the engine.
+
+Plain frozen dataclasses, written as one JSON object a line. The first key of every object,
+``"type"``, names the dataclass. This is the only module that both sides import, so it may use
+nothing but the standard library, and must load on every supported Python (3.10 to 3.13).
+
+Positions are zero-based lines and zero-based UTF-8 *byte* offsets into the line, counted in
+exactly the text that was analysed: that is what ``ast`` and bytecode positions give. Whoever
+shows them converts to the units of the client.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union
+
+VERSION = 1
+
+Mode = Literal["auto", "fake", "real"]
+TraceMode = Literal["fake", "real"]
+TargetKind = Literal["module", "function", "call"]
+Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
+Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
+Stream = Literal["stdout", "stderr", "engine"]
+
+
+# -- places -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in the analysed text: zero-based line, zero-based UTF-8 byte offset in it."""
+
+    line: int
+    byte: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """Half open: ``end`` is the first position that is not part of it."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of a user stack, outermost first in every list of frames.
+
+    ``end_byte`` is -1 where the interpreter gave no columns; then ``byte`` is the indentation.
+    """
+
+    path: str
+    function: str
+    line: int
+    byte: int = 0
+    end_line: int = -1
+    end_byte: int = -1
+    text: str = ""
+
+
+# -- findings ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Related:
+    """Another place that explains a finding; the path may be outside the analysed file."""
+
+    path: str
+    range: Range
+    message: str
+
+
+@dataclass(frozen=True)
+class TextEdit:
+    """Replace ``range`` of the analysed text by ``text``."""
+
+    range: Range
+    text: str
+
+
+@dataclass(frozen=True)
+class Fix:
+    """An edit of the analysed file that the user may apply."""
+
+    title: str
+    edits: tuple[TextEdit, ...]
+    preferred: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth showing, at one range of the analysed file.
+
+    ``code`` is path-shaped (``graph-break/GB0059``). ``message`` is the first line, a sentence;
+    ``explanation``, ``hints`` and ``context`` are Dynamo's own words where it has any.
+    ``identity`` is the same for two findings that are the same thing reached on two ways;
+    ``count`` says how often it was reached in this run.
+    """
+
+    code: str
+    message: str
+    range: Range
+    target: str = ""
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    href: str = ""
+    stack: tuple[Frame, ...] = ()
+    related: tuple[Related, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    count: int = 1
+    mode: TraceMode = "fake"
+    notes: tuple[str, ...] = ()
+    unnecessary: bool = False
+    identity: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+# -- targets ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ProbeInfo:
+    """The probe that a target was traced with, in probe notation."""
+
+    origin: Origin
+    inputs: str
+    init: str = ""
+    source: str = ""
+    """Where it came from in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """Something in the file that can be traced. ``range`` covers its name (lens, squiggle)."""
+
+    name: str
+    kind: TargetKind
+    range: Range
+
+
+@dataclass(frozen=True)
+class TargetReport:
+    """How the runs of one target with one probe ended. ``seconds`` is wall time."""
+
+    name: str
+    kind: TargetKind
+    range: Range
+    status: Status
+    mode: TraceMode = "fake"
+    probe: ProbeInfo | None = None
+    graphs: int = 0
+    ops: int = 0
+    breaks: int = 0
+    skips: int = 0
+    guards: int = 0
+    recompiles: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    chosen: int = 0
+    """How many values were taken from the oracle because a fake tensor had none."""
+
+
+# -- requests: server to engine ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run may use. Seconds are wall time; memory is the run's own, in MiB."""
+
+    seconds: float = 60.0
+    module_seconds: float = 60.0
+    memory: int = 4096
+    targets: int = 200
+    processes: int = 32
+
+
+@dataclass(frozen=True)
+class Analyse:
+    """Trace the targets of one text. Findings stream until ``Analysed`` or ``Failed``.
+
+    ``path`` is absolute where the text is on disk, else only a name. ``only`` limits the targets
+    by name; an empty tuple means all. ``focus`` is the zero-based line of the last edit: targets
+    nearest to it go first. ``roots`` go to ``sys.path`` of the run, before the file's own folder.
+    """
+
+    request: int
+    generation: str
+    path: str
+    text: str
+    mode: Mode = "auto"
+    only: tuple[str, ...] = ()
+    focus: int = 0
+    roots: tuple[str, ...] = ()
+    cwd: str = ""
+    limits: Limits = Limits()
+    jobs: int = 2
+    try_dynamic: bool = True
+    """Where a probe names no symbolic dimension, try first dimensions as dynamic in a second run."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """End a request's processes. It still ends with exactly one ``Analysed`` (cancelled)."""
+
+    request: int
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """Ask which of the adapter's hooks this torch has."""
+
+    request: int
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """Kill every run and exit. The engine does the same when the pipe closes."""
+
+
+Request = Union[Analyse, Cancel, SelfCheck, Shutdown]
+
+
+# -- events: engine to server -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Starting:
+    """First line of every engine, before torch is imported."""
+
+    version: int
+    pid: int
+    python: str
+    executable: str
+
+
+@dataclass(frozen=True)
+class Ready:
+    """torch is imported and warm."""
+
+    torch: str
+    seconds: float
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """The engine cannot work in this interpreter and will exit. One sentence and the next step."""
+
+    reason: str
+    next_step: str
+
+
+@dataclass(frozen=True)
+class TargetsFound:
+    """The targets of a text, in the order of the file; ``note`` says if a cap cut them."""
+
+    request: int
+    targets: tuple[TargetInfo, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TargetStarted:
+    request: int
+    name: str
+
+
+@dataclass(frozen=True)
+class FindingFound:
+    request: int
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class TargetDone:
+    """One per (target, probe), also for targets without a probe."""
+
+    request: int
+    report: TargetReport
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """Last event of a request. ``module_mode`` says how the module's own code was executed."""
+
+    request: int
+    generation: str
+    seconds: float
+    cancelled: bool = False
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Last event of a request that the engine could not work on at all."""
+
+    request: int
+    reason: str
+    next_step: str = ""
+
+
+@dataclass(frozen=True)
+class Log:
+    """Output of user code, or the engine's own words. ``request`` is 0 for the engine itself."""
+
+    request: int
+    stream: Stream
+    text: str
+
+
+@dataclass(frozen=True)
+class Hook:
+    """One thing that the adapter needs of torch."""
+
+    name: str
+    present: bool
+    purpose: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class SelfChecked:
+    request: int
+    torch: str
+    python: str
+    hooks: tuple[Hook, ...]
+
+
+Event = Union[
+    Starting,
+    Ready,
+    Unusable,
+    TargetsFound,
+    TargetStarted,
+    FindingFound,
+    TargetDone,
+    Analysed,
+    Failed,
+    Log,
+    SelfChecked,
+]
+Message = Union[Request, Event]
+
+
+# -- JSON lines -------------------------------------------------------------------------------
+
+
+class ProtocolError(ValueError):
+    """A line that is not a message of this protocol."""
+
+
+def encode(message: Message) -> bytes:
+    """One JSON line, newline included."""
+    return _line(message)
+
+
+def decode(line: bytes | str) -> Message:
+    """The message of one line.
+
+    Raises:
+        ProtocolError: the line is no JSON object, names no known type, or lacks a field.
+    """
+    try:
+        raw = json.loads(line)
+    except ValueError as error:
+        raise ProtocolError(f"not JSON: {error}") from error
+    if not isinstance(raw, dict):
+        raise ProtocolError("not a JSON object")
+    kind = _MESSAGES.get(str(raw.pop("type", "")))
+    if kind is None:
+        raise ProtocolError("unknown message type")
+    try:
+        return typing.cast(Message, _load(kind, raw))
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ProtocolError(f"bad {kind.__name__}: {error}") from error
+
+
+def to_plain(value: Any) -> Any:
+    """Any dataclass of this module as JSON-ready data."""
+    return json.loads(json.dumps(_plain(value)))
+
+
+def from_plain(kind: Any, raw: Any) -> Any:
+    """The inverse of :func:`to_plain` for a known dataclass."""
+    return _load(kind, raw)
+
+
+def _line(message: Message) -> bytes:
+    body = {"type": type(message).__name__, **_plain(message)}
+    return json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+def _load(kind: Any, raw: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(typing.cast(type, kind))
+        # Unknown keys are dropped: a newer peer may say more than this one understands.
+        return kind(**{name: _load(hints[name], item) for name, item in raw.items() if name in hints})  # type: ignore[operator]
+    origin = typing.get_origin(kind)
+    if origin is tuple:
+        return tuple(_load(typing.get_args(kind)[0], item) for item in raw)
+    if origin in (Union, types.UnionType):
+        if raw is None:
+            return None
+        chosen = [arg for arg in typing.get_args(kind) if arg is not type(None)]
+        return _load(chosen[0], raw)
+    if kind is float:
+        return float(raw)
+    return raw
+
+
+@functools.lru_cache(maxsize=None)
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+_MESSAGES: dict[str, type] = {
+    kind.__name__: kind for kind in (*typing.get_args(Request), *typing.get_args(Event))
+}
