@@ -1,0 +1,1 @@
+"""Findings for whoever reads them: a terminal, an editor, a code-scanning service."""

@@ -1,0 +1,319 @@
+"""Every finding code: its severity where the user chose none, its title and its documentation.
+
+Codes are paths. A row stands for the code itself and for everything below it, so
+``graph-break`` is the row of ``graph-break/GB0059`` until that gets a row of its own.
+``codes.md`` is generated from this table (``python -m fullgraph.render.codes``).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_GRAPH_BREAK_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
+_PAGE = "https://github.com/fullgraph/fullgraph/blob/main/server/fullgraph/render/codes.md"
+_GRAPH_BREAK_ID = re.compile(r"GB(\d{4,})")
+
+
+class Severity(str, enum.Enum):
+    """How loud a finding is; ``OFF`` is not shown at all."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+    HINT = "hint"
+    OFF = "off"
+
+    @property
+    def number(self) -> int:
+        """As in LSP: 1 is an error, 4 a hint. ``OFF`` comes after all of them."""
+        return _NUMBERS[self]
+
+    def reaches(self, threshold: Severity) -> bool:
+        """Whether this is as loud as ``threshold`` or louder. ``OFF`` reaches nothing."""
+        return self is not Severity.OFF and self.number <= threshold.number
+
+
+_NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1)}
+
+
+@dataclass(frozen=True)
+class Code:
+    """A row of the table. ``help`` says what happened and what to do, in Markdown."""
+
+    name: str
+    severity: Severity
+    title: str
+    help: str
+
+    @property
+    def href(self) -> str:
+        return f"{_PAGE}#{self.anchor}"
+
+    @property
+    def anchor(self) -> str:
+        """As GitHub makes it of the heading: punctuation is dropped, letters are lowered."""
+        return re.sub(r"[^\w\- ]", "", self.name.lower()).replace(" ", "-")
+
+
+CODES: tuple[Code, ...] = (
+    Code(
+        "graph-break",
+        Severity.WARNING,
+        "Dynamo ended a graph here",
+        "Dynamo could not put this operation into the graph. It compiled what came before, left "
+        "this operation to Python, and went on in a new graph. Each break costs launch overhead "
+        "and the fusion across it, and `fullgraph=True` makes it an error. The message, the "
+        "explanation and the hints are Dynamo's own; the id (`GB0059`) leads to PyTorch's page on "
+        "this kind of break. A break without an id has a name made of its title.",
+    ),
+    Code(
+        "frame-skipped",
+        Severity.WARNING,
+        "Dynamo did not compile this function",
+        "Dynamo gave up on a whole function and ran it as ordinary Python: nothing that it does "
+        "itself is compiled, although functions it calls may be. The usual reason is a graph break "
+        "inside a `with` or `try` block, or in a loop, where Dynamo cannot resume.",
+    ),
+    Code(
+        "op",
+        Severity.WARNING,
+        "An operator does not suit torch.compile",
+        "A finding about one operator of the graph.",
+    ),
+    Code(
+        "op/not-pt2-compliant",
+        Severity.WARNING,
+        "A custom operator is not known to be safe under torch.compile",
+        "The operator has no `pt2_compliant_tag`: nobody has stated that its fake kernel, its "
+        "autograd and its aliasing are right under `torch.compile`. It is put into the graph, and "
+        "may give wrong results or fail later. Define it with `torch.library.custom_op`, give it a "
+        "fake kernel with `register_fake`, check it with `torch.library.opcheck`, then tag it.",
+    ),
+    Code(
+        "guard",
+        Severity.OFF,
+        "The compiled code is only valid while this holds",
+        "A guard is checked on every call; where it fails, the function is compiled again. There "
+        "are hundreds of them in an ordinary model, so they are off unless a severity is set.",
+    ),
+    Code(
+        "guard/specialised-dimension",
+        Severity.WARNING,
+        "A dynamic dimension was fixed to one size",
+        "A dimension that was to be dynamic can only have this one size, because of what this line "
+        "does with it. Every other size compiles again, and `mark_dynamic` on it is an error. Take "
+        "sizes from `x.shape` where the line has a constant, avoid `int(...)` and Python branches "
+        "on the size, or accept it and say so in the probe by writing the number.",
+    ),
+    Code(
+        "recompile",
+        Severity.INFORMATION,
+        "The function is compiled more than once",
+        "A guard failed on a later call, and the function was compiled again for the new case. "
+        "After `recompile_limit` (8) compilations Dynamo gives up and runs it as Python.",
+    ),
+    Code(
+        "shape",
+        Severity.INFORMATION,
+        "Something about the size of a tensor",
+        "A finding about symbolic shapes.",
+    ),
+    Code(
+        "shape/data-dependent",
+        Severity.INFORMATION,
+        "A size or a branch depends on the values of a tensor",
+        "The size comes from the data (`nonzero`, `unique`, a boolean mask, `.item()`), so Dynamo "
+        "has no number for it. Tell it what is known with `torch._check(...)`, or use an operation "
+        "whose result has a fixed size, such as `torch.where`.",
+    ),
+    Code(
+        "trace",
+        Severity.ERROR,
+        "The target could not be traced to its end",
+        "Something went wrong before or while Dynamo traced.",
+    ),
+    Code(
+        "trace/syntax-error",
+        Severity.ERROR,
+        "The file is not Python",
+        "The interpreter that traces cannot parse the file, so nothing in it is traced. Its "
+        "version may be older than the syntax.",
+    ),
+    Code(
+        "trace/import-error",
+        Severity.ERROR,
+        "An import failed",
+        "The file was executed without this import. Targets that do not use it are traced all the "
+        "same. Install the package into the interpreter that traces (`fullgraph doctor` says which "
+        "that is), or add its folder to the setting `extra-paths`.",
+    ),
+    Code(
+        "trace/eager-error",
+        Severity.ERROR,
+        "The code raised an exception",
+        "This is an error of the code itself, with the probe's inputs, and would happen without "
+        "`torch.compile` too. Either the code or the probe is wrong.",
+    ),
+    Code(
+        "trace/compile-error",
+        Severity.ERROR,
+        "Dynamo or its backend raised an exception",
+        "The code runs as ordinary Python, but compiling it failed with an error that is not a "
+        "graph break. `torch.compile` would raise it as well.",
+    ),
+    Code(
+        "trace/timeout",
+        Severity.ERROR,
+        "The run took too long and was ended",
+        "The run was still at this line when its time was up. Make the probe smaller, or raise the "
+        "setting `timeout`.",
+    ),
+    Code(
+        "trace/crashed",
+        Severity.ERROR,
+        "The run's process died",
+        "The process ended while it executed this line: a crash in native code, `os._exit`, or "
+        "more memory than the setting `memory-limit` allows.",
+    ),
+    Code(
+        "trace/sandboxed",
+        Severity.INFORMATION,
+        "Something that a run may not do was refused",
+        "Runs may not write files outside their own scratch folder, use the network or start "
+        "processes. The call raised `PermissionError`. Guard such code with "
+        '`if __name__ == "__main__":`, which is not executed.',
+    ),
+    Code(
+        "probe",
+        Severity.INFORMATION,
+        "Something about the inputs that a target is traced with",
+        "A finding about probes.",
+    ),
+    Code(
+        "probe/missing",
+        Severity.INFORMATION,
+        "No inputs are known for this target",
+        "The target was not traced, as nothing says what to call it with. Write a probe above it, "
+        "`# fullgraph: x=f32[8, 16]`, with constructor arguments as "
+        "`# fullgraph: init(d=16) forward(f32[b, t, 16])`; or annotate the parameters "
+        '(`x: "f32[b, 16]"`); or write `# fullgraph: off` to leave it alone.',
+    ),
+    Code(
+        "probe/invalid",
+        Severity.ERROR,
+        "A probe comment cannot be read",
+        "A comment that begins with `# fullgraph:` is not probe notation, so the target was not "
+        "traced with it. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; "
+        "Python literals stand for themselves.",
+    ),
+    Code(
+        "schema",
+        Severity.ERROR,
+        "An operator schema is wrong",
+        "A finding about operator schemas.",
+    ),
+    Code(
+        "schema/invalid",
+        Severity.ERROR,
+        "An operator schema cannot be parsed",
+        "The text is not a schema that PyTorch's parser accepts.",
+    ),
+)
+
+_UNKNOWN = Code("", Severity.WARNING, "A finding", "")
+_ROWS: Mapping[str, Code] = {code.name: code for code in CODES}
+
+
+@functools.lru_cache(maxsize=1024)
+def row(code: str) -> Code:
+    """The row with the longest name that ``code`` is, or is below of."""
+    parts = code.split("/")
+    for length in range(len(parts), 0, -1):
+        found = _ROWS.get("/".join(parts[:length]))
+        if found is not None:
+            return found
+    return _UNKNOWN
+
+
+def href(code: str) -> str:
+    """The documentation page of a code; empty for one that is not in the table."""
+    identifier = graph_break_id(code)
+    if identifier:
+        return f"{_GRAPH_BREAK_SITE}/{identifier.lower()}.html"
+    found = row(code)
+    return found.href if found.name else ""
+
+
+def graph_break_id(code: str) -> str:
+    """``GB0059`` of ``graph-break/GB0059``; empty for every other code."""
+    head, _, tail = code.partition("/")
+    return tail if head == "graph-break" and _GRAPH_BREAK_ID.fullmatch(tail) else ""
+
+
+def severity(code: str, chosen: Mapping[str, Severity]) -> Severity:
+    """The severity of a code: the longest selector of ``chosen`` that fits, else the table's."""
+    best = longest(code, chosen)
+    return chosen[best] if best else row(code).severity
+
+
+def shown(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
+    """Whether a code is asked for. Of ``select`` and ``ignore`` the longer match decides."""
+    select = tuple(select)
+    wanted, unwanted = longest(code, select), longest(code, ignore)
+    if select and not wanted:
+        return False
+    return not unwanted or len(wanted) > len(unwanted)
+
+
+def longest(code: str, selectors: Iterable[str]) -> str:
+    """The longest selector that fits; empty if none does."""
+    return max((each for each in selectors if fits(code, each)), key=len, default="")
+
+
+def fits(code: str, selector: str) -> bool:
+    """Whether a selector is the code, its beginning up to a slash, or its last part."""
+    return code == selector or code.startswith(selector + "/") or code.endswith("/" + selector)
+
+
+def is_known_selector(selector: str) -> bool:
+    """Whether some finding could have a code that ``selector`` fits."""
+    if _GRAPH_BREAK_ID.fullmatch(selector):
+        return True
+    if row(selector).name and "/" not in selector:
+        return True
+    # Families with names that come from torch: any last part may exist.
+    if selector.startswith(("graph-break/", "frame-skipped/", "guard/", "recompile/")):
+        return True
+    return any(fits(name, selector) for name in _ROWS)
+
+
+def page() -> str:
+    """``codes.md``."""
+    parts = [
+        "# Finding codes",
+        "",
+        "<!-- Generated by `python -m fullgraph.render.codes`; edit codes.py instead. -->",
+        "",
+        "A code stands for everything below it too: `graph-break` selects, ignores or sets the",
+        "severity of `graph-break/GB0059` as well, and the longest code that fits decides.",
+        "Severities can be changed with the setting `severity`.",
+        "",
+        "| code | severity | |",
+        "|---|---|---|",
+        *(f"| [`{c.name}`](#{c.anchor}) | {c.severity.value} | {c.title} |" for c in CODES),
+    ]
+    for code in CODES:
+        parts += ["", f"## {code.name}", "", f"{code.title}. Default: {code.severity.value}.", ""]
+        parts += [code.help]
+    return "\n".join(parts) + "\n"
+
+
+PAGE_PATH = Path(__file__).with_name("codes.md")
+
+if __name__ == "__main__":
+    PAGE_PATH.write_text(page(), encoding="utf-8")

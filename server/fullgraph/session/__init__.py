@@ -1,0 +1,1 @@
+"""What a session knows between requests: texts, settings, findings."""

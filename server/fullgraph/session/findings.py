@@ -1,0 +1,76 @@
+"""The findings of a file, out of the findings of its runs.
+
+Runs know nothing of each other: two targets that share a layer both report its graph break. Here
+they become one finding with a count, get their severity, and are put in order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fullgraph_engine.protocol import Finding
+
+from fullgraph.render import codes
+from fullgraph.render.codes import Severity
+from fullgraph.session.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FileFinding:
+    """A finding as it is shown: once, however many runs reached it.
+
+    ``finding.count`` is the sum over all runs; ``finding.target`` is the first of ``targets``.
+    """
+
+    finding: Finding
+    severity: Severity
+    targets: tuple[str, ...]
+    href: str
+
+
+def merge(findings: Iterable[Finding], settings: Settings) -> tuple[FileFinding, ...]:
+    """The findings of all runs of one text, as they are shown, in the order of the text."""
+    groups: dict[object, list[Finding]] = {}
+    for finding in findings:
+        if codes.shown(finding.code, settings.select, settings.ignore):
+            groups.setdefault(_key(finding), []).append(finding)
+    merged = []
+    for group in groups.values():
+        severity = codes.severity(group[0].code, settings.severity)
+        if severity is not Severity.OFF:
+            merged.append(_merged(group, severity))
+    return tuple(sorted(merged, key=_order))
+
+
+def _key(finding: Finding) -> object:
+    identity = finding.identity or finding.message
+    return finding.code, finding.range, identity
+
+
+def _merged(group: list[Finding], severity: Severity) -> FileFinding:
+    first = group[0]
+    targets = _distinct(finding.target for finding in group if finding.target)
+    finding = dataclasses.replace(
+        first,
+        count=sum(finding.count for finding in group),
+        related=_distinct(related for finding in group for related in finding.related),
+        notes=_distinct(note for finding in group for note in finding.notes),
+        fixes=_distinct(fix for finding in group for fix in finding.fixes),
+        # Real tensors only where no fake run saw the same.
+        mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,
+    )
+    return FileFinding(finding, severity, targets, first.href or codes.href(first.code))
+
+
+def _distinct(items: Iterable[T]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _order(item: FileFinding) -> tuple[int, int, int, str]:
+    start = item.finding.range.start
+    return start.line, start.byte, item.severity.number, item.finding.code

@@ -1,0 +1,100 @@
+"""Places in a text, in bytes as the engine counts and in characters as clients count.
+
+The engine counts UTF-8 bytes of exactly the text that it analysed, as ``ast`` and bytecode do.
+Clients count UTF-16 code units unless they negotiated otherwise.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from fullgraph_engine.protocol import Position
+
+# Only these end a line, for Python's tokenizer as for LSP. ``str.splitlines`` also splits at form
+# feeds and Unicode separators, which would shift every line after one.
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Encoding(str, enum.Enum):
+    """Units of a character offset, by their LSP names."""
+
+    UTF8 = "utf-8"
+    UTF16 = "utf-16"
+    UTF32 = "utf-32"
+
+
+class TextPositions:
+    """The lines of one text. Places outside of it become the nearest place inside."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = _LINE_END.split(text)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def line(self, number: int) -> str:
+        """A line without its end; empty outside of the text."""
+        return self._lines[number] if 0 <= number < len(self._lines) else ""
+
+    def character(self, position: Position, encoding: Encoding) -> tuple[int, int]:
+        """Line and character offset of a byte position."""
+        number = position.line
+        if number < 0:
+            return 0, 0
+        if number >= len(self._lines):
+            # One past the last line is where LSP ends a range over the whole text; further out
+            # there is nothing.
+            number = len(self._lines) - 1
+            return number, _length(self._lines[number], encoding)
+        line = self._lines[number]
+        return number, _length(line[: self._column(line, position.byte)], encoding)
+
+    def column(self, position: Position) -> int:
+        """Code points before a byte position in its line."""
+        return self._column(self.line(position.line), position.byte)
+
+    def position(self, line: int, character: int, encoding: Encoding) -> Position:
+        """The byte position of a line and character offset."""
+        if line < 0:
+            return Position(0, 0)
+        if line >= len(self._lines):
+            line = len(self._lines) - 1
+            return Position(line, _length(self._lines[line], Encoding.UTF8))
+        text = self._lines[line]
+        return Position(line, _length(text[: _code_points(text, character, encoding)], _BYTES))
+
+    def end(self) -> Position:
+        """The position behind the last character."""
+        last = len(self._lines) - 1
+        return Position(last, _length(self._lines[last], _BYTES))
+
+    @staticmethod
+    def _column(line: str, byte: int) -> int:
+        return _code_points(line, byte, _BYTES)
+
+
+_BYTES = Encoding.UTF8
+
+
+def _length(text: str, encoding: Encoding) -> int:
+    if encoding is Encoding.UTF32 or text.isascii():
+        return len(text)
+    if encoding is Encoding.UTF16:
+        return len(text) + sum(char > "\uffff" for char in text)
+    # Editors may hold half of a surrogate pair; it counts as the three bytes it would take.
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _code_points(line: str, offset: int, encoding: Encoding) -> int:
+    """How many code points lie wholly before ``offset``."""
+    if offset <= 0:
+        return 0
+    if encoding is Encoding.UTF32 or line.isascii():
+        return min(offset, len(line))
+    passed = 0
+    for index, char in enumerate(line):
+        passed += _length(char, encoding)
+        if passed > offset:
+            return index
+    return len(line)

@@ -1,0 +1,559 @@
+"""Every setting, declared once.
+
+The fields of :class:`Settings` are the declaration: name, type, default, description and scope.
+The parser of each source (an editor's configuration, ``[tool.fullgraph]`` in pyproject.toml,
+command line flags), ``fullgraph doctor`` and the VS Code manifest are all read from it.
+
+Names are written ``kebab-case`` in pyproject.toml and on the command line, ``camelCase`` in
+editors, ``snake_case`` in Python. Every source accepts all three spellings.
+"""
+
+# ruff: noqa: RUF009 (``_setting`` returns a dataclass field, which is what a default may be)
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from fullgraph_engine.protocol import Limits, Mode
+
+from fullgraph.render.codes import Severity, is_known_selector
+
+# The standard library has it from Python 3.11 on; before, it is a dependency.
+tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
+TraceOn = Literal["change", "save", "manual"]
+
+
+# -- kinds of value ---------------------------------------------------------------------------
+
+
+class Kind(Protocol):
+    """What a setting may hold: reads a raw value, and describes itself as JSON schema."""
+
+    def read(self, raw: object) -> Any:
+        """The value, or ValueError with the end of a sentence: "must be ..."."""
+
+    def schema(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Text:
+    def read(self, raw: object) -> str:
+        if not isinstance(raw, str):
+            raise ValueError("must be a text")
+        return raw.strip()
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+@dataclass(frozen=True)
+class Flag:
+    def read(self, raw: object) -> bool:
+        if not isinstance(raw, bool):
+            raise ValueError("must be true or false")
+        return raw
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of at least ``least``; ``whole`` numbers also accept ``2.0``."""
+
+    least: float
+    unit: str = ""
+    whole: bool = True
+
+    def read(self, raw: object) -> int | float:
+        wanted = "a whole number" if self.whole else "a number"
+        unit = f" of {self.unit}" if self.unit else ""
+        complaint = f"must be {wanted}{unit}, at least {self.least:g}"
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            raise ValueError(complaint)
+        try:
+            value = float(raw)
+        except ValueError:
+            raise ValueError(complaint) from None
+        # NaN fails this comparison too; infinity has no whole number.
+        if not self.least <= value < float("inf") or (self.whole and value != int(value)):
+            raise ValueError(complaint)
+        return int(value) if self.whole else value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "integer" if self.whole else "number", "minimum": self.least}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words, each with its description."""
+
+    words: tuple[tuple[str, str], ...]
+
+    def read(self, raw: object) -> str:
+        names = [word for word, _ in self.words]
+        value = raw.strip().lower() if isinstance(raw, str) else raw
+        if not isinstance(value, str) or value not in names:
+            raise ValueError(f"must be {_either(names)}")
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            "type": "string",
+            "enum": [word for word, _ in self.words],
+            "markdownEnumDescriptions": [description for _, description in self.words],
+        }
+
+
+@dataclass(frozen=True)
+class SeverityName:
+    """A severity, by its name."""
+
+    names: tuple[str, ...]
+
+    def read(self, raw: object) -> Severity:
+        value = raw.strip().lower() if isinstance(raw, str) else raw
+        if value not in self.names:
+            raise ValueError(f"must be {_either(self.names)}")
+        return Severity(value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "enum": list(self.names)}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A list of texts; one text with commas is split, as on a command line."""
+
+    def read(self, raw: object) -> tuple[str, ...]:
+        if isinstance(raw, str):
+            raw = raw.split(",")
+        if not isinstance(raw, (list, tuple)) or not all(isinstance(item, str) for item in raw):
+            raise ValueError("must be a list of texts")
+        return tuple(item.strip() for item in raw if item.strip())
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "string"}}
+
+
+@dataclass(frozen=True)
+class Codes(Texts):
+    """A list of finding codes, or beginnings of them up to a slash."""
+
+    def read(self, raw: object) -> tuple[str, ...]:
+        selectors = tuple(_selector(text) for text in super().read(raw))
+        _check_selectors(selectors)
+        return selectors
+
+
+@dataclass(frozen=True)
+class Severities:
+    """Severity by finding code; the longest code that fits decides."""
+
+    def read(self, raw: object) -> Mapping[str, Severity]:
+        names = [severity.value for severity in Severity]
+        wanted = f"must map finding codes to {_either(names)}"
+        if isinstance(raw, (str, list, tuple)):
+            raw = _pairs(Texts().read(raw), wanted)
+        if not isinstance(raw, Mapping):
+            raise ValueError(wanted)
+        chosen: dict[str, Severity] = {}
+        for code, name in raw.items():
+            if not isinstance(name, str) or name.lower() not in names:
+                raise ValueError(f"{wanted}, but {code!r} has {name!r}")
+            chosen[_selector(str(code))] = Severity(name.lower())
+        _check_selectors(chosen)
+        return chosen
+
+    def schema(self) -> dict[str, Any]:
+        names = [severity.value for severity in Severity]
+        return {"type": "object", "additionalProperties": {"type": "string", "enum": names}}
+
+
+def _pairs(texts: Iterable[str], wanted: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        code, equals, name = text.partition("=")
+        if not equals:
+            raise ValueError(f"{wanted}, written CODE=SEVERITY, but {text!r} has no '='")
+        pairs[code.strip()] = name.strip()
+    return pairs
+
+
+def _selector(text: str) -> str:
+    return text.strip().removesuffix("*").rstrip("/")
+
+
+def _check_selectors(selectors: Iterable[str]) -> None:
+    for selector in selectors:
+        if not is_known_selector(selector):
+            raise ValueError(f"names {selector!r}, which is no finding code or beginning of one")
+
+
+def _either(words: Iterable[str]) -> str:
+    *head, last = [f'"{word}"' for word in words]
+    return f"{', '.join(head)} or {last}" if head else last
+
+
+# -- the declaration --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What is known of one setting besides its type."""
+
+    field: str
+    default: Any
+    kind: Kind
+    description: str
+    scope: Scope
+    editor: bool
+
+    @property
+    def name(self) -> str:
+        """As in pyproject.toml and on the command line."""
+        return self.field.replace("_", "-")
+
+    @property
+    def editor_name(self) -> str:
+        head, *rest = self.field.split("_")
+        return head + "".join(word.capitalize() for word in rest)
+
+
+def _setting(
+    default: Any, kind: Kind, description: str, scope: Scope = "resource", *, editor: bool = True
+) -> Any:
+    metadata = {"kind": kind, "description": description, "scope": scope, "editor": editor}
+    if isinstance(default, Mapping):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings in force for one project, editor window or command line."""
+
+    interpreter: str = _setting(
+        "",
+        Text(),
+        "Python interpreter whose torch traces the code. Empty: the active virtual environment "
+        "(`VIRTUAL_ENV`), `.venv` beside the project root, then `python3` on PATH.",
+        # A workspace that could choose what to execute would decide over the machine.
+        "machine-overridable",
+    )
+    mode: Mode = _setting(
+        "auto",
+        Choice(
+            (
+                ("auto", "Fake tensors; real ones where fake tensors cannot go on."),
+                ("fake", "Fake tensors only: no memory, no kernels, no GPU needed."),
+                ("real", "Real tensors on real devices, as `torch.compile` itself would see."),
+            )
+        ),
+        "How a run sees tensors.",
+    )
+    select: tuple[str, ...] = _setting(
+        (),
+        Codes(),
+        'Finding codes to show, whole or up to a slash (`"graph-break"`, '
+        '`"graph-break/GB0059"`). Empty: all.',
+    )
+    ignore: tuple[str, ...] = _setting(
+        (),
+        Codes(),
+        "Finding codes not to show. Between `select` and `ignore` the longer code decides.",
+    )
+    severity: Mapping[str, Severity] = _setting(
+        {},
+        Severities(),
+        "Severity per finding code or beginning of one, for example "
+        '`{"graph-break": "error", "recompile": "off"}`. The longest code that fits decides.',
+    )
+    exit_severity: Severity = _setting(
+        Severity.WARNING,
+        SeverityName(("error", "warning", "information", "hint")),
+        "Lowest severity of a finding that makes `fullgraph check` exit with status 1.",
+        editor=False,
+    )
+    jobs: int = _setting(
+        0,
+        Number(0),
+        "How many runs go on at once. 0: one per processor, at most 8.",
+        "machine-overridable",
+    )
+    timeout: float = _setting(
+        60.0,
+        Number(0.1, "seconds", whole=False),
+        "Seconds that the run of one target may take.",
+    )
+    memory_limit: int = _setting(
+        4096,
+        Number(256, "MiB"),
+        "MiB of memory that one run may use.",
+        "machine-overridable",
+    )
+    max_targets: int = _setting(
+        200,
+        Number(1),
+        "How many targets of one file are traced; a note says so where there are more.",
+    )
+    try_dynamic: bool = _setting(
+        True,
+        Flag(),
+        "Trace a second time with the first dimension of each input as dynamic, where the probe "
+        "names no symbolic dimension, to find dimensions that the code fixes to one size.",
+    )
+    trace_on: TraceOn = _setting(
+        "change",
+        Choice(
+            (
+                ("change", "While typing."),
+                ("save", "When the file is saved or opened."),
+                ("manual", "Only on command."),
+            )
+        ),
+        "When the editor traces a file.",
+    )
+    extra_paths: tuple[str, ...] = _setting(
+        (),
+        Texts(),
+        "Folders put on `sys.path` of a run, relative to the project root, before the file's own.",
+    )
+    exclude: tuple[str, ...] = _setting(
+        (),
+        Texts(),
+        "Files and folders that are not traced, as .gitignore patterns relative to the project "
+        "root. A file named on the command line is always traced.",
+    )
+
+    @property
+    def parallel(self) -> int:
+        """``jobs`` as a number of processes."""
+        return self.jobs or max(1, min(8, os.cpu_count() or 1))
+
+    def limits(self) -> Limits:
+        """What a run may use, as the engine wants it."""
+        return Limits(
+            seconds=self.timeout,
+            module_seconds=self.timeout,
+            memory=self.memory_limit,
+            targets=self.max_targets,
+        )
+
+    def roots(self, project: Path | None) -> tuple[str, ...]:
+        """``extra_paths`` as absolute paths; a relative one is below the project root."""
+        base = project if project is not None else Path.cwd()
+        return tuple(str(base / expanded(path, base)) for path in self.extra_paths)
+
+
+def declarations() -> tuple[Declaration, ...]:
+    """All settings in the order in which a manual lists them."""
+    defaults = Settings()
+    return tuple(
+        Declaration(
+            field=field.name,
+            default=getattr(defaults, field.name),
+            kind=field.metadata["kind"],
+            description=field.metadata["description"],
+            scope=field.metadata["scope"],
+            editor=field.metadata["editor"],
+        )
+        for field in dataclasses.fields(Settings)
+    )
+
+
+# -- sources ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """Raw values from one place. ``origin`` is how a user knows it: a path, "the editor"."""
+
+    origin: str
+    values: Mapping[str, Any]
+    sparse: bool = True
+    """False where the place always sends every setting: then a default is not a choice."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Settings, where each that is not a default came from, and what was wrong with the rest."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    problems: tuple[str, ...]
+
+
+# Settings of editors under our section that are for the client alone.
+_CLIENT_ONLY = frozenset({"trace", "server", "enable"})
+
+
+def resolve(*sources: Source) -> Resolved:
+    """The settings of all sources; a later source wins. A bad value keeps the one before it."""
+    known = {declaration.name: declaration for declaration in declarations()}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    for source in sources:
+        for key, raw in source.values.items():
+            name = _kebab(key)
+            declaration = known.get(name)
+            if declaration is None:
+                if source.sparse or name not in _CLIENT_ONLY:
+                    problems.append(_unknown(source, str(key), known))
+                continue
+            if raw is None:
+                continue
+            try:
+                value = declaration.kind.read(raw)
+            except ValueError as error:
+                kept = "is used" if declaration.field not in values else "stays in force"
+                now = values.get(declaration.field, declaration.default)
+                problems.append(f"Setting {key!r} of {source.origin} {error}; {shown(now)} {kept}.")
+                continue
+            if not source.sparse and value == declaration.default:
+                continue
+            values[declaration.field] = value
+            origins[name] = source.origin
+    return Resolved(Settings(**values), origins, tuple(problems))
+
+
+def editor_source(raw: object) -> Source:
+    """What ``workspace/configuration``, ``didChangeConfiguration`` or a client's start gave.
+
+    Editors send every setting of their manifest, with defaults where the user chose nothing, so a
+    default from here never overrides pyproject.toml.
+    """
+    origin = "the editor"
+    if isinstance(raw, Mapping):
+        inner = raw.get("fullgraph", raw)
+        if isinstance(inner, Mapping):
+            return Source(origin, dict(inner), sparse=False)
+    return Source(origin, {}, sparse=False)
+
+
+def command_line_source(flags: Mapping[str, Any]) -> Source:
+    """Flags by name; those that were not given are None."""
+    return Source("the command line", {k: v for k, v in flags.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class Project:
+    """The folder that settings and relative paths belong to."""
+
+    root: Path
+    source: Source
+    problems: tuple[str, ...] = ()
+
+
+def find_project(start: Path) -> Project:
+    """The nearest folder at or above ``start`` with ``[tool.fullgraph]``.
+
+    Else the nearest with a pyproject.toml or a repository, else ``start``.
+    """
+    folder = start if start.is_dir() else start.parent
+    folder = folder.absolute()
+    marked: Path | None = None
+    problems: list[str] = []
+    for candidate in (folder, *folder.parents):
+        manifest = candidate / "pyproject.toml"
+        if manifest.is_file():
+            marked = marked or candidate
+            table, problem = _table(manifest)
+            if problem:
+                problems.append(problem)
+            if table is not None:
+                return Project(candidate, Source(str(manifest), table), tuple(problems))
+        if (candidate / ".git").exists():
+            marked = marked or candidate
+            # Settings above the repository belong to something else.
+            break
+    return Project(marked or folder, Source("pyproject.toml", {}), tuple(problems))
+
+
+def _table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
+    try:
+        document = tomllib.loads(manifest.read_text(encoding="utf-8"))
+    except OSError as error:
+        return None, f"Cannot read {manifest}: {error.strerror}; its settings are not used."
+    except ValueError as error:
+        return None, f"{manifest} is not valid TOML ({error}); its settings are not used."
+    tool = document.get("tool", {})
+    table = tool.get("fullgraph") if isinstance(tool, Mapping) else None
+    if table is None:
+        return None, ""
+    if not isinstance(table, Mapping):
+        return None, f"[tool.fullgraph] in {manifest} must be a table; it is not used."
+    return table, ""
+
+
+def expanded(text: str, folder: Path) -> str:
+    """A path setting with ``~`` and ``${workspaceFolder}`` replaced."""
+    return str(Path(text.replace("${workspaceFolder}", str(folder))).expanduser())
+
+
+def _kebab(key: object) -> str:
+    text = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key))
+    return text.replace("_", "-").lower()
+
+
+def _unknown(source: Source, key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(_kebab(key), list(known), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else " and is not used."
+    return f"Setting {key!r} of {source.origin} is unknown{hint}"
+
+
+def shown(value: object) -> str:
+    """A value as a user would write it."""
+    if isinstance(value, Severity):
+        return f'"{value.value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"{value:g}"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {shown(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(shown(item) for item in value) + "]"
+    return str(value)
+
+
+# -- the manifest of an editor ----------------------------------------------------------------
+
+
+def vscode_configuration() -> dict[str, Any]:
+    """``contributes.configuration`` of the VS Code extension."""
+    properties: dict[str, Any] = {}
+    for declaration in declarations():
+        if not declaration.editor:
+            continue
+        properties[f"fullgraph.{declaration.editor_name}"] = {
+            **declaration.kind.schema(),
+            "default": _plain(declaration.default),
+            "markdownDescription": declaration.description,
+            "scope": declaration.scope,
+        }
+    return {"title": "fullgraph", "properties": properties}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Severity):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
