@@ -1,0 +1,151 @@
+"""The one place that knows torch's private names.
+
+Each :class:`Private` is something of torch that we need and that no version promises to keep.
+It is looked up once; where it is missing, the feature that needs it is off and ``fullgraph
+doctor`` says so. Everything else in this package speaks our own recording types.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..protocol import Hook
+
+BREAK_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
+
+
+@dataclass(frozen=True)
+class Private:
+    """An attribute of a torch module: ``where`` is its module, ``path`` the dotted rest."""
+
+    where: str
+    path: str
+    purpose: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.where}.{self.path}"
+
+    def owner(self) -> Any:
+        """The object that holds the last part of the path, or None."""
+        try:
+            value: Any = importlib.import_module(self.where)
+        except ImportError:
+            return None
+        for part in self.path.split(".")[:-1]:
+            value = getattr(value, part, None)
+        return value
+
+    def get(self) -> Any:
+        """The object itself, or None where this torch has no such thing."""
+        owner = self.owner()
+        return None if owner is None else getattr(owner, self.path.split(".")[-1], None)
+
+    def wrap(self, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
+        """Replace it by ``around(original)``; False where it is missing."""
+        original = self.get()
+        if original is None:
+            return False
+        wrapper = around(original)
+        # Dynamo recognises its own functions by code and by module; keep the outside the same.
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(wrapper, name, getattr(original, name, None))
+        setattr(self.owner(), self.path.split(".")[-1], wrapper)
+        return True
+
+
+_SC = "torch._dynamo.symbolic_convert"
+_CF = "torch._dynamo.convert_frame"
+_OG = "torch._dynamo.output_graph"
+_EXC = "torch._dynamo.exc"
+
+LOG_BREAK = Private(_SC, "InstructionTranslatorBase.log_graph_break", "graph breaks")
+UNSUPPORTED = Private(_EXC, "Unsupported.__init__", "where and why a break arose, with columns")
+USER_ERROR = Private(_EXC, "UserError.__init__", "breaks that are the user's errors")
+COMPILE = Private(_CF, "_compile", "frames, their outcome and Dynamo's errors")
+SKIP = Private(_CF, "add_skip_reason", "skipped frames with reasons")
+RECOMPILE = Private(_CF, "get_and_maybe_log_recompilation_reasons", "recompiles with reasons")
+COMPLIANCE = Private(_OG, "check_pt2_compliant_op", "operators that are not PT2-compliant")
+CREATE_NODE = Private(_OG, "SubgraphTracer.create_node", "the source range of every op")
+CALL_COMPILER = Private(_OG, "OutputGraph.call_user_compiler", "graphs")
+CHECK_FUNCTION = Private("torch._dynamo.guards", "CheckFunctionManager.__init__", "guards")
+REPLACEMENT = Private(
+    "torch.fx.experimental.symbolic_shapes", "ShapeEnv._set_replacement", "specialised dimensions"
+)
+CREATE_SYMBOL = Private(
+    "torch.fx.experimental.symbolic_shapes", "ShapeEnv.create_symbol", "symbols of dimensions"
+)
+GET_COMPILER = Private(
+    "torch._dynamo.eval_frame", "get_compiler_fn", "tracing what the file compiles, without a backend"
+)
+INDUCTOR_WRAPPER = Private(
+    "torch", "_TorchCompileInductorWrapper", "torch.compile in user code, without Inductor"
+)
+BACKEND_WRAPPER = Private("torch", "_TorchCompileWrapper", "torch.compile with another backend")
+CHECK_DUPLICATE = Private(_SC, "graph_break_dup_warning_checker", "repeated breaks")
+
+HOOKS = (
+    LOG_BREAK,
+    UNSUPPORTED,
+    USER_ERROR,
+    COMPILE,
+    SKIP,
+    RECOMPILE,
+    COMPLIANCE,
+    CREATE_NODE,
+    CALL_COMPILER,
+    CHECK_FUNCTION,
+    REPLACEMENT,
+    CREATE_SYMBOL,
+    GET_COMPILER,
+    INDUCTOR_WRAPPER,
+    BACKEND_WRAPPER,
+)
+
+
+def self_check() -> tuple[Hook, ...]:
+    """Which hooks this torch has; a missing one degrades what its purpose names."""
+    hooks = [
+        Hook(hook.name, hook.get() is not None, hook.purpose, "" if hook.get() else "not found")
+        for hook in HOOKS
+    ]
+    ids = len(registry())
+    hooks.append(
+        Hook(
+            "torch/_dynamo/graph_break_registry.json",
+            ids > 0,
+            "numbers of graph breaks and links to their pages",
+            f"{ids} break types" if ids else "not shipped with this torch: slugs are used",
+        )
+    )
+    return tuple(hooks)
+
+
+@lru_cache(maxsize=1)
+def registry() -> dict[str, str]:
+    """Break type to number (``GB0059``), from the file that torch ships; empty where none."""
+    import torch._dynamo
+
+    path = Path(torch._dynamo.__file__).with_name("graph_break_registry.json")
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {entry["Gb_type"]: number for number, entries in raw.items() for entry in entries}
+
+
+def break_link(number: str) -> str:
+    """The page of a numbered break; empty for an unnumbered one."""
+    return f"{BREAK_SITE}gb{number.removeprefix('GB')}.html" if number else ""
+
+
+def slug(words: str) -> str:
+    """A stable name for a break without a number: its type in kebab case."""
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60].rstrip("-") or "unknown"

@@ -1,0 +1,525 @@
+"""Listens to Dynamo and writes down what it does.
+
+:func:`install` wraps the adapter's hooks once per process; the wrappers do nothing until a
+:class:`Recorder` is active. They are installed in the warm parent, so a run pays nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from . import adapter, stacks
+from .describe import describe_value
+from .recording import (
+    Break,
+    Cause,
+    CustomOp,
+    Graph,
+    Guard,
+    Op,
+    Outcome,
+    Recompile,
+    Recording,
+    Resolution,
+    RuntimeAssert,
+    Skip,
+    Specialisation,
+    Stack,
+    Symbol,
+    TracedFrame,
+)
+
+_LOCATION = "fullgraph_location"
+"""Key in ``Node.meta`` for the raw stack of the instruction that created the node."""
+
+_active: Recorder | None = None
+
+
+def active() -> Recorder | None:
+    """The recorder of the run in progress."""
+    return _active
+
+
+class Recorder:
+    """Collects one :class:`Recording`.
+
+    ``on_break`` is called at once for every graph break. ``bottom`` is the code object of the
+    function that starts the traced call: frames outside it are not the user's.
+    """
+
+    def __init__(
+        self, bottom: types.CodeType | None = None, on_break: Callable[[Break], None] | None = None
+    ) -> None:
+        self.recording = Recording()
+        self.bottom = bottom
+        self.on_break = on_break
+        self._open: list[int] = []
+        self._frames = 0
+        self._last_unlogged: BaseException | None = None
+
+    @contextlib.contextmanager
+    def listen(self) -> Iterator[Recording]:
+        """Record everything until the block ends. Recorders do not nest."""
+        global _active
+        previous, _active = _active, self
+        try:
+            yield self.recording
+        finally:
+            _active = previous
+
+    # -- what the hooks report ----------------------------------------------------------------
+
+    @property
+    def frame(self) -> int:
+        return self._open[-1] if self._open else -1
+
+    def enter_frame(self) -> int:
+        self._frames += 1
+        self._open.append(self._frames - 1)
+        return self._frames - 1
+
+    def leave_frame(self, frame: TracedFrame) -> None:
+        self._open.pop()
+        self.recording.frames.append(frame)
+
+    def saw_unsupported(self, error: BaseException) -> None:
+        self._last_unlogged = error
+
+    def broke(self, error: BaseException, outcome: Outcome, traced: Stack) -> None:
+        """A graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
+        if getattr(error, "_fullgraph_recorded", False):
+            return
+        with contextlib.suppress(AttributeError):
+            error._fullgraph_recorded = True  # type: ignore[attr-defined]
+        causes = _causes(error)
+        number = adapter.registry().get(causes[0].kind, "")
+        record = Break(
+            frame=self.frame,
+            id=number,
+            causes=causes,
+            message=str(getattr(error, "msg", error)),
+            outcome=outcome,
+            stack=stacks.join(stacks.above(self.bottom), traced),
+            href=adapter.break_link(number),
+        )
+        self.recording.breaks.append(record)
+        if self.on_break is not None:
+            self.on_break(record)
+
+    def skipped(self, reason: str, code: types.CodeType) -> None:
+        error, self._last_unlogged = self._last_unlogged, None
+        if reason.startswith("an error was suppressed"):
+            # Breaks raised outside the symbolic interpreter (a generator, the recompile limit)
+            # are logged nowhere else.
+            if error is not None and not getattr(error, "_fullgraph_recorded", False):
+                self.broke(error, "frame-skipped", (stacks.frame_of(code, None, None),))
+            return
+        self.recording.skips.append(
+            Skip(
+                code.co_filename,
+                stacks.original_name(code.co_name),
+                code.co_firstlineno - 1,
+                reason,
+                stacks.above(self.bottom),
+            )
+        )
+
+    def captured(self, output: Any, module: Any) -> None:
+        """A graph on its way to the backend."""
+        shape_env = getattr(output, "shape_env", None)
+        ops, sizes = [], {}
+        for node in module.graph.nodes:
+            value = node.meta.get("example_value")
+            size = _sizes(value)
+            if size is not None:
+                sizes[node.name] = size
+            if node.op in ("placeholder", "output", "get_attr"):
+                continue
+            target = node.target if isinstance(node.target, str) else _target_name(node.target)
+            ops.append(
+                Op(node.name, target, describe_value(value), _located(node.meta.get(_LOCATION)))
+            )
+        self.recording.graphs.append(Graph(self.frame, tuple(ops), sizes))
+        for asserts in getattr(shape_env, "deferred_runtime_asserts", {}).values():
+            for item in asserts:
+                self.recording.asserts.append(
+                    RuntimeAssert(
+                        self.frame,
+                        str(item.expr),
+                        str(item.msg),
+                        stacks.of_summary(_captured_summary(item.stack)),
+                    )
+                )
+
+    def guarded(self, output: Any) -> None:
+        add = self.recording.guards.append
+        known: dict[int, Stack] = {}
+        for guard in getattr(output, "guards", None) or ():
+            summary = guard.user_stack
+            stack = known.get(id(summary))
+            if stack is None:
+                stack = known[id(summary)] = stacks.of_summary(summary)
+            kind = guard.create_fn_name()
+            if kind == "SHAPE_ENV":
+                continue  # its parts follow one by one
+            add(Guard(self.frame, kind, guard.name, tuple(guard.code_list or ()), stack))
+        shape_env = getattr(output, "shape_env", None)
+        for shape_guard in getattr(shape_env, "guards", ()):
+            location = getattr(shape_guard.sloc, "framework_loc", None)
+            user = getattr(shape_guard.sloc, "user_loc", None) or location
+            stack = stacks.of_summary(_captured_summary(user))
+            add(Guard(self.frame, "SHAPE_ENV", "", (str(shape_guard.expr),), stack))
+
+
+# -- hooks ------------------------------------------------------------------------------------
+
+
+def install() -> tuple[str, ...]:
+    """Wrap every hook of the adapter; the names of those that this torch lacks."""
+    global _missing
+    if _missing is None:
+        wrappers = (
+            (adapter.UNSUPPORTED, _around_unsupported),
+            (adapter.USER_ERROR, _around_unsupported),
+            (adapter.LOG_BREAK, _around_log_break),
+            (adapter.COMPILE, _around_compile),
+            (adapter.SKIP, _around_skip),
+            (adapter.RECOMPILE, _around_recompile),
+            (adapter.COMPLIANCE, _around_compliance),
+            (adapter.CREATE_NODE, _around_create_node),
+            (adapter.CALL_COMPILER, _around_call_compiler),
+            (adapter.CHECK_FUNCTION, _around_check_function),
+            (adapter.REPLACEMENT, _around_replacement),
+            (adapter.CREATE_SYMBOL, _around_create_symbol),
+        )
+        _missing = tuple(hook.name for hook, around in wrappers if not hook.wrap(around))
+    return _missing
+
+
+_missing: tuple[str, ...] | None = None
+
+
+def _translator() -> Any:
+    """The innermost symbolic interpreter at work, or None."""
+    import torch._dynamo.symbolic_convert as convert
+
+    root = getattr(convert.tls, "current_tx", None)
+    return None if root is None else root.output.current_tx
+
+
+def _around_unsupported(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        recorder = _active
+        if recorder is None:
+            return
+        recorder.saw_unsupported(self)
+        self._fullgraph_cause, source = _raised_by_unimplemented()
+        translator = _translator()
+        past = getattr(source, "_fullgraph_stack", None)
+        if past is not None:
+            self._fullgraph_stack = past
+        elif source is not None and getattr(source, "real_stack", None):
+            self._fullgraph_stack = stacks.of_summary(source.real_stack)
+        else:
+            self._fullgraph_stack = stacks.of_translator(translator)
+        self._fullgraph_source = source
+
+    return init
+
+
+def _raised_by_unimplemented() -> tuple[Cause | None, BaseException | None]:
+    """The words given to ``unimplemented`` and the exception it was called for.
+
+    Its message is these words laid out for a terminal; its locals are the words themselves.
+    """
+    frame: types.FrameType | None = sys._getframe(2)
+    for _ in range(4):
+        if frame is None:
+            break
+        if frame.f_code.co_name.startswith("unimplemented") and "gb_type" in frame.f_locals:
+            words = frame.f_locals
+            cause = Cause(
+                str(words["gb_type"]),
+                str(words.get("explanation", "")),
+                tuple(str(hint) for hint in words.get("hints") or ()),
+                str(words.get("context", "")),
+            )
+            source = words.get("from_exc")
+            return cause, source if isinstance(source, BaseException) else None
+        frame = frame.f_back
+    return None, None
+
+
+def _around_log_break(original: Callable[..., Any]) -> Callable[..., Any]:
+    def log_graph_break(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = _active
+        error = kwargs.get("exc", args[2] if len(args) > 2 else None)
+        if recorder is not None and error is not None:
+            reason = str(kwargs.get("reason", args[1] if len(args) > 1 else ""))
+            traced = getattr(error, "_fullgraph_stack", None) or stacks.of_translator(self)
+            recorder.broke(error, _outcome(reason), traced)
+        return original(self, *args, **kwargs)
+
+    return log_graph_break
+
+
+def _outcome(reason: str) -> Outcome:
+    if reason.startswith("Failed to handle graph break gracefully"):
+        return "frame-skipped"
+    if reason.startswith("Encountered graph break that we cannot resume from"):
+        return "rest-skipped"
+    return "resumed"
+
+
+def _around_compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _compile(code: types.CodeType, *args: Any, **kwargs: Any) -> Any:
+        recorder = _active
+        if recorder is None:
+            return original(code, *args, **kwargs)
+        frame = partial(
+            TracedFrame,
+            recorder.enter_frame(),
+            str(kwargs.get("compile_id", "")),
+            stacks.original_name(code.co_name),
+            code.co_filename,
+            code.co_firstlineno - 1,
+        )
+        try:
+            result = original(code, *args, **kwargs)
+        except BaseException as error:
+            recorder.leave_frame(frame("failed", f"{type(error).__name__}: {error}"))
+            raise
+        reason = getattr(result, "skip_reason", None)
+        compiled = getattr(result, "guarded_code", None) is not None
+        recorder.leave_frame(frame("compiled" if compiled else "skipped", reason or ""))
+        return result
+
+    return _compile
+
+
+def _around_skip(original: Callable[..., Any]) -> Callable[..., Any]:
+    def add_skip_reason(reason: str, frame: Any) -> Any:
+        if _active is not None:
+            _active.skipped(reason, frame.f_code)
+        return original(reason, frame)
+
+    return add_skip_reason
+
+
+def _around_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def reasons_of(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        reasons = original(cache_entries, frame, *args, **kwargs)
+        if _active is not None:
+            code = frame.f_code
+            _active.recording.recompiles.append(
+                Recompile(
+                    stacks.original_name(code.co_name),
+                    code.co_filename,
+                    code.co_firstlineno - 1,
+                    tuple(str(reason) for reason in reasons),
+                )
+            )
+        return reasons
+
+    return reasons_of
+
+
+def _around_compliance(original: Callable[..., Any]) -> Callable[..., Any]:
+    import torch._ops
+
+    def check_pt2_compliant_op(
+        output: Any, kind: str, target: Any, args: Any, kwargs: Any
+    ) -> Any:
+        recorder = _active
+        if recorder is None or kind != "call_function":
+            return original(output, kind, target, args, kwargs)
+        if not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            return original(output, kind, target, args, kwargs)
+        # The sets keep each operator once and forget where it was called: look at what this one
+        # call adds to empty ones.
+        bad, good = output.non_compliant_ops, output.compliant_custom_ops
+        output.non_compliant_ops, output.compliant_custom_ops = type(bad)(), type(good)()
+        try:
+            return original(output, kind, target, args, kwargs)
+        finally:
+            new_bad, new_good = output.non_compliant_ops, output.compliant_custom_ops
+            output.non_compliant_ops, output.compliant_custom_ops = bad, good
+            bad.update(new_bad)
+            good.update(new_good)
+            if new_bad or new_good:
+                stack = stacks.of_translator(output.current_tx)
+                for compliant, ops in ((False, new_bad), (True, new_good)):
+                    for op in ops:
+                        recorder.recording.custom_ops.append(
+                            CustomOp(recorder.frame, str(op), compliant, _resolution(target), stack)
+                        )
+
+    return check_pt2_compliant_op
+
+
+def _resolution(target: Any) -> Resolution:
+    import torch._ops
+
+    if isinstance(target, torch._ops.OpOverload):
+        return "overload"
+    return "single overload" if len(target.overloads()) == 1 else "resolved packet"
+
+
+def _around_create_node(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create_node(self: Any, *args: Any, **kwargs: Any) -> Any:
+        node = original(self, *args, **kwargs)
+        if _active is not None:
+            node.meta[_LOCATION] = _raw_location(self.output_graph)
+        return node
+
+    return create_node
+
+
+def _raw_location(output: Any) -> tuple[Any, ...]:
+    """Code objects and positions only: most nodes are thrown away at a restart."""
+    raw: list[Any] = []
+    translator = output.current_tx
+    while translator is not None:
+        instruction = translator.current_instruction
+        raw.append((translator.f_code, translator.lineno, getattr(instruction, "positions", None)))
+        translator = getattr(translator, "parent", None)
+    return tuple(raw)
+
+
+def _located(raw: tuple[Any, ...] | None) -> Stack:
+    return tuple(stacks.frame_of(*entry) for entry in reversed(raw or ()))
+
+
+def _around_call_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call_user_compiler(self: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        if _active is not None:
+            _active.captured(self, module)
+        return original(self, module, *args, **kwargs)
+
+    return call_user_compiler
+
+
+def _around_check_function(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, code, output, *args, **kwargs)
+        if _active is not None:
+            _active.guarded(output)
+
+    return init
+
+
+def _around_replacement(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _set_replacement(self: Any, symbol: Any, value: Any, reason: Any) -> Any:
+        recorder = _active
+        if recorder is None:
+            return original(self, symbol, value, reason)
+        known = symbol in self.replacements and self.replacements[symbol].is_number
+        result = original(self, symbol, value, reason)
+        new = self.replacements.get(symbol)
+        if not known and new is not None and new.is_number:
+            recorder.recording.specialisations.append(
+                Specialisation(
+                    recorder.frame,
+                    str(symbol),
+                    _source_of(self, symbol),
+                    str(new),
+                    str(reason),
+                    stacks.join(
+                        stacks.above(recorder.bottom), stacks.of_translator(_translator())
+                    ),
+                )
+            )
+        return result
+
+    return _set_replacement
+
+
+def _around_create_symbol(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create_symbol(self: Any, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, val, source, *args, **kwargs)
+        if _active is not None and getattr(result, "is_Symbol", False):
+            _active.recording.symbols.append(
+                Symbol(
+                    _active.frame,
+                    str(result),
+                    _source_name(source),
+                    val if isinstance(val, int) else None,
+                )
+            )
+        return result
+
+    return create_symbol
+
+
+def _source_of(shape_env: Any, symbol: Any) -> str:
+    sources = getattr(shape_env, "var_to_sources", None) or getattr(
+        shape_env, "source_to_var", {}
+    )
+    found = sources.get(symbol, []) if isinstance(sources, dict) else []
+    return _source_name(found[0]) if found else ""
+
+
+def _source_name(source: Any) -> str:
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def _causes(error: BaseException) -> tuple[Cause, ...]:
+    """The break that started it first, then what happened while it was being handled."""
+    chain: list[Cause] = []
+    link: BaseException | None = error
+    while link is not None and len(chain) < 16:
+        cause = getattr(link, "_fullgraph_cause", None)
+        if cause is None:
+            kind = getattr(link, "gb_type", None) or type(link).__name__
+            text = str(getattr(link, "msg", link))
+            cause = Cause(kind=str(kind), explanation=text)
+        chain.append(cause)
+        source = getattr(link, "_fullgraph_source", None)
+        # A break made from an ordinary exception (a failing fake kernel) is explained by its
+        # own words; only breaks made from breaks are a chain.
+        link = source if hasattr(source, "_fullgraph_cause") else None
+    return tuple(reversed(chain))
+
+
+def _captured_summary(captured: Any) -> Any:
+    if captured is None:
+        return None
+    summary = getattr(captured, "summary", None)
+    try:
+        return summary() if callable(summary) else captured
+    except Exception:  # a traceback that was cleaned up
+        return None
+
+
+def _target_name(target: Any) -> str:
+    name = getattr(target, "__name__", None) or str(target)
+    module = getattr(target, "__module__", "") or ""
+    if str(target).startswith("aten."):
+        return str(target)
+    return f"{module}.{name}" if module and module != "builtins" else str(name)
+
+
+def _sizes(value: Any) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+    shape = getattr(value, "shape", None)
+    if shape is None or not hasattr(value, "dtype"):
+        return None
+    try:
+        return tuple(str(size) for size in shape), tuple(_hint(size) for size in shape)
+    except Exception:  # sizes of nested or sparse tensors may refuse to be read
+        return None
+
+
+def _hint(size: Any) -> int:
+    if isinstance(size, int):
+        return size
+    hint = getattr(size.node, "hint", None)
+    return int(hint) if hint is not None else -1
+
+

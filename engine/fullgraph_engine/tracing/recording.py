@@ -1,0 +1,209 @@
+"""Everything Dynamo did in one run, as plain data.
+
+Filled by :mod:`.recorder`, read by ``findings``. Nothing here refers to torch, so a recording
+can be pickled, compared and kept after the process that made it is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..protocol import Frame
+
+Stack = tuple[Frame, ...]
+"""User frames, outermost first."""
+
+Outcome = Literal["resumed", "rest-skipped", "frame-skipped", "raised"]
+"""What Dynamo did after a break: resumed behind it, ran the rest of the function in eager mode,
+gave up the whole frame, or raised (``fullgraph=True``)."""
+
+Resolution = Literal["overload", "single overload", "resolved packet"]
+"""How ``check_pt2_compliant_op`` found the overload that was called."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One link of a chain of breaks, in Dynamo's words."""
+
+    kind: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+
+
+@dataclass(frozen=True)
+class Break:
+    """One graph break. ``causes`` starts with the break itself and ends with what it led to.
+
+    ``id`` is the number in ``graph_break_registry.json`` (``GB0059``), or empty.
+    """
+
+    frame: int
+    id: str
+    causes: tuple[Cause, ...]
+    message: str
+    outcome: Outcome
+    stack: Stack
+    href: str = ""
+
+    @property
+    def kind(self) -> str:
+        return self.causes[0].kind
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A frame that Dynamo did not trace, and why."""
+
+    path: str
+    function: str
+    line: int
+    reason: str
+    callers: Stack = ()
+
+
+@dataclass(frozen=True)
+class Op:
+    """One node of a graph that calls something, with the user code that created it."""
+
+    name: str
+    target: str
+    result: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One graph that reached the backend. Sizes by node name: symbolic, and with hints."""
+
+    frame: int
+    ops: tuple[Op, ...]
+    sizes: dict[str, tuple[tuple[str, ...], tuple[int, ...]]]
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """``expressions`` is what Dynamo checks, ``source`` the value it checks it on."""
+
+    frame: int
+    kind: str
+    source: str
+    expressions: tuple[str, ...]
+    stack: Stack = ()
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbolic size that a ShapeEnv created; ``hint`` is None for an unbacked one."""
+
+    frame: int
+    name: str
+    source: str
+    hint: int | None
+    stack: Stack = ()
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """A symbol that became a constant."""
+
+    frame: int
+    symbol: str
+    source: str
+    value: str
+    reason: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class RuntimeAssert:
+    """A condition on unbacked symbols that is checked when the graph runs."""
+
+    frame: int
+    expression: str
+    message: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """A frame was traced again because guards of earlier compilations failed."""
+
+    function: str
+    path: str
+    line: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CustomOp:
+    """A call of an operator and whether it carries the ``pt2_compliant_tag``."""
+
+    frame: int
+    name: str
+    compliant: bool
+    resolution: Resolution
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception that left the traced call, or that Dynamo suppressed on the way.
+
+    ``phase`` is who raised it: the tracer, the code that ran between graphs, or the same code
+    without Dynamo at all (then it is the program that is wrong).
+    """
+
+    phase: Literal["tracer", "eager"]
+    kind: str
+    message: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class TracedFrame:
+    """One compilation of one code object. Lines are zero-based."""
+
+    id: int
+    compile_id: str
+    function: str
+    path: str
+    line: int
+    outcome: Literal["compiled", "skipped", "failed"]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ChosenValue:
+    """A value that a fake tensor did not have and the run took from its oracle."""
+
+    operator: str
+    value: str
+    stack: Stack
+
+
+@dataclass
+class Recording:
+    """In the order in which things happened."""
+
+    frames: list[TracedFrame] = field(default_factory=list)
+    graphs: list[Graph] = field(default_factory=list)
+    breaks: list[Break] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    symbols: list[Symbol] = field(default_factory=list)
+    specialisations: list[Specialisation] = field(default_factory=list)
+    asserts: list[RuntimeAssert] = field(default_factory=list)
+    recompiles: list[Recompile] = field(default_factory=list)
+    custom_ops: list[CustomOp] = field(default_factory=list)
+    chosen: list[ChosenValue] = field(default_factory=list)
+    failure: Failure | None = None
+    incomplete: list[str] = field(default_factory=list)
+    """What could not be recorded, each in one sentence."""
+    seconds: float = 0.0
+
+    @property
+    def op_count(self) -> int:
+        return sum(len(graph.ops) for graph in self.graphs)

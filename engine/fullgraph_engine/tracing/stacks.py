@@ -1,0 +1,133 @@
+"""User stacks with columns: from the tracer's own frames, from live frames, from tracebacks."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..protocol import Frame
+from .recording import Stack
+
+_OURS = str(Path(__file__).resolve().parent.parent)
+_RESUME = "torch_dynamo_resume_in_"
+
+
+def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
+    """``positions`` is a bytecode position (``lineno``, ``col_offset``, …) or None.
+
+    Columns are used only if they belong to ``line``: Dynamo's generated instructions carry the
+    positions of others now and then.
+    """
+    name = original_name(code.co_name)
+    line = line or code.co_firstlineno
+    if positions is not None and positions.lineno == line and positions.col_offset is not None:
+        end = positions.end_lineno or line
+        return Frame(
+            code.co_filename, name, line - 1, positions.col_offset, end - 1, positions.end_col_offset
+        )
+    return Frame(code.co_filename, name, line - 1)
+
+
+def original_name(name: str) -> str:
+    """The function that a resume function (``torch_dynamo_resume_in_f_at_12``) continues."""
+    while name.startswith(_RESUME):
+        name = name[len(_RESUME) :].rpartition("_at_")[0] or name[len(_RESUME) :]
+    return name
+
+
+def of_translator(translator: Any) -> Stack:
+    """The frames that Dynamo is inlining right now, outermost first."""
+    frames: list[Frame] = []
+    while translator is not None:
+        instruction = translator.current_instruction
+        frames.append(
+            frame_of(
+                translator.f_code,
+                getattr(translator, "lineno", None),
+                getattr(instruction, "positions", None),
+            )
+        )
+        translator = getattr(translator, "parent", None)
+    return tuple(reversed(frames))
+
+
+def of_summary(summary: Iterable[Any] | None) -> Stack:
+    """From a ``traceback.StackSummary``; it knows columns but not where a range ends by line."""
+    frames = []
+    for entry in summary or ():
+        start, end = getattr(entry, "colno", None), getattr(entry, "end_colno", None)
+        line = (entry.lineno or 1) - 1
+        if start is None or end is None or end <= start:
+            frames.append(Frame(entry.filename, original_name(entry.name), line))
+        else:
+            frames.append(
+                Frame(entry.filename, original_name(entry.name), line, start, line, end)
+            )
+    return tuple(frames)
+
+
+def above(bottom: types.CodeType | None) -> Stack:
+    """The live frames from ``bottom`` (exclusive) down to the caller, without Dynamo's and ours."""
+    frames: list[Frame] = []
+    frame = sys._getframe(1)
+    walker: types.FrameType | None = frame
+    while walker is not None and walker.f_code is not bottom:
+        code = walker.f_code
+        if not is_machinery(code.co_filename):
+            frames.append(frame_of(code, walker.f_lineno, _position(code, walker.f_lasti)))
+        walker = walker.f_back
+    return collapse(tuple(reversed(frames)))
+
+
+def of_traceback(trace: types.TracebackType | None) -> Stack:
+    """The frames of an exception, without Dynamo's and ours."""
+    frames = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_machinery(code.co_filename):
+            frames.append(frame_of(code, trace.tb_lineno, _position(code, trace.tb_lasti)))
+        trace = trace.tb_next
+    return collapse(tuple(frames))
+
+
+def is_machinery(path: str) -> bool:
+    """Whether a file is Dynamo's or ours: frames there say nothing about the user's program."""
+    return path.startswith((_OURS, "<frozen")) or "/torch/_dynamo/" in path or path == "<string>"
+
+
+def collapse(stack: Stack) -> Stack:
+    """One frame where a function is followed by its own resume functions.
+
+    The caller of a resume function is the function it resumes, so two adjacent frames of one
+    function in one file, the later one further down, are one call to the user.
+    """
+    frames: list[Frame] = []
+    for frame in stack:
+        if frames and (frames[-1].path, frames[-1].function) == (frame.path, frame.function):
+            frames[-1] = frame
+        else:
+            frames.append(frame)
+    return tuple(frames)
+
+
+def join(callers: Stack, traced: Stack) -> Stack:
+    """A live stack continued by the stack that the tracer was in."""
+    return collapse(callers + traced) if traced else callers
+
+
+class _Positions:
+    __slots__ = ("col_offset", "end_col_offset", "end_lineno", "lineno")
+
+    def __init__(self, entry: tuple[int | None, int | None, int | None, int | None]) -> None:
+        self.lineno, self.end_lineno, self.col_offset, self.end_col_offset = entry
+
+
+def _position(code: types.CodeType, lasti: int) -> _Positions | None:
+    if lasti < 0 or not hasattr(code, "co_positions"):
+        return None
+    entry = next(itertools.islice(code.co_positions(), lasti // 2, None), None)
+    return None if entry is None else _Positions(entry)
