@@ -1,0 +1,23 @@
+"""Find the interpreter whose torch is used; start, watch and restart the engine in it."""
+
+from fullgraph.engines.engine import (
+    Analysis,
+    Engine,
+    EngineGone,
+    EngineState,
+    EngineStatus,
+)
+from fullgraph.engines.interpreter import Interpreter, InterpreterNotFound, find_interpreter
+from fullgraph.engines.process import boot_script
+
+__all__ = [
+    "Analysis",
+    "Engine",
+    "EngineGone",
+    "EngineState",
+    "EngineStatus",
+    "Interpreter",
+    "InterpreterNotFound",
+    "boot_script",
+    "find_interpreter",
+]

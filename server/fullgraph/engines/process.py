@@ -1,0 +1,220 @@
+"""One engine process and the private pipe to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from fullgraph_engine.protocol import (
+    Event,
+    Message,
+    ProtocolError,
+    Request,
+    decode,
+    encode,
+)
+
+LONGEST_LINE = 64 * 1024 * 1024
+LAST_WORDS = 4000
+
+
+def boot_script() -> Path:
+    """Where the engine is started from, found without importing it.
+
+    The engine package is installed beside this one, or lies in the source tree.
+    """
+    spec = importlib.util.find_spec("fullgraph_engine")
+    if spec is None or not spec.submodule_search_locations:
+        raise FileNotFoundError(
+            "The engine of fullgraph is missing from this installation: reinstall fullgraph."
+        )
+    return Path(next(iter(spec.submodule_search_locations))) / "boot.py"
+
+
+class _Lines(asyncio.Protocol):
+    """Splits what comes through a pipe at newlines, without a limit that a reader would set."""
+
+    def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_line = on_line
+        self._on_end = on_end
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def data_received(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._parts.append(line)
+            whole = b"".join(self._parts)
+            self._parts.clear()
+            self._size = 0
+            self._on_line(whole)
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+            if self._size > LONGEST_LINE:
+                self._parts.clear()
+                self._size = 0
+                self._on_end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_end()
+
+
+class EngineProcess:
+    """A started engine. ``on_event`` gets everything it says, ``on_death`` one call at its end."""
+
+    def __init__(
+        self,
+        interpreter: Path,
+        *,
+        boot: Path,
+        cwd: Path | None,
+        on_event: Callable[[Event], None],
+        on_output: Callable[[str], None],
+        on_death: Callable[[EngineProcess], None],
+    ) -> None:
+        self._interpreter = interpreter
+        self._boot = boot
+        self._cwd = cwd
+        self._on_event = on_event
+        self._on_output = on_output
+        self._on_death = on_death
+        self._process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.WriteTransport | None = None
+        self._transports: list[asyncio.BaseTransport] = []
+        self._watch: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._output_ended = asyncio.Event()
+        self._last_words = ""
+        self.broken = ""
+        """Why the connection was given up, where the engine broke the protocol."""
+
+    async def start(self) -> None:
+        """Spawn it.
+
+        Raises:
+            OSError: the interpreter cannot be executed.
+        """
+        loop = asyncio.get_running_loop()
+        requests_read, requests_write = os.pipe()
+        events_read, events_write = os.pipe()
+        output_read, output_write = os.pipe()
+        ours = [requests_write, events_read, output_read]
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                str(self._interpreter),
+                str(self._boot),
+                "--read",
+                str(requests_read),
+                "--write",
+                str(events_write),
+                stdin=subprocess.DEVNULL,
+                # Never ours: standard output of the server is the connection to the editor.
+                stdout=output_write,
+                stderr=output_write,
+                pass_fds=(requests_read, events_write),
+                cwd=None if self._cwd is None else str(self._cwd),
+                # A group of its own, so that Ctrl-C at a terminal reaches only us.
+                start_new_session=True,
+            )
+        except BaseException:
+            for fd in ours:
+                os.close(fd)
+            raise
+        finally:
+            for fd in (requests_read, events_write, output_write):
+                os.close(fd)
+        self._writer, _ = await loop.connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(requests_write, "wb", 0)
+        )
+        events, _ = await loop.connect_read_pipe(
+            lambda: _Lines(self._received, self._ended.set), os.fdopen(events_read, "rb", 0)
+        )
+        output, _ = await loop.connect_read_pipe(
+            lambda: _Lines(self._printed, self._output_ended.set), os.fdopen(output_read, "rb", 0)
+        )
+        self._transports = [self._writer, events, output]
+        self._watch = asyncio.create_task(self._until_death())
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def last_words(self) -> str:
+        """The end of what it printed, for the report of a crash."""
+        return self._last_words.strip()
+
+    @property
+    def exit_status(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def send(self, message: Request) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(encode(message))
+
+    def kill(self) -> None:
+        """End it and what it started, now."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def close(self, grace: float) -> None:
+        """Let it end by itself when its pipe closes, else kill it. No report of its death."""
+        self._on_death = lambda process: None
+        for transport in self._transports[:1]:
+            transport.close()
+        if self._process is not None:
+            try:
+                await asyncio.wait_for(self._process.wait(), grace)
+            except asyncio.TimeoutError:
+                self.kill()
+                await self._process.wait()
+        if self._watch is not None:
+            self._watch.cancel()
+        for transport in self._transports:
+            transport.close()
+
+    async def _until_death(self) -> None:
+        assert self._process is not None
+        # A closed pipe ends it as surely as its exit: without the pipe it is of no use.
+        exit_ = asyncio.ensure_future(self._process.wait())
+        ended = asyncio.ensure_future(self._ended.wait())
+        await asyncio.wait({exit_, ended}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait_for(asyncio.shield(exit_), 0.5)
+        except asyncio.TimeoutError:
+            self.kill()
+            await exit_
+        # What it said last is often still in the pipes. A grandchild may hold them open.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), 0.5)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._output_ended.wait(), 0.5)
+        ended.cancel()
+        for transport in self._transports:
+            transport.close()
+        self._on_death(self)
+
+    def _received(self, line: bytes) -> None:
+        if not line.strip() or self.broken:
+            return
+        try:
+            message: Message = decode(line)
+        except ProtocolError as error:
+            self.broken = str(error)
+            self._ended.set()
+            return
+        self._on_event(message)  # type: ignore[arg-type]
+
+    def _printed(self, line: bytes) -> None:
+        text = line.decode(errors="replace") + "\n"
+        self._last_words = (self._last_words + text)[-LAST_WORDS:]
+        self._on_output(text)

@@ -1,0 +1,98 @@
+"""What the client can do, read once from what it says at initialisation.
+
+Read from plain data: the first answer is given before the protocol library is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fullgraph.session.positions import Encoding
+
+
+@dataclass(frozen=True)
+class ClientCapabilities:
+    """Flat answers to the questions that this server asks."""
+
+    encoding: Encoding = Encoding.UTF16
+    pull_diagnostics: bool = False
+    """Findings are pulled, and the client can be told when there are new ones.
+
+    Both are needed: results come long after the edit, and a client that pulls but cannot be told
+    to pull again (Neovim 0.11) would show those of the edit before.
+    """
+    related_information: bool = False
+    code_description: bool = False
+    unnecessary_tag: bool = False
+    diagnostic_data: bool = False
+    diagnostic_version: bool = False
+    work_done_progress: bool = False
+    configuration: bool = False
+    configuration_registration: bool = False
+    file_watch_registration: bool = False
+    code_action_literals: bool = False
+    code_action_preferred: bool = False
+    document_changes: bool = False
+    code_lens_refresh: bool = False
+    commands: frozenset[str] = frozenset()
+    """Commands that the client itself registers, which a code lens may name."""
+
+    @staticmethod
+    def read(raw: object) -> ClientCapabilities:
+        """From the ``capabilities`` of an ``initialize`` request. Anything absent is a no."""
+
+        def get(path: str) -> Any:
+            value: Any = raw
+            for key in path.split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+            return value
+
+        def flag(path: str) -> bool:
+            return get(path) is True
+
+        def present(path: str) -> bool:
+            return isinstance(get(path), Mapping)
+
+        published = "textDocument.publishDiagnostics"
+        pull = present("textDocument.diagnostic") and flag("workspace.diagnostics.refreshSupport")
+        # What a client says of published diagnostics used to hold for pulled ones as well; 3.18
+        # clients say it again beside the pull.
+        where = ("textDocument.diagnostic", published) if pull else (published,)
+        tags = [get(f"{place}.tagSupport.valueSet") for place in where]
+        return ClientCapabilities(
+            encoding=_encoding(get("general.positionEncodings")),
+            pull_diagnostics=pull,
+            related_information=any(flag(f"{place}.relatedInformation") for place in where),
+            code_description=any(flag(f"{place}.codeDescriptionSupport") for place in where),
+            unnecessary_tag=any(isinstance(tag, list) and 1 in tag for tag in tags),
+            diagnostic_data=any(flag(f"{place}.dataSupport") for place in where),
+            diagnostic_version=flag(f"{published}.versionSupport"),
+            work_done_progress=flag("window.workDoneProgress"),
+            configuration=flag("workspace.configuration"),
+            configuration_registration=flag("workspace.didChangeConfiguration.dynamicRegistration"),
+            file_watch_registration=flag("workspace.didChangeWatchedFiles.dynamicRegistration"),
+            code_action_literals=present("textDocument.codeAction.codeActionLiteralSupport"),
+            code_action_preferred=flag("textDocument.codeAction.isPreferredSupport"),
+            document_changes=flag("workspace.workspaceEdit.documentChanges"),
+            code_lens_refresh=flag("workspace.codeLens.refreshSupport"),
+            commands=_commands(get("experimental.commands")),
+        )
+
+
+def _encoding(offered: object) -> Encoding:
+    """The client's first choice of those that exist; UTF-16 is what every client can."""
+    for name in offered if isinstance(offered, list) else ():
+        try:
+            return Encoding(name)
+        except ValueError:
+            continue
+    return Encoding.UTF16
+
+
+def _commands(raw: object) -> frozenset[str]:
+    names = raw.get("commands") if isinstance(raw, Mapping) else raw
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(
+        names, list
+    ) else frozenset()

@@ -1,0 +1,163 @@
+"""The texts that the editor has open, exactly as it has them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+from fullgraph.session.motion import Edit
+from fullgraph.session.positions import Encoding, TextPositions
+from fullgraph_engine.protocol import Position
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a text, in the client's units; without a range it is the whole text."""
+
+    text: str
+    start: tuple[int, int] | None = None
+    end: tuple[int, int] | None = None
+
+
+class Document:
+    """A text that is open in the editor. Only notifications of the editor change it."""
+
+    def __init__(
+        self, uri: str, text: str, version: int, language: str, encoding: Encoding
+    ) -> None:
+        self.uri = uri
+        self.language = language
+        self.version = version
+        self.encoding = encoding
+        self.focus = 0
+        """The line of the last edit."""
+        self._set(text)
+
+    def _set(self, text: str) -> None:
+        self.text = text
+        self._positions: TextPositions | None = None
+        self._hash = ""
+
+    @property
+    def positions(self) -> TextPositions:
+        if self._positions is None:
+            self._positions = TextPositions(self.text)
+        return self._positions
+
+    @property
+    def hash(self) -> str:
+        if not self._hash:
+            # An editor may hold half of a surrogate pair, which plain UTF-8 refuses.
+            data = self.text.encode("utf-8", "surrogatepass")
+            self._hash = hashlib.sha256(data).hexdigest()[:16]
+        return self._hash
+
+    @property
+    def generation(self) -> str:
+        return f"{self.version}:{self.hash}"
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is on disk, or would be; None for ``untitled:`` and the like."""
+        return path_of(self.uri)
+
+    @property
+    def name(self) -> str:
+        """What the engine calls it: its path, or the bare name that the editor shows."""
+        path = self.path
+        if path is not None:
+            return str(path)
+        return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1] or "untitled"
+
+    def change(self, changes: Sequence[Change], version: int) -> list[Edit]:
+        """Apply the changes in order; says what each did, in bytes of the text before it."""
+        edits = []
+        for change in changes:
+            edit = self._replace(change)
+            if edit is not None:
+                edits.append(edit)
+                self.focus = edit.start.line
+        self.version = version
+        return edits
+
+    def _replace(self, change: Change) -> Edit | None:
+        if change.start is None or change.end is None:
+            return self._replace_all(change.text)
+        start = self.positions.position(*change.start, self.encoding)
+        end = self.positions.position(*change.end, self.encoding)
+        first, last = self._offset(start), self._offset(end)
+        if last < first:
+            start, end, first, last = end, start, last, first
+        if self.text[first:last] == change.text:
+            return None
+        edit = Edit(start, end, _after(start, change.text))
+        self._set(self.text[:first] + change.text + self.text[last:])
+        return edit
+
+    def _replace_all(self, text: str) -> Edit | None:
+        """A client that sends whole texts still edits one place: what differs."""
+        old = self.text
+        if old == text:
+            return None
+        shorter = min(len(old), len(text))
+        first = _common(old, text, shorter)
+        tail = _common(old[::-1], text[::-1], shorter - first)
+        start = self._position(first)
+        end = self._position(len(old) - tail)
+        edit = Edit(start, end, _after(start, text[first : len(text) - tail]))
+        self._set(text)
+        return edit
+
+    def _offset(self, position: Position) -> int:
+        start = 0
+        if position.line:
+            ends = _LINE_END.finditer(self.text)
+            for number, end in enumerate(ends, start=1):
+                if number == position.line:
+                    start = end.end()
+                    break
+        return start + self.positions.column(position)
+
+    def _position(self, offset: int) -> Position:
+        return _after(Position(0, 0), self.text[:offset])
+
+
+def _after(start: Position, text: str) -> Position:
+    """Where a text that begins at ``start`` ends."""
+    *lines, last = _LINE_END.split(text)
+    width = len(last.encode("utf-8", "surrogatepass"))
+    if lines:
+        return Position(start.line + len(lines), width)
+    return Position(start.line, start.byte + width)
+
+
+def _common(one: str, other: str, limit: int) -> int:
+    """How many characters both begin with. Halving compares in C, not character by character."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def path_of(uri: str) -> Path | None:
+    """The path of a ``file:`` URI."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        return None
+    host = f"//{parts.netloc}" if parts.netloc and parts.netloc != "localhost" else ""
+    # urlsplit cuts at "#" and "?"; a client that left them bare meant them as part of the path.
+    rest = (f"?{parts.query}" if parts.query else "") + (
+        f"#{parts.fragment}" if parts.fragment else ""
+    )
+    return Path(url2pathname(host + parts.path + rest))

@@ -1,0 +1,99 @@
+"""Move findings with the text that they are about.
+
+Between an edit and the results of the next run the old findings stay in view. Each edit shifts
+what lies behind it and removes what it touched: of that nothing is known any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from fullgraph_engine.protocol import Finding, Fix, Frame, Position, Range, Related, TargetReport
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The text from ``start`` to ``end`` became text that ends at ``new_end``."""
+
+    start: Position
+    end: Position
+    new_end: Position
+
+    @property
+    def lines(self) -> int:
+        return self.new_end.line - self.end.line
+
+    def moved(self, range_: Range) -> Range | None:
+        """Where the range is after the edit; None where the edit is inside it."""
+        if _key(self.end) <= _key(range_.start):
+            return Range(self._shifted(range_.start), self._shifted(range_.end))
+        if _key(self.start) >= _key(range_.end):
+            return range_
+        return None
+
+    def _shifted(self, position: Position) -> Position:
+        if position.line > self.end.line:
+            return Position(position.line + self.lines, position.byte)
+        return Position(self.new_end.line, self.new_end.byte + position.byte - self.end.byte)
+
+
+def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
+    """The finding after an edit of the file ``path``; None if its own range was edited."""
+    range_ = edit.moved(finding.range)
+    if range_ is None:
+        return None
+    if range_ == finding.range and _last_line(finding) <= edit.start.line and not (
+        finding.fixes or finding.related
+    ):
+        return finding
+    return dataclasses.replace(
+        finding,
+        range=range_,
+        related=tuple(
+            moved for item in finding.related if (moved := _move_related(item, edit, path))
+        ),
+        fixes=tuple(moved for fix in finding.fixes if (moved := _move_fix(fix, edit))),
+        stack=tuple(_move_frame(frame, edit, path) for frame in finding.stack),
+    )
+
+
+def move_report(report: TargetReport, edit: Edit) -> TargetReport | None:
+    """The report of a target after an edit; None if the target's name was edited."""
+    range_ = edit.moved(report.range)
+    if range_ is None or range_ == report.range:
+        return None if range_ is None else report
+    return dataclasses.replace(report, range=range_)
+
+
+def _move_related(related: Related, edit: Edit, path: str) -> Related | None:
+    if related.path != path:
+        return related
+    range_ = edit.moved(related.range)
+    return None if range_ is None else dataclasses.replace(related, range=range_)
+
+
+def _move_fix(fix: Fix, edit: Edit) -> Fix | None:
+    edits = []
+    for change in fix.edits:
+        range_ = edit.moved(change.range)
+        if range_ is None:
+            return None
+        edits.append(dataclasses.replace(change, range=range_))
+    return dataclasses.replace(fix, edits=tuple(edits))
+
+
+def _move_frame(frame: Frame, edit: Edit, path: str) -> Frame:
+    # A frame is context, not a claim on a place: one inside the edit stays where it was.
+    if frame.path != path or frame.line <= edit.end.line:
+        return frame
+    end_line = frame.end_line + edit.lines if frame.end_line >= 0 else frame.end_line
+    return dataclasses.replace(frame, line=frame.line + edit.lines, end_line=end_line)
+
+
+def _last_line(finding: Finding) -> int:
+    return max((finding.range.end.line, *(frame.line for frame in finding.stack)))
+
+
+def _key(position: Position) -> tuple[int, int]:
+    return position.line, position.byte
