@@ -1,0 +1,57 @@
+"""What a check found, as every output format gets it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fullgraph.render.codes import Severity
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.positions import TextPositions
+from fullgraph_engine.protocol import TargetReport
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """One file. ``path`` is as the user gave it, ``absolute`` as the engine knows it.
+
+    ``problem`` says in a sentence why the file could not be checked; then it has no results.
+    """
+
+    path: str
+    absolute: str
+    text: TextPositions
+    targets: tuple[TargetReport, ...] = ()
+    findings: tuple[FileFinding, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A whole check. ``torch`` and ``python`` are empty where no engine was needed.
+
+    ``problems`` are those of no single file: a missing path, an interpreter without torch.
+    """
+
+    files: tuple[CheckedFile, ...]
+    torch: str = ""
+    python: str = ""
+    seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something that was asked for could not be done."""
+        return bool(self.problems) or any(file.problem for file in self.files)
+
+    def reaches(self, threshold: Severity) -> bool:
+        return any(item.severity.reaches(threshold) for item in self.findings())
+
+    def findings(self) -> Iterable[FileFinding]:
+        return (item for file in self.files for item in file.findings)
+
+    def severities(self) -> Mapping[Severity, int]:
+        return Counter(item.severity for item in self.findings())

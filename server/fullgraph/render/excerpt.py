@@ -1,0 +1,159 @@
+"""The lines of code that a finding is about, with the range marked below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fullgraph.render import cells
+from fullgraph.render.paint import Paint, Style
+from fullgraph.session.positions import TextPositions
+from fullgraph_engine.protocol import Range, TextEdit
+
+# A range of more lines than these is shown by its beginning and its last line.
+_HEAD = 4
+_MOST = 6
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A line of the excerpt. ``number`` is zero-based; None has no number."""
+
+    number: int | None
+    parts: tuple[tuple[Style | None, str], ...]
+    sign: str = "|"
+
+
+class Excerpt:
+    """Draws into a margin that is wide enough for every line number of one finding."""
+
+    def __init__(self, paint: Paint, margin: int) -> None:
+        self.paint = paint
+        self.margin = margin
+
+    def mark(self, text: TextPositions, place: Range, style: Style) -> list[str]:
+        """The lines of ``place`` with context around, and the range underlined."""
+        first, last = place.start.line, _last_line(place)
+        if not 0 <= first < len(text):
+            return []
+        last = min(last, len(text) - 1)
+        rows = [_Row(None, ())]
+        if first > 0 and text.line(first - 1).strip():
+            rows.append(self._code(text, first - 1, last > first))
+        rows += self._one(text, place, style) if last == first else self._many(text, place, style)
+        if last + 1 < len(text) and text.line(last + 1).strip():
+            rows.append(self._code(text, last + 1, last > first))
+        rows.append(_Row(None, ()))
+        return [self._draw(row) for row in rows]
+
+    def edit(self, text: TextPositions, edit: TextEdit) -> list[str]:
+        """The lines that an edit takes away and those that it puts there, with context."""
+        first, last = edit.range.start.line, edit.range.end.line
+        if not 0 <= first < len(text):
+            return []
+        last = min(last, len(text) - 1)
+        head = text.line(first)[: text.column(edit.range.start)]
+        tail = text.line(last)[text.column(edit.range.end) :]
+        before = [text.line(number) for number in range(first, last + 1)]
+        after = (head + edit.text + tail).split("\n")
+        # Lines that stay as they are at either end are context, not change.
+        start = 0
+        while before and after and before[0] == after[0]:
+            del before[0], after[0]
+            start += 1
+        while before and after and before[-1] == after[-1]:
+            del before[-1], after[-1]
+        top = first + start
+        rows = [_Row(None, ())]
+        if top > 0 and text.line(top - 1).strip():
+            rows.append(self._code(text, top - 1, False))
+        rows += [self._changed(top + i, "-", line) for i, line in enumerate(before)]
+        rows += [self._changed(top + i, "+", line) for i, line in enumerate(after)]
+        follow = top + len(before)
+        if follow < len(text) and text.line(follow).strip():
+            code = self._code(text, follow, False)
+            rows.append(_Row(top + len(after), code.parts))
+        rows.append(_Row(None, ()))
+        return [self._draw(row) for row in rows]
+
+    def gutter(self, sign: str = "|") -> str:
+        return " " * self.margin + self.paint(Style.GUTTER, f" {sign}")
+
+    @property
+    def room(self) -> int:
+        """Cells for code, to the right of the margin."""
+        return max(40, self.paint.width - self.margin - 4)
+
+    def _one(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
+        number = place.start.line
+        line = text.line(number)
+        start = text.column(place.start)
+        end = text.column(place.end) if place.end.line == number else len(line)
+        part = cells.crop(line, start, self.room)
+        left = "…" if part.before else ""
+        right = "…" if part.after else ""
+        shown = left + cells.printable(part.text) + right
+        yield _Row(number, ((None, shown),))
+        before = len(left) + cells.width(line[part.skipped : start])
+        # An empty range still gets its mark.
+        marked = cells.width(line[start : min(end, part.skipped + len(part.text))])
+        yield _Row(None, ((None, " " * before), (style, "^" * max(1, marked))))
+
+    def _many(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
+        first, last = place.start.line, min(_last_line(place), len(text) - 1)
+        line = text.line(first)
+        start = text.column(place.start)
+        if line[:start].strip():
+            yield self._code(text, first, True)
+            arm = "_" * (cells.width(line[:start]) + 1)
+            yield _Row(None, ((style, f" {arm}^"),))
+        else:
+            yield self._code(text, first, True, (style, "/ "))
+        folded = last - first + 1 > _MOST
+        for number in range(first + 1, last + 1):
+            if folded and number == first + _HEAD:
+                yield _Row(None, ((style, "| "), (Style.DIM, "…")))
+            if not folded or number < first + _HEAD or number == last:
+                yield self._code(text, number, True, (style, "| "))
+        ending = text.line(last)
+        end = text.column(place.end) if place.end.line == last else len(ending)
+        arm = "_" * max(1, cells.width(ending[:end]))
+        yield _Row(None, ((style, f"|{arm}^"),))
+
+    def _code(
+        self,
+        text: TextPositions,
+        number: int,
+        indented: bool,
+        lead: tuple[Style | None, str] = (None, "  "),
+    ) -> _Row:
+        part = cells.crop(text.line(number), 0, self.room - 2)
+        shown = cells.printable(part.text).rstrip() + ("…" if part.after else "")
+        return _Row(number, ((lead, (None, shown)) if indented else ((None, shown),)))
+
+    def _changed(self, number: int, sign: str, line: str) -> _Row:
+        part = cells.crop(line, 0, self.room - 2)
+        style = Style.ADDED if sign == "+" else Style.REMOVED
+        shown = cells.printable(part.text).rstrip() + ("…" if part.after else "")
+        return _Row(number, ((style, shown),), sign)
+
+    def _draw(self, row: _Row) -> str:
+        number = "" if row.number is None else str(row.number + 1)
+        styles = {"|": Style.GUTTER, "+": Style.ADDED, "-": Style.REMOVED}
+        gutter = self.paint(Style.GUTTER, f"{number:>{self.margin}}")
+        sign = self.paint(styles[row.sign], row.sign)
+        body = "".join(part if s is None else self.paint(s, part) for s, part in row.parts)
+        return f"{gutter} {sign} {body}".rstrip()
+
+
+def margin(*ranges: Range, extra: int = 0) -> int:
+    """Cells that the largest line number shown needs."""
+    lines = [number for place in ranges for number in (place.start.line, place.end.line)]
+    return len(str(max(lines, default=0) + 2 + extra))
+
+
+def _last_line(place: Range) -> int:
+    # A range that ends before the first character of a line does not show that line.
+    if place.end.byte == 0 and place.end.line > place.start.line:
+        return place.end.line - 1
+    return max(place.end.line, place.start.line)

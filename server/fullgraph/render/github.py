@@ -1,0 +1,62 @@
+"""Workflow commands of GitHub Actions: each finding becomes an annotation of the diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullgraph.render.checked import CheckedFile
+from fullgraph.render.codes import Severity
+from fullgraph.render.places import span
+from fullgraph.session.findings import FileFinding
+
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
+
+
+def file_github(file: CheckedFile) -> str:
+    return "\n".join(_commands(file))
+
+
+def problem_github(problem: str, path: str = "") -> str:
+    """What the tool could not do, as an annotation."""
+    place = f" file={_property(path)}" if path else " title=fullgraph"
+    return f"::error{place}::{_data(problem)}"
+
+
+def _commands(file: CheckedFile) -> Iterator[str]:
+    if file.problem:
+        yield problem_github(file.problem, file.path)
+    for item in file.findings:
+        yield _command(file, item)
+
+
+def _command(file: CheckedFile, item: FileFinding) -> str:
+    place = span(file, file.path, item.finding.range)
+    properties = {
+        "file": file.path,
+        "line": str(place.line + 1),
+        "endLine": str(place.end_line + 1),
+        "col": str(place.character + 1),
+        "endColumn": str(place.end_character + 1),
+        "title": f"fullgraph: {item.finding.code}",
+    }
+    if place.end_line != place.line:
+        # Columns are only understood within one line.
+        del properties["col"], properties["endColumn"]
+    written = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_COMMANDS.get(item.severity, 'notice')} {written}::{_data(_message(item))}"
+
+
+def _message(item: FileFinding) -> str:
+    finding = item.finding
+    hints = [f"hint: {hint}" for hint in finding.hints]
+    reached = f"reached {finding.count} times" if finding.count > 1 else ""
+    parts = (finding.message, finding.explanation, *hints, reached, item.href)
+    return "\n".join(part for part in parts if part)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,138 @@
+"""The JSON format: one object, made for programs. Lines and UTF-16 characters count from zero."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.places import Span, shown_path, span
+from fullgraph.session.findings import FileFinding
+from fullgraph_engine.protocol import Fix, Frame, Position, ProbeInfo, Range, TargetReport
+
+VERSION = 1
+
+
+def check_json(checked: Checked) -> str:
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "torch": checked.torch or None,
+        "python": checked.python or None,
+        "files": [_file(file) for file in checked.files],
+    }
+    if checked.problems:
+        document["errors"] = list(checked.problems)
+    return dump(document)
+
+
+def dump(document: object) -> str:
+    """Readable JSON; what UTF-8 cannot hold (half a surrogate pair) is escaped."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(document, indent=2)
+    return text
+
+
+def _file(file: CheckedFile) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "path": file.path,
+        "seconds": round(file.seconds, 3),
+        "targets": [_target(report) for report in file.targets],
+        "findings": [_finding(file, item) for item in file.findings],
+    }
+    if file.notes:
+        plain["notes"] = list(file.notes)
+    if file.problem:
+        plain["error"] = file.problem
+    return plain
+
+
+def _target(report: TargetReport) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "line": report.range.start.line,
+        "kind": report.kind,
+        "status": report.status,
+        "mode": report.mode,
+        "probe": _probe(report.probe),
+        "graphs": report.graphs,
+        "ops": report.ops,
+        "breaks": report.breaks,
+        "skips": report.skips,
+        "guards": report.guards,
+        "recompiles": report.recompiles,
+        "chosen": report.chosen,
+        "seconds": round(report.seconds, 3),
+        "error": report.error,
+    }
+
+
+def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
+    if probe is None:
+        return None
+    return {
+        "origin": probe.origin,
+        "init": probe.init,
+        "inputs": probe.inputs,
+        "source": probe.source,
+    }
+
+
+def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
+    finding = item.finding
+    return {
+        "code": finding.code,
+        "severity": item.severity.value,
+        "message": finding.message,
+        "target": finding.target,
+        "range": _range(span(file, file.path, finding.range)),
+        "count": finding.count,
+        "related": [
+            {
+                "path": shown_path(file, related.path),
+                "range": _range(span(file, related.path, related.range)),
+                "message": related.message,
+            }
+            for related in finding.related
+        ],
+        "href": item.href,
+        "data": {
+            **finding.data,
+            "explanation": finding.explanation,
+            "hints": list(finding.hints),
+            "context": finding.context,
+            "notes": list(finding.notes),
+            "targets": list(item.targets),
+            "mode": finding.mode,
+            "stack": [_frame(file, frame) for frame in finding.stack],
+            "fixes": [_fix(file, fix) for fix in finding.fixes],
+        },
+    }
+
+
+def _frame(file: CheckedFile, frame: Frame) -> dict[str, Any]:
+    place = Range(Position(frame.line, frame.byte), Position(frame.line, frame.byte))
+    return {
+        "path": shown_path(file, frame.path),
+        "function": frame.function,
+        "line": frame.line,
+        "character": span(file, frame.path, place).character,
+        "text": frame.text,
+    }
+
+
+def _fix(file: CheckedFile, fix: Fix) -> dict[str, Any]:
+    edits = [
+        {"range": _range(span(file, file.path, edit.range)), "text": edit.text}
+        for edit in fix.edits
+    ]
+    return {"title": fix.title, "edits": edits}
+
+
+def _range(place: Span) -> dict[str, Any]:
+    return {
+        "start": {"line": place.line, "character": place.character},
+        "end": {"line": place.end_line, "character": place.end_character},
+    }

@@ -1,0 +1,47 @@
+"""Colours of a terminal, or none."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from fullgraph.render.codes import Severity
+
+
+class Style(enum.Enum):
+    """What a piece of text is; the value is its escape sequence's parameters."""
+
+    ERROR = "1;91"
+    WARNING = "1;93"
+    INFORMATION = "1;96"
+    HINT = "1;92"
+    STRONG = "1"
+    GUTTER = "1;94"
+    DIM = "2"
+    ADDED = "32"
+    REMOVED = "31"
+    LINK = "4"
+
+
+OF_SEVERITY = {
+    Severity.ERROR: Style.ERROR,
+    Severity.WARNING: Style.WARNING,
+    Severity.INFORMATION: Style.INFORMATION,
+    Severity.HINT: Style.HINT,
+}
+
+
+@dataclass(frozen=True)
+class Paint:
+    """How text may look: with colours or not, and how wide a line may get."""
+
+    colour: bool = False
+    width: int = 100
+
+    def __call__(self, style: Style, text: str) -> str:
+        if not self.colour or not text:
+            return text
+        return f"\x1b[{style.value}m{text}\x1b[0m"
+
+
+PLAIN = Paint()

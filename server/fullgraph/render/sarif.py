@@ -1,0 +1,173 @@
+"""SARIF 2.1.0, for code scanning services. Lines and UTF-16 columns count from one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fullgraph import __version__
+from fullgraph.render import codes
+from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.codes import Severity
+from fullgraph.render.json import dump
+from fullgraph.render.places import Span, shown_path, span
+from fullgraph.session.findings import FileFinding
+from fullgraph_engine.protocol import Fix, Frame, Position, Range
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_HOME = "https://github.com/fullgraph/fullgraph"
+_LEVELS = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.INFORMATION: "note",
+    Severity.HINT: "note",
+    Severity.OFF: "none",
+}
+
+
+def check_sarif(checked: Checked) -> str:
+    rules = sorted({item.finding.code for item in checked.findings()})
+    indices = {rule: index for index, rule in enumerate(rules)}
+    run = {
+        "tool": {
+            "driver": {
+                "name": "fullgraph",
+                "version": __version__,
+                "semanticVersion": __version__,
+                "informationUri": _HOME,
+                "rules": [_rule(code) for code in rules],
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": not checked.incomplete,
+                "toolExecutionNotifications": list(_notifications(checked)),
+            }
+        ],
+        "columnKind": "utf16CodeUnits",
+        "artifacts": [{"location": _artifact(file.path)} for file in checked.files],
+        "results": [
+            _result(file, item, indices[item.finding.code])
+            for file in checked.files
+            for item in file.findings
+        ],
+    }
+    return dump({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(code: str) -> dict[str, Any]:
+    row = codes.row(code)
+    return {
+        "id": code,
+        "shortDescription": {"text": row.title},
+        "fullDescription": {"text": row.help or row.title},
+        "help": {"text": row.help or row.title, "markdown": row.help or row.title},
+        "helpUri": codes.href(code) or _HOME,
+        "defaultConfiguration": {"level": _LEVELS[row.severity]},
+        "properties": {"tags": ["torch.compile", code.partition("/")[0]]},
+    }
+
+
+def _notifications(checked: Checked) -> Iterable[dict[str, Any]]:
+    for problem in checked.problems:
+        yield {"level": "error", "message": {"text": problem}}
+    for file in checked.files:
+        place = [{"physicalLocation": {"artifactLocation": _artifact(file.path)}}]
+        if file.problem:
+            yield {"level": "error", "message": {"text": file.problem}, "locations": place}
+        for note in file.notes:
+            yield {"level": "note", "message": {"text": note}, "locations": place}
+
+
+def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
+    finding = item.finding
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": rule,
+        "level": _LEVELS[item.severity],
+        "message": {"text": _message(item)},
+        "locations": [_location(file, file.path, finding.range)],
+        "occurrenceCount": max(1, finding.count),
+        "partialFingerprints": {"fullgraph/v1": _fingerprint(file, item)},
+        "properties": {"targets": list(item.targets), "mode": finding.mode},
+    }
+    if finding.related:
+        result["relatedLocations"] = [
+            {
+                "id": number,
+                **_location(file, related.path, related.range),
+                "message": {"text": related.message},
+            }
+            for number, related in enumerate(finding.related, start=1)
+        ]
+    if len(finding.stack) > 1:
+        steps = [{"location": _frame(file, frame)} for frame in finding.stack]
+        result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
+    if finding.fixes:
+        result["fixes"] = [_fix(file, fix) for fix in finding.fixes]
+    return result
+
+
+def _message(item: FileFinding) -> str:
+    finding = item.finding
+    hints = [f"Hint: {hint}" for hint in finding.hints]
+    return "\n".join(part for part in (finding.message, finding.explanation, *hints) if part)
+
+
+def _fingerprint(file: CheckedFile, item: FileFinding) -> str:
+    """The same while the line stays as it is, wherever it moves to."""
+    finding = item.finding
+    line = file.text.line(finding.range.start.line).strip()
+    parts = (finding.code, finding.message, line)
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _location(file: CheckedFile, path: str, place: Range) -> dict[str, Any]:
+    return {
+        "physicalLocation": {
+            "artifactLocation": _artifact(shown_path(file, path)),
+            "region": _region(span(file, path, place)),
+        }
+    }
+
+
+def _frame(file: CheckedFile, frame: Frame) -> dict[str, Any]:
+    start = Position(frame.line, frame.byte)
+    known = frame.end_byte >= 0
+    last = frame.end_line if frame.end_line >= 0 else frame.line
+    end = Position(last, frame.end_byte) if known else start
+    location = _location(file, frame.path, Range(start, end))
+    if not known:
+        location["physicalLocation"]["region"] = {"startLine": frame.line + 1}
+    return {**location, "message": {"text": f"in {frame.function}"}}
+
+
+def _fix(file: CheckedFile, fix: Fix) -> dict[str, Any]:
+    replacements = [
+        {
+            "deletedRegion": _region(span(file, file.path, edit.range)),
+            "insertedContent": {"text": edit.text},
+        }
+        for edit in fix.edits
+    ]
+    change = {"artifactLocation": _artifact(file.path), "replacements": replacements}
+    return {"description": {"text": fix.title}, "artifactChanges": [change]}
+
+
+def _region(place: Span) -> dict[str, int]:
+    return {
+        "startLine": place.line + 1,
+        "startColumn": place.character + 1,
+        "endLine": place.end_line + 1,
+        "endColumn": place.end_character + 1,
+    }
+
+
+def _artifact(path: str) -> dict[str, str]:
+    """An absolute path becomes a URI; a relative one stays relative to where the check ran."""
+    if Path(path).is_absolute():
+        return {"uri": Path(path).as_uri()}
+    return {"uri": quote(Path(path).as_posix())}

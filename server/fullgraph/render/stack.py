@@ -1,0 +1,60 @@
+"""User stacks: the frames of the user's own code in full, those of libraries as a count."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from fullgraph_engine.protocol import Frame
+
+# Where interpreters keep what they were installed with.
+_INSTALLED = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Neighbouring library frames that are not shown. ``package`` is where the last one is."""
+
+    count: int
+    package: str
+
+
+def is_library(path: str) -> bool:
+    """Whether a frame belongs to something installed, or to no file at all."""
+    return path.startswith("<") or _INSTALLED.match(path) is not None
+
+
+def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
+    """Frames with runs of library frames replaced by a count.
+
+    The innermost frame is never folded: where it is a library's, it is what there is to know.
+    """
+    shown: list[Frame | Folded] = []
+    for index, frame in enumerate(frames):
+        last = shown[-1] if shown else None
+        if not is_library(frame.path) or index == len(frames) - 1:
+            shown.append(frame)
+        elif isinstance(last, Folded):
+            shown[-1] = Folded(last.count + 1, _package(frame.path))
+        else:
+            shown.append(Folded(1, _package(frame.path)))
+    return shown
+
+
+def short_path(path: str, folder: str = "") -> str:
+    """A path as short as it is still clear: below a library's folder, or below ``folder``."""
+    found = _INSTALLED.match(path)
+    if found:
+        return path[found.end() :]
+    prefix = folder.rstrip("/\\")
+    if prefix and path.startswith((prefix + "/", prefix + "\\")):
+        return path[len(prefix) + 1 :]
+    return path
+
+
+def _package(path: str) -> str:
+    if path.startswith("<"):
+        return path
+    return PurePath(short_path(path)).parts[0].removesuffix(".py")

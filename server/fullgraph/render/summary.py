@@ -1,0 +1,95 @@
+"""One line on how a target was traced, for a terminal and for a code lens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fullgraph_engine.protocol import ProbeInfo, TargetReport
+
+SEPARATOR = " · "
+
+
+def target_line(report: TargetReport) -> str:
+    """``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs · fake · 0.52 s``."""
+    if report.status == "no-probe":
+        return "not traced, no inputs are known"
+    facts = list(_outcome(report))
+    if report.status == "traced":
+        facts += [
+            amount(report.graphs, "graph"),
+            amount(report.ops, "op"),
+            *_breaks(report),
+            amount(report.guards, "guard"),
+        ]
+    facts += _inputs(report.probe)
+    if report.chosen:
+        facts.append(f"{amount(report.chosen, 'value')} chosen")
+    facts += [report.mode, seconds(report.seconds)]
+    return SEPARATOR.join(facts)
+
+
+def lens_title(report: TargetReport) -> str:
+    """``3 graphs · 2 breaks · 41 guards · f32[4, 16] from get_inputs``."""
+    if report.status == "no-probe":
+        return "not traced, no inputs are known"
+    facts = list(_outcome(report))
+    if report.status == "traced":
+        facts += [
+            amount(report.graphs, "graph"),
+            *_breaks(report),
+            amount(report.guards, "guard"),
+        ]
+    return SEPARATOR.join([*facts, *_inputs(report.probe)])
+
+
+def probe_words(probe: ProbeInfo) -> str:
+    """``f32[4, 16] from get_inputs``, with constructor arguments before it."""
+    inputs = probe.inputs or "no inputs"
+    if probe.init:
+        inputs = f"init({probe.init}) {inputs}"
+    source = probe.source or probe.origin
+    return f"{inputs} from {source}"
+
+
+def amount(number: int, noun: str) -> str:
+    """``1 graph``, ``2 graphs``, ``no graphs``."""
+    if number == 0:
+        return f"no {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listing(parts: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *head, last = list(parts) or [""]
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def seconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.2f} s"
+    return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"
+
+
+def _outcome(report: TargetReport) -> Iterable[str]:
+    # The error may be a whole report; its first line is the sentence.
+    error = (report.error or "").strip().split("\n", 1)[0]
+    if report.status == "failed":
+        yield f"failed: {error}" if error else "failed"
+    elif report.status == "timeout":
+        yield error or "took too long and was ended"
+    elif report.status == "crashed":
+        yield f"crashed: {error}" if error else "crashed"
+    elif report.status == "cancelled":
+        yield "cancelled"
+
+
+def _breaks(report: TargetReport) -> Iterable[str]:
+    yield amount(report.breaks, "break")
+    if report.skips:
+        yield f"{amount(report.skips, 'frame')} skipped"
+    if report.recompiles:
+        yield amount(report.recompiles, "recompile")
+
+
+def _inputs(probe: ProbeInfo | None) -> list[str]:
+    return [probe_words(probe)] if probe is not None else []

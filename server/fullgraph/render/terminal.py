@@ -1,0 +1,237 @@
+"""Findings for people: code frames, the reason, hints, the way there, and a line per target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.render import cells
+from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.codes import Severity
+from fullgraph.render.excerpt import Excerpt, margin
+from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
+from fullgraph.render.stack import Folded, folded, is_library, short_path
+from fullgraph.render.summary import amount, listing, seconds, target_line
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.positions import TextPositions
+from fullgraph_engine.protocol import Fix, Frame, Related
+
+
+@dataclass(frozen=True)
+class Place:
+    """The file that a finding is in: its name as shown, as the engine knows it, and its text."""
+
+    path: str
+    absolute: str
+    text: TextPositions
+
+    def shown(self, path: str) -> str:
+        """Any path the way this file's is shown."""
+        if path in (self.absolute, self.path):
+            return self.path
+        folder = self.absolute.removesuffix(self.path) if self.absolute != self.path else ""
+        return short_path(path, folder or str(Path.cwd()))
+
+
+def finding_text(item: FileFinding, place: Place, paint: Paint = PLAIN) -> str:
+    """A finding in full, as in ``fullgraph check`` and in the ``rendered`` data of a diagnostic."""
+    return "\n".join(_finding(item, place, paint))
+
+
+def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -> str:
+    """Everything about one file; empty where there is nothing to say."""
+    place = Place(file.path, file.absolute, file.text)
+    blocks = [finding_text(item, place, paint) for item in file.findings]
+    if not quiet and (file.targets or file.notes):
+        blocks.append("\n".join(_file_summary(file, paint)))
+    return "\n\n".join(blocks)
+
+
+def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
+    """The last line: how much was found, and in how much."""
+    counts = checked.severities()
+    found = [
+        paint(OF_SEVERITY[severity], _findings(counts[severity], severity))
+        for severity in OF_SEVERITY
+        if counts.get(severity)
+    ]
+    head = f"Found {listing(found)}" if found else paint(Style.STRONG, "No findings")
+    rest = f"; {', '.join(_extent(checked))}."
+    return head + paint(Style.DIM, rest)
+
+
+def _finding(item: FileFinding, place: Place, paint: Paint) -> Iterator[str]:
+    finding = item.finding
+    style = OF_SEVERITY.get(item.severity, Style.HINT)
+    first, *more = cells.printable_lines(finding.message) or [""]
+    yield (
+        paint(style, f"{item.severity.value}[{finding.code}]")
+        + paint(Style.STRONG, ": ")
+        + paint(Style.STRONG, first)
+    )
+    excerpt = Excerpt(paint, _margin(item))
+    start = finding.range.start
+    column = place.text.column(start) + 1
+    arrow = " " * excerpt.margin + paint(Style.GUTTER, "-->")
+    yield f"{arrow} {cells.printable(place.path)}:{start.line + 1}:{column}"
+    marked = excerpt.mark(place.text, finding.range, style)
+    yield from marked or [excerpt.gutter()]
+    notes = _Notes(excerpt)
+    explanation = finding.explanation.strip()
+    if more:
+        yield from notes.plain("\n".join(more))
+    if explanation and explanation != first:
+        yield from notes.plain(explanation)
+    for hint in finding.hints:
+        yield from notes.named("hint", hint)
+    if finding.context:
+        yield from notes.named("context", finding.context, Style.DIM)
+    yield from _stack(finding.stack, place, notes)
+    yield from _related(item, place, notes)
+    for note in (*finding.notes, *_reach(item)):
+        yield from notes.named("note", note)
+    for fix in finding.fixes:
+        yield from _fix(fix, place, excerpt, notes)
+    if item.href:
+        yield from notes.named("help", item.href, Style.LINK)
+
+
+class _Notes:
+    """The lines below an excerpt, each kind behind its own word."""
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        self._excerpt = excerpt
+        self.paint = excerpt.paint
+
+    def plain(self, text: str) -> Iterator[str]:
+        yield from self._lines("", text, None)
+
+    def named(self, name: str, text: str, style: Style | None = None) -> Iterator[str]:
+        yield from self._lines(f"{name}: ", text, style)
+
+    def rows(self, name: str, rows: list[str]) -> Iterator[str]:
+        """Lines that are laid out already."""
+        head = f"{name}: "
+        for number, row in enumerate(rows):
+            lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
+            yield self._sign(number == 0) + f" {lead}{row}".rstrip()
+
+    def _lines(self, head: str, text: str, style: Style | None) -> Iterator[str]:
+        room = max(40, self.paint.width - self._excerpt.margin - 3 - len(head))
+        lines = [part for line in cells.printable_lines(text) for part in cells.wrap(line, room)]
+        for number, line in enumerate(lines):
+            lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
+            body = self.paint(style, line) if style is not None else line
+            yield self._sign(number == 0) + f" {lead}{body}".rstrip()
+
+    def _sign(self, first: bool) -> str:
+        return self._excerpt.gutter("=" if first else " ")
+
+
+def _stack(frames: tuple[Frame, ...], place: Place, notes: _Notes) -> Iterator[str]:
+    # One frame is the line that is shown already.
+    if len(frames) < 2:
+        return
+    paint = notes.paint
+    rows: list[str] = []
+    for frame in folded(frames):
+        if isinstance(frame, Folded):
+            words = f"{amount(frame.count, 'frame')} of {frame.package}"
+            rows.append(paint(Style.DIM, f"... {words}"))
+            continue
+        where = f"{place.shown(frame.path)}:{frame.line + 1}"
+        head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
+        code = cells.printable(_source(frame, place).strip())
+        rows.append(paint(Style.DIM, head) if is_library(frame.path) else head)
+        if code:
+            room = max(40, paint.width - 16)
+            part = cells.crop(code, 0, room)
+            rows.append(paint(Style.DIM, "  " + part.text + ("…" if part.after else "")))
+    yield from notes.rows("stack", rows)
+
+
+def _source(frame: Frame, place: Place) -> str:
+    if frame.text or frame.path != place.absolute:
+        return frame.text
+    return place.text.line(frame.line)
+
+
+def _related(item: FileFinding, place: Place, notes: _Notes) -> Iterator[str]:
+    on_stack = {(frame.path, frame.line) for frame in item.finding.stack}
+    for related in item.finding.related:
+        if len(item.finding.stack) > 1 and (related.path, related.range.start.line) in on_stack:
+            continue
+        yield from notes.named("see", f"{_where(related, place)}: {related.message}")
+
+
+def _where(related: Related, place: Place) -> str:
+    start = related.range.start
+    own = related.path in (place.absolute, place.path)
+    column = place.text.column(start) if own else start.byte
+    return f"{place.shown(related.path)}:{start.line + 1}:{column + 1}"
+
+
+def _reach(item: FileFinding) -> Iterator[str]:
+    finding = item.finding
+    if len(item.targets) > 1:
+        times = f"reached {amount(finding.count, 'time')}, " if finding.count > 1 else ""
+        yield f"{times}by {listing(item.targets)}"
+    elif finding.count > 1:
+        yield f"reached {amount(finding.count, 'time')}"
+    if finding.mode == "real":
+        yield "seen with real tensors"
+
+
+def _fix(fix: Fix, place: Place, excerpt: Excerpt, notes: _Notes) -> Iterator[str]:
+    yield from notes.named("fix", fix.title)
+    for edit in fix.edits:
+        yield from excerpt.edit(place.text, edit)
+
+
+def _margin(item: FileFinding) -> int:
+    edits = [edit for fix in item.finding.fixes for edit in fix.edits]
+    added = max((edit.text.count("\n") for edit in edits), default=0)
+    return margin(item.finding.range, *(edit.range for edit in edits), extra=added)
+
+
+def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
+    yield paint(Style.STRONG, cells.printable(file.path))
+    for report in file.targets:
+        line = cells.printable(target_line(report))
+        bad = report.status in ("failed", "timeout", "crashed")
+        name = paint(Style.ERROR if bad else Style.STRONG, cells.printable(report.name))
+        yield f"  {name}: {line}"
+    for note in file.notes:
+        yield f"  {paint(Style.DIM, cells.printable(note))}"
+
+
+def _findings(number: int, severity: Severity) -> str:
+    # "Information" has no plural.
+    if severity is Severity.INFORMATION:
+        return f"{number} information"
+    return amount(number, severity.value)
+
+
+def _extent(checked: Checked) -> Iterator[str]:
+    reports = [report for file in checked.files for report in file.targets]
+    names = {(file.path, r.name, r.range) for file in checked.files for r in file.targets}
+    yield f"{amount(len(names), 'target')} in {amount(len(checked.files), 'file')}"
+    by_status = Counter(report.status for report in reports)
+    words = {
+        "failed": "failed",
+        "timeout": "ended by the time limit",
+        "crashed": "crashed",
+        "no-probe": "without inputs",
+        "cancelled": "cancelled",
+    }
+    for status, word in words.items():
+        if by_status.get(status):  # type: ignore[call-overload]
+            yield f"{by_status[status]} {word}"  # type: ignore[index]
+    unread = sum(bool(file.problem) for file in checked.files)
+    if unread:
+        yield f"{unread} could not be checked"
+    if checked.torch:
+        yield f"torch {checked.torch}"
+    yield seconds(checked.seconds)
