@@ -100,7 +100,7 @@ class Finding:
     ``code`` is path-shaped (``graph-break/GB0059``). ``message`` is the first line, a sentence;
     ``explanation``, ``hints`` and ``context`` are Dynamo's own words where it has any.
     ``identity`` is the same for two findings that are the same thing reached on two ways;
-    ``count`` says how often it was reached in this run.
+    ``count`` says how often it was reached in its run.
     """
 
     code: str
@@ -119,6 +119,9 @@ class Finding:
     notes: tuple[str, ...] = ()
     unnecessary: bool = False
     identity: str = ""
+    run: str = ""
+    """The run it belongs to. In one run a later finding of the same identity replaces an earlier
+    one (its count grew); between runs, findings of one identity are one, and counts add up."""
     data: dict[str, Any] = field(default_factory=dict)
 
 

@@ -119,6 +119,8 @@ class Recorder:
             if error is not None and not getattr(error, "_fullgraph_recorded", False):
                 self.broke(error, "frame-skipped", (stacks.frame_of(code, None, None),))
             return
+        if stacks.is_torch(code.co_filename):
+            return  # hundreds a run, and none of them the user's
         self.recording.skips.append(
             Skip(
                 code.co_filename,
@@ -163,7 +165,7 @@ class Recorder:
             summary = guard.user_stack
             stack = known.get(id(summary))
             if stack is None:
-                stack = known[id(summary)] = stacks.of_summary(summary)
+                stack = known[id(summary)] = stacks.collapse(stacks.of_summary(summary))
             kind = guard.create_fn_name()
             if kind == "SHAPE_ENV":
                 continue  # its parts follow one by one
@@ -353,7 +355,7 @@ def _around_compliance(original: Callable[..., Any]) -> Callable[..., Any]:
             bad.update(new_bad)
             good.update(new_good)
             if new_bad or new_good:
-                stack = stacks.of_translator(output.current_tx)
+                stack = stacks.collapse(stacks.of_translator(output.current_tx))
                 for compliant, ops in ((False, new_bad), (True, new_good)):
                     for op in ops:
                         recorder.recording.custom_ops.append(
@@ -393,7 +395,7 @@ def _raw_location(output: Any) -> tuple[Any, ...]:
 
 
 def _located(raw: tuple[Any, ...] | None) -> Stack:
-    return tuple(stacks.frame_of(*entry) for entry in reversed(raw or ()))
+    return stacks.collapse(tuple(stacks.frame_of(*entry) for entry in reversed(raw or ())))
 
 
 def _around_call_compiler(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import sys
 import types
@@ -9,10 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..protocol import Frame
 from .recording import Stack
 
 _OURS = str(Path(__file__).resolve().parent.parent)
+_TORCH = str(Path(torch.__file__).resolve().parent)
+_STDLIB = str(Path(dataclasses.__file__).resolve().parent)
 _RESUME = "torch_dynamo_resume_in_"
 
 
@@ -22,7 +27,7 @@ def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
     Columns are used only if they belong to ``line``: Dynamo's generated instructions carry the
     positions of others now and then.
     """
-    name = original_name(code.co_name)
+    name = code.co_name
     line = line or code.co_firstlineno
     if positions is not None and positions.lineno == line and positions.col_offset is not None:
         end = positions.end_lineno or line
@@ -62,10 +67,10 @@ def of_summary(summary: Iterable[Any] | None) -> Stack:
         start, end = getattr(entry, "colno", None), getattr(entry, "end_colno", None)
         line = (entry.lineno or 1) - 1
         if start is None or end is None or end <= start:
-            frames.append(Frame(entry.filename, original_name(entry.name), line))
+            frames.append(Frame(entry.filename, entry.name, line))
         else:
             frames.append(
-                Frame(entry.filename, original_name(entry.name), line, start, line, end)
+                Frame(entry.filename, entry.name, line, start, line, end)
             )
     return tuple(frames)
 
@@ -94,29 +99,51 @@ def of_traceback(trace: types.TracebackType | None) -> Stack:
     return collapse(tuple(frames))
 
 
+_MACHINERY = (
+    "/torch/_dynamo/",
+    "/torch/_subclasses/",
+    "/torch/_compile.py",
+    "/torch/_utils_internal.py",
+    "/torch/nn/modules/module.py",
+    "/torch/utils/_stats.py",
+)
+
+
 def is_machinery(path: str) -> bool:
-    """Whether a file is Dynamo's or ours: frames there say nothing about the user's program."""
-    return path.startswith((_OURS, "<frozen")) or "/torch/_dynamo/" in path or path == "<string>"
+    """Whether a file is the tracer's or ours: frames there say nothing about the user's program."""
+    return path.startswith((_OURS, "<frozen")) or path == "<string>" or any(
+        part in path for part in _MACHINERY
+    )
+
+
+def is_torch(path: str) -> bool:
+    """Whether a file belongs to torch or to the interpreter's own library."""
+    if path.startswith(("<", _TORCH)):
+        return True
+    return path.startswith(_STDLIB) and "site-packages" not in path
 
 
 def collapse(stack: Stack) -> Stack:
-    """One frame where a function is followed by its own resume functions.
+    """One frame where a function is followed by its own resume functions, under its own name.
 
-    The caller of a resume function is the function it resumes, so two adjacent frames of one
-    function in one file, the later one further down, are one call to the user.
+    The caller of a resume function is the function that it resumes: to the user they are one
+    call, and the later one says where it is now.
     """
     frames: list[Frame] = []
     for frame in stack:
-        if frames and (frames[-1].path, frames[-1].function) == (frame.path, frame.function):
-            frames[-1] = frame
+        name = original_name(frame.function)
+        resumed = name != frame.function
+        named = dataclasses.replace(frame, function=name) if resumed else frame
+        if resumed and frames and (frames[-1].path, frames[-1].function) == (frame.path, name):
+            frames[-1] = named
         else:
-            frames.append(frame)
+            frames.append(named)
     return tuple(frames)
 
 
 def join(callers: Stack, traced: Stack) -> Stack:
     """A live stack continued by the stack that the tracer was in."""
-    return collapse(callers + traced) if traced else callers
+    return collapse(callers + traced)
 
 
 class _Positions:

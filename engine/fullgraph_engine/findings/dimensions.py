@@ -1,0 +1,61 @@
+"""Dimensions that were asked to be symbolic and became constants."""
+
+from __future__ import annotations
+
+import re
+
+from ..protocol import Finding, Range
+from ..tracing.recording import Recording, Specialisation
+from .places import SourceText, identity, related_to
+
+_SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
+
+
+def of_specialisation(
+    event: Specialisation, recording: Recording, source: SourceText, fallback: Range, tried: bool
+) -> Finding:
+    """``tried`` says that no one asked for the dimension to be symbolic: it was an experiment."""
+    place = source.locate(event.stack, fallback)
+    symbol = next((s for s in recording.symbols if s.name == event.symbol), None)
+    name = in_user_words(event.source or (symbol.source if symbol else "")) or event.symbol
+    code = "guard/specialised-dimension"
+    asked = (
+        "No size was given as symbolic, so first dimensions were tried as dynamic in a second run."
+        if tried
+        else "The probe gives this size as symbolic."
+    )
+    return Finding(
+        code=code,
+        message=f"`{name}` is specialised to {event.value}: another size recompiles",
+        range=place.range,
+        explanation=f"{asked} {reason_in_words(event)}",
+        hints=(
+            "If the size really is fixed, write the number in the probe and this goes away.",
+            "If it should vary, avoid comparing it with constants or converting it here.",
+        ),
+        href="https://docs.pytorch.org/docs/stable/torch.compiler_dynamic_shapes.html",
+        stack=place.stack,
+        related=related_to(place),
+        identity=f"{identity(code, place.range)} {name}",
+        data={"symbol": event.symbol, "source": event.source, "value": event.value, "tried": tried},
+    )
+
+
+def in_user_words(source: str) -> str:
+    """``L['x'].size()[0]`` as the user would write it: ``x.shape[0]``."""
+    words = re.sub(r"[LG]\['(\w+)'\]", r"\1", source)
+    words = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", words)
+    match = _SIZE.match(words)
+    return f"{match['tensor']}.shape[{match['axis']}]" if match else words
+
+
+def reason_in_words(event: Specialisation) -> str:
+    """Why the symbol got its value, as far as the ShapeEnv says."""
+    reason = event.reason
+    if reason == "find":
+        return f"The code needs {event.symbol} to be equal to another size."
+    if reason.startswith("range_refined_to_singleton"):
+        return f"The code's conditions on {event.symbol} leave only the value {event.value}."
+    if reason.startswith("solve"):
+        return f"A condition on sizes can only hold for {event.symbol} = {event.value}."
+    return f"Dynamo set {event.symbol} = {event.value} ({reason})."

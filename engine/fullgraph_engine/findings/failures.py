@@ -1,0 +1,65 @@
+"""What stopped a run before its end."""
+
+from __future__ import annotations
+
+from ..protocol import Finding, Range
+from ..tracing.recording import Failure
+from .places import SourceText, identity, related_to
+
+# How torch says that a fake tensor has no data: the kinds, and parts of the messages.
+_FAKE_KINDS = (
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "UnsupportedFakeTensorException",
+    "UnsupportedOperatorException",
+    "DataPtrAccessError",
+)
+_FAKE_WORDS = (
+    "FakeTensor",
+    "fake tensor",
+    "not supported for tensor subclasses",
+    "data pointer",
+    "doesn't have storage",
+    "without ATen_cuda",
+    "not compiled with CUDA",
+    "NVIDIA driver",
+)
+
+
+def needs_data(failure: Failure) -> bool:
+    """Whether only the lack of real data (or of the device) made the run fail."""
+    return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)
+
+
+def of_failure(
+    failure: Failure, source: SourceText, fallback: Range, *, fake: bool, eager_too: bool
+) -> Finding:
+    """The exception at its line. ``eager_too``: the same call fails without Dynamo as well."""
+    place = source.locate(failure.stack, fallback)
+    first_line = failure.message.split("\n")[0].strip()
+    words = f"{failure.kind}: {first_line}" if first_line else failure.kind
+    hints: tuple[str, ...] = ()
+    if fake and needs_data(failure):
+        code = "trace/needs-real-tensors"
+        message = f"The trace ends here, because fake tensors have no data: {words}"
+        hints = (
+            "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
+            'real tensors, or set `mode = "real"`.',
+        )
+    elif failure.phase == "tracer" and not eager_too:
+        code = "trace/compile-error"
+        message = f"torch.compile fails here, and the same code runs without it: {words}"
+    else:
+        code = "trace/eager-error"
+        message = f"The code raises here, with or without torch.compile: {words}"
+    return Finding(
+        code=code,
+        message=message,
+        range=place.range,
+        explanation=failure.message if "\n" in failure.message else "",
+        hints=hints,
+        stack=place.stack,
+        related=related_to(place),
+        identity=identity(code, place.range),
+        data={"exception": failure.kind, "phase": failure.phase},
+    )

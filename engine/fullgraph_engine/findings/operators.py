@@ -1,0 +1,38 @@
+"""Operators that do not carry the PT2-compliant tag."""
+
+from __future__ import annotations
+
+from ..protocol import Finding, Range
+from ..tracing.recording import CustomOp
+from .places import SourceText, identity, related_to
+
+_HOW = {
+    "overload": "It was called as this overload.",
+    "single overload": "It has only this overload.",
+    "resolved packet": "The arguments of this call chose this overload.",
+}
+
+
+def of_operator(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
+    """A call of an operator without the tag."""
+    place = source.locate(op.stack, fallback)
+    code = "op/not-pt2-compliant"
+    return Finding(
+        code=code,
+        message=f"Operator `{op.name}` is not PT2-compliant",
+        range=place.range,
+        explanation=(
+            "It is not tagged `pt2_compliant_tag`, so nothing says that it works with fake "
+            f"tensors, functionalization and autograd under torch.compile. {_HOW[op.resolution]}"
+        ),
+        hints=(
+            "Define it with `torch.library.custom_op`, which tags it, or pass "
+            "`tags=(torch.Tag.pt2_compliant_tag,)` to `torch.library.define`.",
+            "Check the registration with `torch.library.opcheck` before you tag it.",
+        ),
+        href="https://docs.pytorch.org/docs/stable/library.html",
+        stack=place.stack,
+        related=related_to(place),
+        identity=f"{identity(code, place.range)} {op.name}",
+        data={"operator": op.name, "resolution": op.resolution},
+    )

@@ -1,0 +1,107 @@
+"""Where a finding stands: the innermost frame in the file being edited."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass, replace
+
+from ..protocol import Frame, Position, Range, Related
+
+Stack = tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A range of the edited file, the frames below it (in libraries), and the ones above."""
+
+    range: Range
+    stack: Stack
+    deeper: Stack
+    callers: Stack
+
+
+class SourceText:
+    """The analysed text, for turning frames into ranges of it."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self._lines = [line.encode() for line in text.split("\n")]
+        self._statements: dict[int, Range] = {}
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            return
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt):
+                self._note(node)
+
+    def locate(self, stack: Stack, fallback: Range) -> Place:
+        """The place of a stack; ``fallback`` where no frame is in this file."""
+        shown = tuple(with_text(frame) for frame in stack)
+        for index in range(len(stack) - 1, -1, -1):
+            if stack[index].path == self.path:
+                return Place(
+                    self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index]
+                )
+        return Place(fallback, shown, shown, ())
+
+    def range_of(self, frame: Frame) -> Range:
+        """The columns of a frame, else its statement, else its line without indentation."""
+        if frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte):
+            return Range(
+                Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
+            )
+        return self._statements.get(frame.line) or self.line_range(frame.line)
+
+    def line_range(self, line: int) -> Range:
+        """A line without its indentation and trailing space."""
+        raw = self._lines[line] if 0 <= line < len(self._lines) else b""
+        start = len(raw) - len(raw.lstrip())
+        return Range(Position(line, start), Position(line, max(len(raw.rstrip()), start)))
+
+    def _note(self, node: ast.stmt) -> None:
+        first = node.lineno - 1
+        start = Position(first, node.col_offset)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            # Only its header: the body has statements of its own.
+            self._statements.setdefault(first, self.line_range(first))
+            return
+        end = Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0)
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
+            end = self.line_range(first).end
+        for line in range(first, end.line + 1):
+            known = self._statements.get(line)
+            # A later node of the walk is deeper; the smallest statement on a line wins.
+            if known is None or known.start.line <= start.line:
+                self._statements[line] = Range(start, end)
+
+
+def with_text(frame: Frame) -> Frame:
+    """The frame with its source line, from the text that was executed."""
+    if frame.text:
+        return frame
+    return replace(frame, text=linecache.getline(frame.path, frame.line + 1).strip("\n"))
+
+
+def related_to(place: Place, limit: int = 8) -> tuple[Related, ...]:
+    """Library frames below the place and callers above it, nearest first."""
+    related = []
+    for frame, words in (
+        *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-limit:]),
+        *(
+            (frame, f"called from `{frame.function}`")
+            for frame in reversed(place.callers[-limit:])
+        ),
+    ):
+        start = Position(frame.line, frame.byte)
+        end = Position(frame.end_line, frame.end_byte) if frame.end_byte >= 0 else start
+        related.append(Related(frame.path, Range(start, end), words))
+    return tuple(related)
+
+
+def identity(code: str, where: Range) -> str:
+    """The same for two findings that a reader would call the same."""
+    start, end = where.start, where.end
+    return f"{code}@{start.line}:{start.byte}-{end.line}:{end.byte}"

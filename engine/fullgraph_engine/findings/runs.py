@@ -1,0 +1,283 @@
+"""One run of one target: build the call, trace it, turn the recording into findings."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import tracing
+from ..protocol import Finding, Mode, ProbeInfo, Status, TargetReport, TraceMode
+from ..targets import Call, Probe, Target, describe
+from ..tracing.recording import Break, Failure, Recording
+from . import breaks, dimensions, failures, operators
+from .places import SourceText
+
+REAL_BYTES = 512 << 20
+"""Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
+
+
+@dataclass
+class Outcome:
+    """How a run ended. ``needs_real`` says why it should be repeated with real tensors."""
+
+    report: TargetReport
+    findings: list[Finding] = field(default_factory=list)
+    needs_real: str | None = None
+
+
+def run_target(
+    target: Target,
+    probe: Probe,
+    namespace: dict[str, Any],
+    *,
+    path: str,
+    text: str,
+    mode: Mode,
+    try_dynamic: bool,
+    emit: Callable[[Finding], None],
+    run: str = "",
+) -> Outcome:
+    """Trace a target once, and once more with first dimensions dynamic if it asks for none.
+
+    Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
+    With ``mode`` "auto" the run uses fake tensors and may give up early with ``needs_real``;
+    with "fake" it never does.
+    """
+    started = time.perf_counter()
+    fake = mode != "real"
+    trace_mode: TraceMode = "fake" if fake else "real"
+    source = SourceText(path, text)
+    ledger = _Ledger(target, run or target.name, trace_mode, emit)
+    attempt = _Attempt(target, probe, namespace, source, ledger, fake=fake, auto=mode == "auto")
+
+    needs_real: str | None = None
+    try:
+        attempt.first()
+        if try_dynamic and attempt.finished:
+            attempt.second()
+    except tracing.ValueNeeded as need:
+        needs_real = f"`{need}` needs a value that a fake tensor does not have"
+    if attempt.auto_failure is not None:
+        needs_real = attempt.auto_failure
+    report = attempt.report(time.perf_counter() - started)
+    ledger.finish()
+    return Outcome(report, ledger.findings, needs_real)
+
+
+class _Ledger:
+    """The findings of a run, each once, counted."""
+
+    def __init__(
+        self, target: Target, run: str, mode: TraceMode, emit: Callable[[Finding], None]
+    ) -> None:
+        self._target = target
+        self._run = run
+        self._mode = mode
+        self._emit = emit
+        self._by_identity: dict[str, Finding] = {}
+        self._grown: set[str] = set()
+
+    @property
+    def findings(self) -> list[Finding]:
+        return list(self._by_identity.values())
+
+    def add(self, finding: Finding) -> None:
+        known = self._by_identity.get(finding.identity)
+        if known is not None:
+            self._by_identity[finding.identity] = dataclasses.replace(known, count=known.count + 1)
+            self._grown.add(finding.identity)
+            return
+        complete = dataclasses.replace(
+            finding, target=self._target.name, run=self._run, mode=self._mode
+        )
+        self._by_identity[finding.identity] = complete
+        self._emit(complete)
+
+    def finish(self) -> None:
+        for key in self._grown:
+            self._emit(self._by_identity[key])
+        self._grown.clear()
+
+    def count(self, family: str) -> int:
+        return sum(f.code.startswith(family) for f in self._by_identity.values())
+
+
+class _Attempt:
+    """The two traces of a run and what came of them."""
+
+    def __init__(
+        self,
+        target: Target,
+        probe: Probe,
+        namespace: dict[str, Any],
+        source: SourceText,
+        ledger: _Ledger,
+        *,
+        fake: bool,
+        auto: bool,
+    ) -> None:
+        self.target, self.probe, self.namespace = target, probe, namespace
+        self.source, self.ledger = source, ledger
+        self.fake, self.auto = fake, auto
+        self.info: ProbeInfo = probe.info
+        self.recording: Recording | None = None
+        self.error: str | None = None
+        self.auto_failure: str | None = None
+        self.asked_dynamic = False
+        self.finished = False
+
+    # -- the two traces -----------------------------------------------------------------------
+
+    def first(self) -> None:
+        """The call as the probe gives it."""
+        with tracing.tensor_mode(self.fake) as mode:
+            call = self._build()
+            if call is None:
+                return
+            self.info = dataclasses.replace(
+                self.info, inputs=describe(call.args, call.kwargs) or self.info.inputs
+            )
+            self.asked_dynamic = bool(call.dynamic)
+            if mode is not None:
+                mode.prefer_real = self.auto and self._could_be_real(call)
+            recording = tracing.trace(
+                call.function,
+                call.args,
+                call.kwargs,
+                dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
+                on_break=self._saw_break,
+            )
+            self.recording = recording
+            self._report_recording(recording)
+            if recording.failure is None:
+                self.finished = True
+            else:
+                self._report_failure(recording.failure, call)
+
+    def second(self) -> None:
+        """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
+        if self.asked_dynamic:
+            return
+        torch._dynamo.reset()
+        with tracing.tensor_mode(self.fake) as mode:
+            call = self._build()
+            if call is None:
+                return
+            if mode is not None:
+                mode.prefer_real = False
+            wishes = batch_dimensions(call)
+            if not wishes:
+                return
+            recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
+            self._report_specialised(recording, tried=True)
+
+    def _build(self) -> Call | None:
+        torch.manual_seed(0)
+        random.seed(0)
+        try:
+            return self.probe.build(self.namespace)
+        except tracing.ValueNeeded:
+            raise
+        except BaseException as error:
+            self._report_failure(tracing.failure_of(error), None)
+            return None
+
+    def _could_be_real(self, call: Call) -> bool:
+        things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
+        return tracing.storage_bytes(things) <= REAL_BYTES and all(
+            tracing.has_device(kind) for kind in tracing.devices(things)
+        )
+
+    # -- what they say ------------------------------------------------------------------------
+
+    def _saw_break(self, record: Break) -> None:
+        self.ledger.add(breaks.of_break(record, self.source, self.target.range))
+
+    def _report_recording(self, recording: Recording) -> None:
+        for skip in recording.skips:
+            finding = breaks.of_skip(skip, self.source)
+            if finding is not None:
+                self.ledger.add(finding)
+        for op in recording.custom_ops:
+            if not op.compliant:
+                self.ledger.add(operators.of_operator(op, self.source, self.target.range))
+        self._report_specialised(recording, tried=False)
+
+    def _report_specialised(self, recording: Recording, *, tried: bool) -> None:
+        for event in recording.specialisations:
+            self.ledger.add(
+                dimensions.of_specialisation(
+                    event, recording, self.source, self.target.range, tried
+                )
+            )
+
+    def _report_failure(self, failure: Failure, call: Call | None) -> None:
+        first_line = failure.message.split("\n")[0]
+        self.error = f"{failure.kind}: {first_line}" if first_line else failure.kind
+        if self.auto and (call is None or self._could_be_real(call)):
+            # Whether the program or only its fake tensors failed, the real ones will tell.
+            self.auto_failure = f"the fake run ended with {self.error}"
+            return
+        eager_too = False
+        if call is not None and failure.phase == "tracer":
+            eager_too = self._fails_eagerly(call)
+        self.ledger.add(
+            failures.of_failure(
+                failure, self.source, self.target.range, fake=self.fake, eager_too=eager_too
+            )
+        )
+
+    @staticmethod
+    def _fails_eagerly(call: Call) -> bool:
+        try:
+            tracing.call_eagerly(call.function, call.args, call.kwargs)
+        except BaseException:
+            return True
+        return False
+
+    def report(self, seconds: float) -> TargetReport:
+        recording = self.recording
+        status: Status = "traced" if self.finished else "failed"
+        return TargetReport(
+            name=self.target.name,
+            kind=self.target.kind,
+            range=self.target.range,
+            status=status,
+            mode="fake" if self.fake else "real",
+            probe=self.info,
+            graphs=len(recording.graphs) if recording else 0,
+            ops=recording.op_count if recording else 0,
+            breaks=self.ledger.count("graph-break/"),
+            skips=self.ledger.count("frame-skipped/"),
+            guards=len(recording.guards) if recording else 0,
+            recompiles=len(recording.recompiles) if recording else 0,
+            seconds=round(seconds, 4),
+            error=self.error,
+            chosen=len(recording.chosen) if recording else 0,
+        )
+
+
+def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
+    """First dimensions that look like one batch: as long as that of the first tensor.
+
+    Sizes 0 and 1 are left out: Dynamo specialises them by rule, which says nothing about the
+    code.
+    """
+    from torch.utils import _pytree as pytree
+
+    tensors = [
+        leaf
+        for leaf in pytree.tree_leaves((call.args, call.kwargs))
+        if isinstance(leaf, torch.Tensor) and leaf.dim() > 0 and type(leaf.shape[0]) is int
+    ]
+    if not tensors or tensors[0].shape[0] < 2:
+        return []
+    return [(tensor, 0) for tensor in tensors if tensor.shape[0] == tensors[0].shape[0]]
+
+

@@ -1,0 +1,27 @@
+"""Drive the real tracer once and write down everything it did.
+
+The only place that touches torch's internals, through :mod:`.adapter`. What leaves this package
+is a :class:`Recording`, plain data.
+"""
+
+from .adapter import self_check
+from .describe import describe_value
+from .drive import call_eagerly, fake_mode, failure_of, tensor_mode, trace, warm
+from .recording import Recording
+from .tensors import ValueNeeded, devices, has_device, storage_bytes
+
+__all__ = [
+    "Recording",
+    "ValueNeeded",
+    "call_eagerly",
+    "describe_value",
+    "devices",
+    "failure_of",
+    "fake_mode",
+    "has_device",
+    "self_check",
+    "storage_bytes",
+    "tensor_mode",
+    "trace",
+    "warm",
+]

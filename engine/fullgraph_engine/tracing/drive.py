@@ -1,0 +1,222 @@
+"""Drive Dynamo once over one call."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from . import adapter, recorder, stacks
+from .recording import Break, ChosenValue, Failure, Recording
+from .tensors import RunTensorMode, ValueNeeded, swappable_parameters
+
+_fake: RunTensorMode | None = None
+
+
+def fake_mode() -> RunTensorMode:
+    """The fake tensor mode of this process: tensors of two modes cannot meet in one operator."""
+    global _fake
+    if _fake is None:
+        _fake = RunTensorMode()
+    return _fake
+
+
+@contextlib.contextmanager
+def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
+    """Everything inside sees fake tensors, or real ones."""
+    if not fake:
+        yield None
+        return
+    mode = fake_mode()
+    with mode, swappable_parameters():
+        yield mode
+
+
+def trace(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    *,
+    dynamic: Sequence[tuple[torch.Tensor, int]] = (),
+    on_break: Callable[[Break], None] | None = None,
+) -> Recording:
+    """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
+
+    Call it inside :func:`tensor_mode`. ``dynamic`` are dimensions to try as symbolic; Dynamo may
+    still specialise them, and then that is recorded. What the call raises becomes the
+    recording's ``failure``; only :class:`ValueNeeded` passes through.
+    """
+    missing = install()
+    for tensor, dim in dynamic:
+        torch._dynamo.maybe_mark_dynamic(tensor, dim)
+    compiled = torch.compile(function, backend=NoBackend())
+    watch = recorder.Recorder(_call.__code__, on_break)
+    watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
+    started = time.perf_counter()
+    with watch.listen() as recording, _report_chosen(recording):
+        try:
+            _call(compiled, args, kwargs)
+        except ValueNeeded:
+            raise
+        except BaseException as error:
+            recording.failure = failure_of(error)
+        finally:
+            recording.seconds = time.perf_counter() - started
+    return recording
+
+
+def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The same call without Dynamo; raises what it raises."""
+    with torch._dynamo.config.patch(disable=True):
+        return _call(function, args, kwargs)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What to remember of an exception; tracer errors bring the user's stack along."""
+    traced = getattr(error, "_fullgraph_stack", None) or stacks.of_summary(
+        getattr(error, "real_stack", None)
+    )
+    live = stacks.of_traceback(error.__traceback__)
+    in_tracer = isinstance(error, torch._dynamo.exc.TorchDynamoException) or bool(traced)
+    cause = getattr(error, "inner_exception", None) or error
+    return Failure(
+        "tracer" if in_tracer else "eager",
+        type(cause).__name__,
+        _words(cause),
+        stacks.join(live, traced),
+    )
+
+
+def _words(error: BaseException) -> str:
+    """The message without the stack that Dynamo appends to it."""
+    try:
+        text = str(error)
+    except Exception:  # a user's __str__ may do anything
+        return ""
+    for marker in ("\n\nfrom user code:", "\n\nSet TORCHDYNAMO_VERBOSE"):
+        text = text.partition(marker)[0]
+    return text.strip()
+
+
+def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    return function(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _report_chosen(recording: Recording) -> Iterator[None]:
+    mode = _fake
+    if mode is None:
+        yield
+        return
+
+    def note(chosen: ChosenValue) -> None:
+        recording.chosen.append(chosen)
+
+    mode.on_chosen = note
+    try:
+        yield
+    finally:
+        mode.on_chosen = None
+
+
+class NoBackend:
+    """A Dynamo backend that runs the captured graph as it is.
+
+    It also stands in for the backend wrappers that ``torch.compile`` makes, so that what the
+    user's file compiles is traced and not compiled. All instances are equal: Dynamo throws its
+    cache away when the backend changes.
+    """
+
+    compiler_name = "fullgraph"
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        self.dynamic = None
+        self.config: dict[str, Any] = {}
+
+    def __call__(self, module: Any, _inputs: Any, **_kwargs: Any) -> Any:
+        return module.forward
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoBackend)
+
+    def __hash__(self) -> int:
+        return hash(NoBackend)
+
+    def get_compiler_config(self) -> None:
+        return None
+
+    def reset(self) -> None:
+        return None
+
+
+def install() -> tuple[str, ...]:
+    """Put all hooks in place, once per process; names of those that this torch lacks."""
+    global _installed
+    if _installed is None:
+        missing = list(recorder.install())
+        if not adapter.GET_COMPILER.wrap(_around_get_compiler):
+            missing.append(adapter.GET_COMPILER.name)
+        for hook in (adapter.INDUCTOR_WRAPPER, adapter.BACKEND_WRAPPER):
+            if hook.get() is None:
+                missing.append(hook.name)
+            else:
+                setattr(hook.owner(), hook.path, NoBackend)
+        _installed = tuple(missing)
+    return _installed
+
+
+_installed: tuple[str, ...] | None = None
+
+
+def _around_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
+    def get_compiler_fn(compiler_fn: Any) -> Any:
+        return original(NoBackend() if isinstance(compiler_fn, (str, NoBackend)) else compiler_fn)
+
+    return get_compiler_fn
+
+
+def warm() -> None:
+    """Import and build what the first trace would: call once, before forking.
+
+    Traces a little of everything that is common in models, on fake tensors, and forgets it. No
+    kernel runs, so no thread pool starts that a fork would break.
+    """
+    install()
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(8)
+            self.linear = torch.nn.Linear(8, 8)
+            self.drop = torch.nn.Dropout(0.1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.drop(torch.nn.functional.relu(self.linear(self.norm(x))))
+            return x + y.view(x.shape[0], -1, 8).transpose(0, 1).transpose(0, 1)
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = torch.nn.ModuleList(Block() for _ in range(2))
+
+        def forward(self, x: torch.Tensor, flag: bool = True) -> torch.Tensor:
+            for block in self.blocks:
+                x = block(x)
+            torch._dynamo.graph_break()
+            out = torch.cat([x, x], dim=-1).softmax(-1)
+            return out.sum() if flag else out
+
+    mode = RunTensorMode()
+    with mode, contextlib.suppress(Exception):
+        x = torch.randn(4, 3, 8)
+        recorder_only = recorder.Recorder(_call.__code__)
+        torch._dynamo.maybe_mark_dynamic(x, 0)
+        with recorder_only.listen():
+            _call(torch.compile(Model(), backend=NoBackend()), (x,), {})
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    adapter.registry()

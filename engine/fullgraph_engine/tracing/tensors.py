@@ -1,0 +1,244 @@
+"""How a run sees tensors: fake ones with an oracle for values, or real ones.
+
+A :class:`RunTensorMode` is PyTorch's FakeTensorMode with two additions. Small tensors whose values
+follow from the program alone (``torch.tensor([3, 4])``, ``torch.arange(10)``) keep them, so that
+eager code between graphs reads what it would read. Where a value depends on data that a fake
+tensor does not have, the *oracle* computes the one operator on stand-in data and the recording
+says that a value was chosen. Dynamo's own fake mode, inside which tracing happens, is untouched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+    unset_fake_temporarily,
+)
+from torch.utils import _pytree as pytree
+
+from . import stacks
+from .recording import ChosenValue
+
+KNOWN_NUMEL = 4096
+"""Largest tensor whose values are kept, in elements."""
+
+ORACLE_BYTES = 64 << 20
+"""Largest operand that the oracle makes stand-in data for."""
+
+_FACTORIES = frozenset(
+    f"aten::{name}"
+    for name in (
+        "arange",
+        "eye",
+        "full",
+        "linspace",
+        "logspace",
+        "ones",
+        "scalar_tensor",
+        "tril_indices",
+        "triu_indices",
+        "zeros",
+    )
+)
+_UNKNOWN = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+
+
+class ValueNeeded(BaseException):
+    """Raised instead of asking the oracle, where real tensors would be the better answer.
+
+    Not an ``Exception``: user code that catches everything must not catch it.
+    """
+
+
+class RunTensorMode(FakeTensorMode):
+    """The outer tensor mode of a fake run.
+
+    ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
+    one raises :class:`ValueNeeded` instead.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.on_chosen: Callable[[ChosenValue], None] | None = None
+        self.prefer_real = False
+        self._generator = torch.Generator().manual_seed(0)
+
+    def may_turn_const(self, t: torch.Tensor) -> bool:
+        return (
+            t.numel() <= KNOWN_NUMEL
+            and t.layout is torch.strided
+            and not self.is_our_fake(t)
+            and t.device.type != "meta"
+        )
+
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            out = super().dispatch(func, types, args, kwargs)
+        except _UNKNOWN:
+            answer = self._ask(func, args, kwargs)
+            if answer is _NO_ANSWER:
+                raise
+            return answer
+        if isinstance(out, FakeTensor) and out.constant is None and _is_factory(func, args):
+            return self._known(func, args, kwargs, out)
+        return out
+
+    def _known(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+        """A factory's output with its values, where it is small and on the CPU."""
+        if out.device.type != "cpu" or out.layout is not torch.strided or kwargs.get("out"):
+            return out
+        if any(not isinstance(size, int) for size in out.shape) or out.numel() > KNOWN_NUMEL:
+            return out
+        with unset_fake_temporarily():
+            value = func(*args, **kwargs)
+        return self.fake_tensor_converter.from_real_tensor(self, value, make_constant=True)
+
+    def _ask(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Compute one operator on stand-in data; ``_NO_ANSWER`` where that cannot be done."""
+        initialising = _called_from_init()
+        if self.prefer_real and not initialising:
+            raise ValueNeeded(str(func))
+        device: torch.device | None = None
+        failed = False
+
+        def stand_in(value: Any) -> Any:
+            nonlocal device, failed
+            if not isinstance(value, torch.Tensor):
+                return value
+            device = device or value.device
+            if isinstance(value, FakeTensor):
+                if value.constant is not None:
+                    return value.constant
+                if value.numel() * value.element_size() > ORACLE_BYTES:
+                    failed = True
+                    return value
+                return self._stand_in(value)
+            return value
+
+        with unset_fake_temporarily():
+            real_args, real_kwargs = pytree.tree_map(stand_in, (args, kwargs))
+            if failed:
+                return _NO_ANSWER
+            if "device" in real_kwargs:
+                real_kwargs = {**real_kwargs, "device": torch.device("cpu")}
+            try:
+                out = func(*real_args, **real_kwargs)
+            except Exception:  # whatever the kernel dislikes about the data: no answer
+                return _NO_ANSWER
+        if self.on_chosen is not None and not initialising:
+            shown = out if not isinstance(out, torch.Tensor) else f"{out.numel()} elements"
+            self.on_chosen(ChosenValue(str(func), str(shown)[:80], stacks.above(None)))
+
+        def fake(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return value
+            made = self.from_tensor(value)
+            return made.to(device) if device is not None and device != made.device else made
+
+        return pytree.tree_map(fake, out)
+
+    def _stand_in(self, tensor: FakeTensor) -> torch.Tensor:
+        """Values of the shape and dtype of a fake tensor, the same in every run."""
+        size, dtype = tuple(tensor.shape), tensor.dtype
+        if dtype.is_floating_point or dtype.is_complex:
+            kind = torch.complex64 if dtype.is_complex else torch.float32
+            return torch.rand(size, generator=self._generator, dtype=kind).to(dtype)
+        if dtype is torch.bool:
+            return torch.rand(size, generator=self._generator) < 0.5
+        return torch.randint(0, 2, size, generator=self._generator).to(dtype)
+
+
+class _NoAnswer:
+    pass
+
+
+_NO_ANSWER = _NoAnswer()
+
+
+def _is_factory(func: Any, args: Any) -> bool:
+    name = getattr(getattr(func, "_schema", None), "name", "")
+    return name in _FACTORIES
+
+
+def _called_from_init() -> bool:
+    """Whether weight initialisation asks: its values matter to no one here."""
+    frame: types.FrameType | None = sys._getframe(2)
+    for _ in range(24):
+        if frame is None:
+            return False
+        if frame.f_code.co_filename.endswith("torch/nn/init.py"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def swappable_parameters() -> Iterator[None]:
+    """Let ``module.to("cuda")`` swap fake parameters that the fake mode itself refers to weakly.
+
+    ``torch.utils.swap_tensors`` refuses tensors that have weak references. Under a fake mode
+    parameters have some from its own bookkeeping, so that check says nothing about the user's.
+    """
+    import torch.utils as owner
+
+    original = owner.weakref  # type: ignore[attr-defined]
+    owner.weakref = types.SimpleNamespace(  # type: ignore[attr-defined]
+        getweakrefs=lambda _tensor: [], ref=weakref.ref
+    )
+    try:
+        yield
+    finally:
+        owner.weakref = original  # type: ignore[attr-defined]
+
+
+def storage_bytes(values: Any) -> int:
+    """Bytes of all tensors and module states in nested data, each storage's tensor once."""
+    seen: dict[int, int] = {}
+    for leaf in pytree.tree_leaves(values):
+        tensors = (
+            [*leaf.parameters(), *leaf.buffers()]
+            if isinstance(leaf, torch.nn.Module)
+            else [leaf]
+        )
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor):
+                with contextlib.suppress(Exception):
+                    seen[id(tensor)] = math.prod(tensor.shape) * tensor.element_size()
+    return sum(seen.values())
+
+
+def devices(values: Any) -> set[str]:
+    """The device types of all tensors and module states in nested data."""
+    found: set[str] = set()
+    for leaf in pytree.tree_leaves(values):
+        if isinstance(leaf, torch.nn.Module):
+            found.update(t.device.type for t in [*leaf.parameters(), *leaf.buffers()])
+        elif isinstance(leaf, torch.Tensor):
+            found.add(leaf.device.type)
+    return found
+
+
+def has_device(kind: str) -> bool:
+    """Whether tensors of a device type can hold values on this machine."""
+    if kind == "cpu":
+        return True
+    module = getattr(torch, kind, None)
+    available = getattr(module, "is_available", None)
+    return bool(available and available())
