@@ -82,7 +82,7 @@ class Excerpt:
     @property
     def room(self) -> int:
         """Cells for code, to the right of the margin."""
-        return max(40, self.paint.width - self.margin - 4)
+        return max(40, self.paint.code - self.margin - 4)
 
     def _one(self, text: TextPositions, place: Range, style: Style) -> Iterator[_Row]:
         number = place.start.line

@@ -33,10 +33,11 @@ OF_SEVERITY = {
 
 @dataclass(frozen=True)
 class Paint:
-    """How text may look: with colours or not, and how wide a line may get."""
+    """How text may look: with colours or not, how wide prose and lines of code may get."""
 
     colour: bool = False
     width: int = 100
+    code: int = 160
 
     def __call__(self, style: Style, text: str) -> str:
         if not self.colour or not text:

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fullgraph_engine.protocol import Finding
-
 from fullgraph.render import codes
 from fullgraph.render.codes import Severity
 from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Finding
 
 T = TypeVar("T")
 

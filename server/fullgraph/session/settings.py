@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from fullgraph_engine.protocol import Limits, Mode
-
 from fullgraph.render.codes import Severity, is_known_selector
+from fullgraph_engine.protocol import Limits, Mode
 
 # The standard library has it from Python 3.11 on; before, it is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -375,6 +374,8 @@ def declarations() -> tuple[Declaration, ...]:
 
 # -- sources ----------------------------------------------------------------------------------
 
+_COMMAND_LINE = "the command line"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -384,6 +385,12 @@ class Source:
     values: Mapping[str, Any]
     sparse: bool = True
     """False where the place always sends every setting: then a default is not a choice."""
+
+    def named(self, key: object) -> str:
+        """A setting of this place as its user wrote it, for the beginning of a sentence."""
+        if self.origin == _COMMAND_LINE:
+            return f"--{_kebab(key)}"
+        return f"Setting {str(key)!r} of {self.origin}"
 
 
 @dataclass(frozen=True)
@@ -445,7 +452,7 @@ def editor_source(raw: object) -> Source:
 
 def command_line_source(flags: Mapping[str, Any]) -> Source:
     """Flags by name; those that were not given are None."""
-    return Source("the command line", {k: v for k, v in flags.items() if v is not None})
+    return Source(_COMMAND_LINE, {k: v for k, v in flags.items() if v is not None})
 
 
 @dataclass(frozen=True)
@@ -511,7 +518,7 @@ def _kebab(key: object) -> str:
 def _unknown(source: Source, key: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(_kebab(key), list(known), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else " and is not used."
-    return f"Setting {key!r} of {source.origin} is unknown{hint}"
+    return f"{source.named(key)} is unknown{hint}"
 
 
 def shown(value: object) -> str:

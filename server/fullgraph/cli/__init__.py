@@ -1,0 +1,25 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the ``fullgraph`` script; returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if given[:1] == ["server"]:
+            # Editors start this one and wait for its first answer: it must not pay for the
+            # libraries that only the commands for people use.
+            from fullgraph.cli.server import main as server
+
+            return server(given[1:])
+        from fullgraph.cli.app import main as app
+
+        return app(given)
+    except KeyboardInterrupt:
+        return INTERRUPTED

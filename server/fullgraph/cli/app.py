@@ -1,0 +1,366 @@
+"""The commands for people: ``check`` and ``doctor``."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TextIO, TypeVar
+
+import typer
+
+from fullgraph import __version__
+from fullgraph.cli import interruption, sources
+from fullgraph.cli.check import Check, Tracer, Unusable
+from fullgraph.cli.doctor import examine
+from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.report import Format, Report
+from fullgraph.cli.sources import Source, Unreadable
+from fullgraph.cli.terminal import Colour, paint_for, write
+from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
+from fullgraph.render.checked import Checked
+from fullgraph.session.settings import (
+    Project,
+    Resolved,
+    Settings,
+    command_line_source,
+    declarations,
+    find_project,
+    resolve,
+)
+from fullgraph_engine.protocol import Log
+
+CLEAN, FOUND, UNABLE = 0, 1, 2
+_BROKEN_PIPE = 141
+
+# What the manual says in full, in one sentence.
+_HELP = {
+    declaration.name: declaration.description.split(". ")[0].rstrip(".").replace("`", "") + "."
+    for declaration in declarations()
+}
+
+app = typer.Typer(
+    name="fullgraph",
+    help="See what torch.compile will do to your code: graph breaks, operators that do not suit "
+    "it, dimensions that your code fixes, each at its line.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command; returns its exit status."""
+    try:
+        app(args=list(arguments), prog_name="fullgraph")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(bool(end.code))
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain again while it exits.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return CLEAN
+
+
+@app.callback()
+def _global(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        print(f"fullgraph {__version__}")
+        raise typer.Exit
+
+
+@app.command("server", help="Start the language server. Editors do this.")
+def _server(
+    stdio: Annotated[bool, typer.Option(help="Use standard streams (default).")] = False,
+    tcp: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
+) -> None:
+    # Only here for the overview of commands; fullgraph.cli.main starts the server itself.
+    from fullgraph.cli.server import main as server
+
+    raise typer.Exit(server(["--tcp", tcp] if tcp else []))
+
+
+def _option(name: str, *more: str, **kinds: Any) -> Any:
+    """The flag of a setting, described by the setting's declaration."""
+    return typer.Option(f"--{name}", *more, help=_HELP[name], show_default=False, **kinds)
+
+
+_Texts = list[str] | None
+_Text = str | None
+
+
+@app.command("check")
+def _check(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATHS", help="Files and folders; - is standard input."),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="text|json|sarif|github", help="How findings are written."
+        ),
+    ] = "text",
+    python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
+    mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
+    select: Annotated[_Texts, _option("select", metavar="CODE,...")] = None,
+    ignore: Annotated[_Texts, _option("ignore", metavar="CODE,...")] = None,
+    severity: Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...")] = None,
+    exit_severity: Annotated[_Text, _option("exit-severity", metavar="SEVERITY")] = None,
+    jobs: Annotated[_Text, _option("jobs", "-j", metavar="N")] = None,
+    timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    memory_limit: Annotated[_Text, _option("memory-limit", metavar="MIB")] = None,
+    max_targets: Annotated[_Text, _option("max-targets", metavar="N")] = None,
+    try_dynamic: Annotated[
+        bool | None,
+        typer.Option(
+            "--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False
+        ),
+    ] = None,
+    extra_paths: Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")] = None,
+    exclude: Annotated[_Texts, _option("exclude", metavar="PATTERN,...")] = None,
+    stdin_filename: Annotated[
+        _Text, typer.Option(metavar="PATH", help="What standard input is called in findings.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write findings to a file."),
+    ] = None,
+    color: Annotated[
+        str, typer.Option("--color", metavar="auto|always|never", help="Colours in text.")
+    ] = "auto",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only findings: no summaries, no progress.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show what the traced code prints, on stderr.")
+    ] = False,
+) -> None:
+    """Trace Python files and show what torch.compile would do to them.
+
+    Runs the code of the files, in processes of its own with limits on time, memory and access.
+
+    Exit status: 0 nothing at or above --exit-severity, 1 findings, 2 something that was asked
+    for could not be done.
+    """
+    flags: dict[str, Any] = {
+        "interpreter": _of_here(python),
+        "mode": mode,
+        "select": _joined(select),
+        "ignore": _joined(ignore),
+        "severity": _joined(severity),
+        "exit-severity": exit_severity,
+        "jobs": jobs,
+        "timeout": timeout,
+        "memory-limit": memory_limit,
+        "max-targets": max_targets,
+        "try-dynamic": try_dynamic,
+        "extra-paths": _paths_of_here(_joined(extra_paths)),
+        "exclude": _joined(exclude),
+    }
+    job = _Job(
+        paths=tuple(dict.fromkeys(paths)),
+        stdin_name=stdin_filename or "<stdin>",
+        form=_word("--format", form, _FORMATS),
+        colour=_word("--color", color, _COLOURS),
+        quiet=quiet,
+        verbose=verbose,
+        output=output,
+    )
+    raise typer.Exit(job.run(flags))
+
+
+@app.command("doctor")
+def _doctor(
+    python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
+    color: Annotated[
+        str, typer.Option("--color", metavar="auto|always|never", help="Colours.")
+    ] = "auto",
+) -> None:
+    """Say which interpreter and torch are used, whether the engine works, and the settings.
+
+    Exit status: 0 all is well, 1 something is degraded, 2 the engine cannot work.
+    """
+    colour = _word("--color", color, _COLOURS)
+    project, resolved = _settings(Path.cwd(), {"interpreter": _of_here(python)})
+    try:
+        examination = interruption.run(examine(project, resolved, os.environ))
+    except Interrupted as end:
+        raise typer.Exit(end.status) from None
+    write(sys.stdout, examination.text(paint_for(sys.stdout, colour)) + "\n")
+    raise typer.Exit(examination.status)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What ``check`` was asked for, besides settings."""
+
+    paths: tuple[str, ...]
+    stdin_name: str
+    form: Format
+    colour: Colour
+    quiet: bool
+    verbose: bool
+    output: Path | None
+
+    def run(self, flags: Mapping[str, Any]) -> int:
+        named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
+        project, resolved = _settings(_common(named), flags)
+        with contextlib.ExitStack() as cleanup:
+            out = sys.stdout
+            if self.output is not None:
+                try:
+                    out = cleanup.enter_context(self.output.open("w", encoding="utf-8"))
+                except OSError as error:
+                    write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
+                    return UNABLE
+            elif self.form in ("json", "sarif"):
+                # These are UTF-8 whatever the terminal speaks.
+                out = cleanup.enter_context(_utf8(sys.stdout))
+            return self._run(out, project, resolved)
+
+    def _run(self, out: TextIO, project: Project, resolved: Resolved) -> int:
+        texts: dict[str, str] = {}
+        given = self._given(texts)
+        found = sources.find(given.named, resolved.settings.exclude, project.root)
+        files = (*given.files, *found.files)
+        report = Report(out, self.form, self.colour, quiet=self.quiet, files=len(files))
+        report.warnings(resolved.problems)
+        report.remarks(found.remarks)
+        problems = (*given.problems, *found.problems)
+        check = Check(
+            files,
+            settings=resolved.settings,
+            project=project.root,
+            tracer=lambda: _engine(resolved.settings, project, report if self.verbose else None),
+            listener=report,
+            texts=texts,
+        )
+        try:
+            checked = interruption.run(check.run())
+        except Interrupted as end:
+            report.hide()
+            return end.status
+        checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
+        report.finish(checked)
+        return _status(checked, resolved.settings)
+
+    def _given(self, texts: dict[str, str]) -> _Given:
+        """What was named on the command line; standard input is read into ``texts``."""
+        named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
+        if len(named) == len(self.paths):
+            return _Given(named)
+        name = self.stdin_name
+        try:
+            texts[name] = sources.decoded(sys.stdin.buffer.read(), name)
+        except Unreadable as error:
+            return _Given(named, problems=(str(error),))
+        # A name that is no path stays one: the engine must not look for such a file.
+        path = Path(name) if name.startswith("<") else Path.cwd() / name
+        return _Given(named, files=(Source(name, path, named=True),))
+
+
+@dataclass(frozen=True)
+class _Given:
+    named: tuple[str, ...]
+    files: tuple[Source, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _status(checked: Checked, settings: Settings) -> int:
+    if checked.incomplete:
+        return UNABLE
+    return FOUND if checked.reaches(settings.exit_severity) else CLEAN
+
+
+def _engine(settings: Settings, project: Project, log: Report | None) -> Tracer:
+    """The engine that traces everything.
+
+    Raises:
+        Unusable: there is no interpreter to start it in.
+    """
+    try:
+        interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
+    except InterpreterNotFound as error:
+        raise Unusable(str(error)) from error
+
+    def on_log(log_: Log) -> None:
+        if log is not None:
+            log.log(log_.text)
+
+    return Engine(interpreter.path, on_status=lambda status: None, on_log=on_log, cwd=project.root)
+
+
+def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
+    """The project of a check and the settings in force; a bad flag ends the command."""
+    source = command_line_source(flags)
+    bad = resolve(source).problems
+    if bad:
+        for problem in bad:
+            write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
+        raise typer.Exit(UNABLE)
+    project = find_project(start)
+    resolved = resolve(project.source, source)
+    return project, dataclasses.replace(resolved, problems=(*project.problems, *resolved.problems))
+
+
+def _common(paths: Sequence[str]) -> Path:
+    """The folder that holds everything named."""
+    absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
+    if not absolute:
+        return Path.cwd()
+    folders = [str(path if path.is_dir() else path.parent) for path in absolute]
+    return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
+
+
+def _of_here(path: str | None) -> str | None:
+    """A path that was typed is relative to where it was typed, not to the project."""
+    if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
+        return path
+    return str(Path.cwd() / Path(path).expanduser())
+
+
+def _joined(texts: list[str] | None) -> list[str] | None:
+    """A flag that may be repeated, each time with several values."""
+    if not texts:
+        return None
+    return [part for text in texts for part in text.split(",")]
+
+
+def _paths_of_here(paths: list[str] | None) -> list[str] | None:
+    return None if paths is None else [str(Path.cwd() / path) for path in paths]
+
+
+_FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
+_COLOURS: tuple[Colour, ...] = ("auto", "always", "never")
+_Word = TypeVar("_Word", bound=str)
+
+
+def _word(flag: str, given: str, known: Sequence[_Word]) -> _Word:
+    for word in known:
+        if given == word:
+            return word
+    raise typer.BadParameter(f"{given!r} is not one of {', '.join(known)}.", param_hint=flag)
+
+
+@contextlib.contextmanager
+def _utf8(stream: TextIO) -> Iterator[TextIO]:
+    stream.flush()
+    wrapped = io.TextIOWrapper(stream.buffer, encoding="utf-8", write_through=True)
+    try:
+        yield wrapped
+    finally:
+        # Without this the wrapper would close the stream with itself.
+        wrapped.detach()

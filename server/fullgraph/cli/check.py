@@ -1,0 +1,200 @@
+"""Checking many files through one engine. The result is plain data; nothing is printed here."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from fullgraph.cli import sources
+from fullgraph.cli.sources import Source, Unreadable
+from fullgraph.engines import EngineState, EngineStatus
+from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.session.findings import merge
+from fullgraph.session.positions import TextPositions
+from fullgraph.session.request import analyse_request
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import (
+    Analyse,
+    Event,
+    Failed,
+    Finding,
+    FindingFound,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+    TargetStarted,
+)
+
+
+class Tracer(Protocol):
+    """What a check needs of :class:`fullgraph.engines.Engine`."""
+
+    async def start(self) -> None: ...
+
+    async def ready(self) -> EngineStatus: ...
+
+    def analyse(self, request: Analyse) -> AsyncIterator[Event]: ...
+
+    async def close(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Listener(Protocol):
+    """Who is told how a check goes on."""
+
+    def starting(self) -> None:
+        """The engine is being started, which takes seconds."""
+
+    def tracing(self, path: str, target: str) -> None: ...
+
+    def done(self, file: CheckedFile) -> None:
+        """A file is done. Files come in the order in which they were given."""
+
+
+class Unusable(Exception):
+    """The engine cannot work, in a sentence with the next step."""
+
+
+class Check:
+    """One check of some files with one engine, which is started when a file first needs it."""
+
+    def __init__(
+        self,
+        files: Sequence[Source],
+        *,
+        settings: Settings,
+        project: Path,
+        tracer: Callable[[], Tracer],
+        listener: Listener,
+        texts: dict[str, str] | None = None,
+    ) -> None:
+        self._files = files
+        self._settings = settings
+        self._project = project
+        self._make_tracer = tracer
+        self._listener = listener
+        self._texts = texts or {}
+        """Texts that are not read from disk, by path."""
+        self._tracer: Tracer | None = None
+        self._status: EngineStatus | None = None
+        self._starting = asyncio.Lock()
+        self._parallel = min(settings.parallel, max(1, len(files)))
+
+    async def run(self) -> Checked:
+        """Check all files. Cancelling it kills everything that was started."""
+        began = time.monotonic()
+        room = asyncio.Semaphore(self._parallel)
+
+        async def checked(source: Source) -> CheckedFile:
+            async with room:
+                return await self._file(source)
+
+        tasks = [asyncio.create_task(checked(source)) for source in self._files]
+        done: list[CheckedFile] = []
+        problems: list[str] = []
+        try:
+            for task in tasks:
+                done.append(await task)
+                self._listener.done(done[-1])
+        except Unusable as error:
+            problems.append(str(error))
+        except asyncio.CancelledError:
+            if self._tracer is not None:
+                self._tracer.kill()
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if self._tracer is not None:
+                await self._tracer.close()
+        status = self._status
+        return Checked(
+            tuple(done),
+            torch=status.torch if status is not None else "",
+            python=status.python if status is not None else "",
+            seconds=time.monotonic() - began,
+            problems=tuple(problems),
+        )
+
+    async def _file(self, source: Source) -> CheckedFile:
+        absolute = str(source.absolute)
+        try:
+            text = self._texts.get(source.path)
+            if text is None:
+                text = sources.read(source)
+        except Unreadable as error:
+            return CheckedFile(source.path, absolute, TextPositions(""), problem=str(error))
+        file = CheckedFile(source.path, absolute, TextPositions(text))
+        if not text.strip():
+            return _noted(file, source, "The file is empty: there is nothing to trace.")
+        if not source.named and not sources.may_have_targets(text):
+            return file
+        traced = await self._traced(file, text, await self._ready())
+        if traced.targets or traced.findings or traced.problem or traced.notes:
+            return traced
+        return _noted(
+            traced,
+            source,
+            "Nothing to trace: there is no module class, and no function with a probe.",
+        )
+
+    async def _ready(self) -> Tracer:
+        async with self._starting:
+            if self._tracer is None:
+                self._listener.starting()
+                self._tracer = self._make_tracer()
+                await self._tracer.start()
+            if self._status is None:
+                self._status = await self._tracer.ready()
+            if self._status.state is not EngineState.READY:
+                raise Unusable(f"{self._status.message} {self._status.next_step}".strip())
+        return self._tracer
+
+    async def _traced(self, file: CheckedFile, text: str, tracer: Tracer) -> CheckedFile:
+        began = time.monotonic()
+        request = analyse_request(
+            name=file.absolute,
+            text=text,
+            generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+            settings=self._settings,
+            project=self._project,
+        )
+        # So many files go on at once that all together there are never more than ``jobs`` runs.
+        jobs = max(1, self._settings.parallel // self._parallel)
+        request = dataclasses.replace(request, jobs=jobs)
+        findings: list[Finding] = []
+        reports: list[TargetReport] = []
+        notes: list[str] = []
+        problem = ""
+        async for event in tracer.analyse(request):
+            if isinstance(event, FindingFound):
+                findings.append(event.finding)
+            elif isinstance(event, TargetDone):
+                reports.append(event.report)
+            elif isinstance(event, TargetStarted):
+                self._listener.tracing(file.path, event.name)
+            elif isinstance(event, TargetsFound) and event.note:
+                notes.append(event.note)
+            elif isinstance(event, Failed):
+                problem = f"{file.path} could not be traced. {event.reason} {event.next_step}"
+        reports.sort(key=lambda report: (report.range.start.line, report.range.start.byte))
+        return dataclasses.replace(
+            file,
+            targets=tuple(reports),
+            findings=merge(findings, self._settings),
+            notes=tuple(notes),
+            seconds=time.monotonic() - began,
+            problem=problem.strip(),
+        )
+
+
+def _noted(file: CheckedFile, source: Source, note: str) -> CheckedFile:
+    """With a note where the user asked for this very file, and would wonder at silence."""
+    return dataclasses.replace(file, notes=(*file.notes, note)) if source.named else file

@@ -1,0 +1,143 @@
+"""``fullgraph doctor``: what is used, whether it works, and where each setting is from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fullgraph import __version__
+from fullgraph.engines import (
+    Engine,
+    EngineGone,
+    EngineState,
+    EngineStatus,
+    Interpreter,
+    InterpreterNotFound,
+    find_interpreter,
+)
+from fullgraph.render import cells
+from fullgraph.render.paint import PLAIN, Paint, Style
+from fullgraph.render.summary import amount, seconds
+from fullgraph.session.settings import Project, Resolved, declarations, shown
+from fullgraph_engine.protocol import SelfChecked
+
+_HOW = {
+    "setting": "from the setting `interpreter`",
+    "VIRTUAL_ENV": "the active environment, from VIRTUAL_ENV",
+    ".venv": "from .venv beside the project root",
+    "PATH": "python3 on PATH",
+}
+_COLUMN = 15
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found. ``trouble`` is why the engine cannot work; empty if it can."""
+
+    project: Project
+    resolved: Resolved
+    interpreter: Interpreter | None
+    engine: EngineStatus | None
+    check: SelfChecked | None
+    seconds: float
+    trouble: str
+
+    @property
+    def status(self) -> int:
+        if self.trouble:
+            return 2
+        missing = self.check is not None and any(not hook.present for hook in self.check.hooks)
+        degraded = self.engine is not None and bool(self.engine.degraded)
+        return 1 if missing or degraded or self.resolved.problems else 0
+
+    def text(self, paint: Paint = PLAIN) -> str:
+        return "\n".join(self._lines(paint))
+
+    def _lines(self, paint: Paint) -> Iterator[str]:
+        yield paint(Style.STRONG, f"fullgraph {__version__}")
+        yield _row("project", str(self.project.root))
+        if self.interpreter is not None:
+            how = _HOW[self.interpreter.origin]
+            yield _row("interpreter", f"{self.interpreter.path} ({how})")
+        if self.engine is not None and self.engine.python:
+            yield _row("python", self.engine.python)
+        if self.engine is not None and self.engine.torch:
+            yield _row("torch", self.engine.torch)
+        if self.trouble:
+            yield _row("engine", paint(Style.ERROR, "cannot work: ") + self.trouble)
+        else:
+            yield _row("engine", f"ready after {seconds(self.seconds)}")
+        yield from self._hooks(paint)
+        yield from self._settings(paint)
+
+    def _hooks(self, paint: Paint) -> Iterator[str]:
+        if self.check is not None and self.check.hooks:
+            present = sum(hook.present for hook in self.check.hooks)
+            yield ""
+            yield paint(Style.STRONG, "what is needed of torch") + (
+                f" ({present} of {len(self.check.hooks)} present)"
+            )
+            widest = max(cells.width(hook.name) for hook in self.check.hooks)
+            for hook in self.check.hooks:
+                sign = paint(Style.ADDED, "✓") if hook.present else paint(Style.ERROR, "✗")
+                line = f"  {sign} {hook.name:<{widest}}  {hook.purpose}"
+                if not hook.present:
+                    line += paint(Style.WARNING, " (missing)")
+                yield line + (f": {hook.detail}" if hook.detail else "")
+        for degraded in self.engine.degraded if self.engine is not None else ():
+            yield f"  {paint(Style.WARNING, 'degraded:')} {degraded}"
+
+    def _settings(self, paint: Paint) -> Iterator[str]:
+        yield ""
+        yield paint(Style.STRONG, "settings")
+        all_of_them = declarations()
+        widest = max(len(declaration.name) for declaration in all_of_them)
+        for declaration in all_of_them:
+            value = shown(getattr(self.resolved.settings, declaration.field))
+            origin = self.resolved.origins.get(declaration.name)
+            where = f"({origin})" if origin else paint(Style.DIM, "(default)")
+            yield f"  {declaration.name:<{widest}} = {value} {where}"
+        if self.resolved.problems:
+            yield ""
+            yield paint(Style.STRONG, amount(len(self.resolved.problems), "problem"))
+            for problem in self.resolved.problems:
+                yield f"  {paint(Style.WARNING, 'warning:')} {problem}"
+
+
+async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) -> Examination:
+    """Start an engine as a check would, ask it what it has of torch, and end it."""
+    interpreter: Interpreter | None = None
+    status: EngineStatus | None = None
+    check: SelfChecked | None = None
+    trouble = ""
+    began = time.monotonic()
+    try:
+        interpreter = find_interpreter(resolved.settings.interpreter, project.root, env)
+    except InterpreterNotFound as error:
+        trouble = str(error)
+    taken = 0.0
+    if interpreter is not None:
+        engine = Engine(
+            interpreter.path,
+            on_status=lambda status: None,
+            on_log=lambda log: None,
+            cwd=project.root,
+        )
+        try:
+            await engine.start()
+            status = await engine.ready()
+            taken = time.monotonic() - began
+            if status.state is EngineState.READY:
+                check = await engine.self_check()
+            else:
+                trouble = f"{status.message} {status.next_step}".strip()
+        except EngineGone as error:
+            trouble = str(error)
+        finally:
+            await engine.close()
+    return Examination(project, resolved, interpreter, status, check, taken, trouble)
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {name:<{_COLUMN}}{value}"

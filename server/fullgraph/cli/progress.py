@@ -1,0 +1,33 @@
+"""A line on the terminal that says what is going on, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+class Progress:
+    """Shown on standard error, and only where that is a terminal."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self._status: Status | None = None
+        if wanted and sys.stderr.isatty():
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("", spinner="dots")
+
+    def show(self, text: str) -> None:
+        if self._status is not None:
+            from rich.text import Text
+
+            # A Text, since brackets in names would be taken for markup.
+            self._status.update(Text(text, no_wrap=True, overflow="ellipsis"))
+            self._status.start()
+
+    def hide(self) -> None:
+        """Before anything else is written to the terminal."""
+        if self._status is not None:
+            self._status.stop()

@@ -1,0 +1,52 @@
+"""Standard streams: whether they show colours, how wide they are, what they can encode."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Literal, TextIO
+
+from fullgraph.render.paint import Paint
+
+Colour = Literal["auto", "always", "never"]
+
+# Lines of prose longer than this are hard to read, however wide the terminal.
+_WIDEST_PROSE = 100
+_CODE_IN_FILES = 160
+
+
+def paint_for(stream: TextIO, colour: Colour, env: Mapping[str, str] = os.environ) -> Paint:
+    """How to write to a stream."""
+    terminal = stream.isatty()
+    columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
+    return Paint(
+        colour=_colours(terminal, colour, env),
+        width=min(columns, _WIDEST_PROSE),
+        code=columns,
+    )
+
+
+def write(stream: TextIO, text: str) -> None:
+    """Write a text that the stream's encoding may not hold, with the nearest that it does."""
+    encoding = stream.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = text.translate(_PLAIN)
+        text = plain.encode(encoding, "replace").decode(encoding)
+    stream.write(text)
+    stream.flush()
+
+
+_PLAIN = {ord("·"): "-", ord("…"): "...", ord("✓"): "ok", ord("✗"): "no"}
+
+
+def _colours(terminal: bool, colour: Colour, env: Mapping[str, str]) -> bool:
+    if colour != "auto":
+        return colour == "always"
+    if env.get("NO_COLOR"):
+        return False
+    if env.get("FORCE_COLOR") or env.get("CLICOLOR_FORCE", "0") != "0":
+        return True
+    return terminal and env.get("TERM") != "dumb"
