@@ -1,0 +1,39 @@
+# Every target sets up what it needs: `make demo` and `make test` work on a fresh clone.
+#
+#   PYTHON   the interpreter to build the environment with (3.10 to 3.13)
+#   TORCH    the torch to install, as pip takes it
+#   PIP      options for every pip call, such as an index of CPU-only builds
+
+PYTHON ?= python3
+TORCH  ?= torch==2.13.0
+PIP    ?=
+VENV   ?= .venv
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+BIN := $(VENV)/bin
+DEMO := tests/fixtures/demo/tiny_gpt.py
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/ready
+	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
+
+test: $(VENV)/ready check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check engine server
+	$(BIN)/mypy
+
+bench: $(VENV)/ready
+	$(BIN)/python tests/benchmarks/bench.py
+
+$(VENV)/ready: pyproject.toml tests/constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(PIP) --quiet "$(TORCH)"
+	$(BIN)/python -m pip install $(PIP) --quiet --constraint tests/constraints.txt --editable ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
