@@ -216,7 +216,7 @@ class Engine:
     async def _spawn(self) -> None:
         self._become(EngineState.STARTING, "Starting Python.")
         try:
-            process = EngineProcess(
+            self._process = EngineProcess(
                 self.interpreter,
                 boot=self._boot or boot_script(),
                 cwd=self._cwd,
@@ -224,8 +224,9 @@ class Engine:
                 on_output=lambda text: self._on_log(Log(0, "engine", text)),
                 on_death=self._died,
             )
-            await process.start()
+            await self._process.start()
         except OSError as error:
+            self._process = None
             reason = (
                 str(error)
                 if error.errno is None
@@ -234,8 +235,6 @@ class Engine:
             next_step = "Set `fullgraph.interpreter` to a Python that has torch."
             self._become(EngineState.UNUSABLE, reason, next_step)
             self._fail_all(reason, next_step)
-            return
-        self._process = process
 
     async def _end(self) -> None:
         if self._restart is not None:
@@ -247,7 +246,10 @@ class Engine:
             await process.close(CLOSE_GRACE)
         self._fail_sent("The engine was restarted.", "")
 
-    def _received(self, event: Event) -> None:
+    def _received(self, process: EngineProcess, event: Event) -> None:
+        if process is not self._process:
+            # Said before it was ended, read after.
+            return
         if isinstance(event, Starting):
             if event.version != VERSION:
                 self._refuse(
@@ -277,7 +279,8 @@ class Engine:
             answer = self._checks.get(event.request)
             if answer is not None and not answer.done():
                 answer.set_result(event)
-        elif (analysis := self._sent.get(event.request)) is not None:
+        elif event.request in self._sent:
+            analysis = self._sent[event.request]
             if isinstance(event, (Analysed, Failed)):
                 del self._sent[event.request]
                 if isinstance(event, Analysed) and not event.cancelled:
@@ -298,8 +301,6 @@ class Engine:
             return
         self._deaths += 1
         message = f"The engine {_manner(process)}."
-        if process.last_words:
-            self._on_log(Log(0, "engine", f"{message} Its last words:\n{process.last_words}\n"))
         again = self._deaths <= len(self._back_off)
         next_step = (
             "It is started again by itself; the log has its last words."
@@ -359,7 +360,8 @@ class Engine:
     # -- the status ---------------------------------------------------------------------------
 
     def _describe(self, state: EngineState, message: str) -> EngineStatus:
-        return EngineStatus(state, message, interpreter=str(self.interpreter))
+        # Not final: what is asked before the start waits for it.
+        return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
     def _become(
         self,
@@ -397,4 +399,5 @@ def _manner(process: EngineProcess) -> str:
             return f"was killed by {signal.Signals(-status).name}"
         except ValueError:
             return f"was killed by signal {-status}"
-    return f"exited unexpectedly with status {status}"
+    last = process.last_words.rsplit("\n", 1)[-1].strip().rstrip(".")
+    return f"exited unexpectedly with status {status}" + (f" ({last})" if last else "")

@@ -75,7 +75,7 @@ class EngineProcess:
         *,
         boot: Path,
         cwd: Path | None,
-        on_event: Callable[[Event], None],
+        on_event: Callable[[EngineProcess, Event], None],
         on_output: Callable[[str], None],
         on_death: Callable[[EngineProcess], None],
     ) -> None:
@@ -212,7 +212,7 @@ class EngineProcess:
             self.broken = str(error)
             self._ended.set()
             return
-        self._on_event(message)  # type: ignore[arg-type]
+        self._on_event(self, message)  # type: ignore[arg-type]
 
     def _printed(self, line: bytes) -> None:
         text = line.decode(errors="replace") + "\n"

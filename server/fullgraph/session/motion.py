@@ -43,15 +43,17 @@ def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
     range_ = edit.moved(finding.range)
     if range_ is None:
         return None
-    if range_ == finding.range and _last_line(finding) <= edit.start.line and not (
-        finding.fixes or finding.related
+    if (
+        range_ == finding.range
+        and _last_line(finding) <= edit.start.line
+        and not (finding.fixes or finding.related)
     ):
         return finding
     return dataclasses.replace(
         finding,
         range=range_,
         related=tuple(
-            moved for item in finding.related if (moved := _move_related(item, edit, path))
+            place for item in finding.related if (place := _move_related(item, edit, path))
         ),
         fixes=tuple(moved for fix in finding.fixes if (moved := _move_fix(fix, edit))),
         stack=tuple(_move_frame(frame, edit, path) for frame in finding.stack),

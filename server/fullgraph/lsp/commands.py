@@ -1,0 +1,135 @@
+"""What ``workspace/executeCommand`` can do."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pygls.exceptions import JsonRpcInvalidParams
+
+from fullgraph import __version__
+from fullgraph.lsp.offer import ANALYSE, CANCEL, DEBUG_INFORMATION, RESTART_ENGINE
+from fullgraph.session.unit import Unit
+from fullgraph_engine.protocol import to_plain
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+
+async def analyse(server: Server, arguments: list[Any]) -> dict[str, Any]:
+    """Trace a file, or one target of it, whatever is known; answers when the run has ended."""
+    uri, target = _place(arguments)
+    unit = _unit(server, uri)
+    if unit is None:
+        raise JsonRpcInvalidParams(
+            "Name the file to trace by its URI; it must be open and in Python."
+        )
+    ending = await unit.analyse((target,) if target else ())
+    return {
+        "generation": ending.generation,
+        "completed": ending.completed,
+        "reason": ending.reason,
+        "reports": [to_plain(shown.report) for shown in unit.reports()],
+        "findings": len(unit.findings()),
+    }
+
+
+async def cancel(server: Server, arguments: list[Any]) -> None:
+    """End the run of a file, or without a file all runs."""
+    uri, _ = _place(arguments)
+    for unit in list(server.session.units.values()):
+        if not uri or unit.document.uri == uri:
+            unit.cancel()
+
+
+async def restart_engine(server: Server, arguments: list[Any]) -> None:
+    await server.session.restart_engines()
+
+
+async def debug_information(server: Server, arguments: list[Any]) -> dict[str, Any]:
+    """What one would want to know when something is wrong, as data and as text."""
+    session = server.session
+    client = session.client
+    facts: dict[str, Any] = {
+        "fullgraph": __version__,
+        "server": f"Python {platform.python_version()} on {platform.platform()}",
+        "client": {
+            "positionEncoding": client.encoding.value,
+            "pullDiagnostics": client.pull_diagnostics,
+            "workDoneProgress": client.work_done_progress,
+        },
+        "folders": list(session.folders),
+        "status": session.status.state.value,
+        "engines": [
+            {
+                "interpreter": status.interpreter,
+                "state": status.state.value,
+                "message": status.message,
+                "torch": status.torch,
+                "python": status.python,
+                "pid": status.pid,
+                "degraded": list(status.degraded),
+            }
+            for status in session.engine_statuses()
+        ],
+        "files": [_file(server, unit) for unit in session.units.values()],
+    }
+    return {"text": "\n".join(_lines(facts)), **facts}
+
+
+def _file(server: Server, unit: Unit) -> dict[str, Any]:
+    settings = server.session.settings(unit)
+    return {
+        "uri": unit.document.uri,
+        "generation": unit.document.generation,
+        "project": str(server.session.project(unit)),
+        "mode": settings.mode,
+        "busy": unit.busy,
+        "delay": unit.schedule.delay,
+        "targets": [shown.report.name for shown in unit.reports()],
+        "findings": len(unit.findings()),
+    }
+
+
+def _lines(value: Mapping[str, Any], depth: int = 0) -> list[str]:
+    indent = "  " * depth
+    lines = []
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            lines += [f"{indent}{key}:", *_lines(item, depth + 1)]
+        elif isinstance(item, list) and item and isinstance(item[0], Mapping):
+            for one in item:
+                lines += [f"{indent}{key}:", *_lines(one, depth + 1)]
+        else:
+            shown = ", ".join(map(str, item)) if isinstance(item, list) else item
+            lines.append(f"{indent}{key}: {shown}")
+    return lines
+
+
+def _unit(server: Server, uri: str) -> Unit | None:
+    if uri:
+        return server.unit(uri)
+    units = list(server.session.units.values())
+    return units[0] if len(units) == 1 else None
+
+
+def _place(arguments: list[Any]) -> tuple[str, str]:
+    """A URI, alone or with a target beside it; or both in one object, as a code lens has them."""
+    first = arguments[0] if arguments else ""
+    if isinstance(first, Mapping):
+        uri, target = first.get("uri", ""), first.get("target", "")
+    else:
+        uri = first if first is not None else ""
+        target = arguments[1] if len(arguments) > 1 and arguments[1] is not None else ""
+    if not isinstance(uri, str) or not isinstance(target, str):
+        raise JsonRpcInvalidParams("The arguments are a URI and, if one is meant, a target's name.")
+    return uri, target
+
+
+BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
+    ANALYSE: analyse,
+    CANCEL: cancel,
+    RESTART_ENGINE: restart_engine,
+    DEBUG_INFORMATION: debug_information,
+}

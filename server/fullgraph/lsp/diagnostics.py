@@ -1,0 +1,113 @@
+"""Findings as diagnostics."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from lsprotocol import types
+
+from fullgraph.lsp.places import OtherTexts, range_in
+from fullgraph.render.terminal import Place, finding_text
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.documents import Document
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.unit import Unit
+from fullgraph_engine.protocol import Fix
+
+SOURCE = "fullgraph"
+_MOST_HINTS = 3
+
+
+class Diagnostics:
+    """Makes diagnostics as this client can take them."""
+
+    def __init__(self, client: ClientCapabilities) -> None:
+        self._client = client
+        self._texts = OtherTexts()
+
+    def of(self, unit: Unit, open_: dict[str, Document]) -> list[types.Diagnostic]:
+        return [self.one(item, unit.document, open_) for item in unit.findings()]
+
+    def one(
+        self, item: FileFinding, document: Document, open_: dict[str, Document]
+    ) -> types.Diagnostic:
+        finding, client = item.finding, self._client
+        described = client.code_description and item.href
+        unnecessary = client.unnecessary_tag and finding.unnecessary
+        return types.Diagnostic(
+            range=range_in(document, finding.range),
+            severity=types.DiagnosticSeverity(item.severity.number),
+            code=finding.code,
+            code_description=types.CodeDescription(item.href) if described else None,
+            source=SOURCE,
+            message=_message(item),
+            tags=[types.DiagnosticTag.Unnecessary] if unnecessary else None,
+            related_information=self._related(item, document, open_),
+            data=_data(item, document) if client.diagnostic_data else None,
+        )
+
+    def _related(
+        self, item: FileFinding, document: Document, open_: dict[str, Document]
+    ) -> list[types.DiagnosticRelatedInformation] | None:
+        if not self._client.related_information:
+            return None
+        related = []
+        for other in item.finding.related:
+            location = self._texts.location(other.path, other.range, document, open_)
+            if location is not None:
+                related.append(types.DiagnosticRelatedInformation(location, other.message))
+        return related or None
+
+
+def result_id(items: Sequence[dict[str, Any]]) -> str:
+    """The same for the same diagnostics, whatever version of the text they are of."""
+    text = json.dumps(items, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def fix_edit(fix: Fix, document: Document) -> list[types.TextEdit]:
+    return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in fix.edits]
+
+
+def _message(item: FileFinding) -> str:
+    finding = item.finding
+    lines = [finding.message]
+    explanation = finding.explanation.strip()
+    if explanation and explanation not in finding.message:
+        lines.append(explanation)
+    lines += [f"Hint: {hint}" for hint in finding.hints[:_MOST_HINTS]]
+    return "\n".join(lines)
+
+
+def _data(item: FileFinding, document: Document) -> dict[str, Any]:
+    """What a client may show beyond a diagnostic, as plain JSON."""
+    finding = item.finding
+    name = document.name
+    place = Place(name.rsplit("/", 1)[-1], name, document.positions)
+    return {
+        "rendered": finding_text(item, place),
+        "targets": list(item.targets),
+        "count": finding.count,
+        "mode": finding.mode,
+        "fixes": [
+            {
+                "title": fix.title,
+                "preferred": fix.preferred,
+                "edits": [
+                    {"range": _plain(edit.range), "newText": edit.new_text}
+                    for edit in fix_edit(fix, document)
+                ],
+            }
+            for fix in finding.fixes
+        ],
+    }
+
+
+def _plain(range_: types.Range) -> dict[str, Any]:
+    return {
+        "start": {"line": range_.start.line, "character": range_.start.character},
+        "end": {"line": range_.end.line, "character": range_.end.character},
+    }

@@ -1,0 +1,83 @@
+"""Answer ``initialize`` before the protocol library is loaded.
+
+Importing lsprotocol takes a quarter of a second, most of the time until a server like this could
+answer. An editor waits for that answer before it sends anything else, so it is given from plain
+data first; the library is loaded after, reads the same request, and does not answer it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fullgraph.lsp.offer import initialize_result
+from fullgraph.session.capabilities import ClientCapabilities
+
+_LENGTH = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_LONGEST_HEADER = 4096
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What was read so far, all of which is still to be handled, and what was answered of it."""
+
+    read: bytes
+    answered: frozenset[int | str] = frozenset()
+
+
+def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting:
+    """Read the first message and answer it if it is ``initialize``.
+
+    ``read`` returns what is there, or nothing at the end. Whatever is unexpected is left to the
+    library.
+    """
+    data = b""
+    while True:
+        end = data.find(b"\r\n\r\n")
+        if end >= 0 or len(data) > _LONGEST_HEADER:
+            break
+        more = read()
+        if not more:
+            return Greeting(data)
+        data += more
+    length = _LENGTH.search(data, 0, end) if end >= 0 else None
+    if length is None:
+        return Greeting(data)
+    body = end + 4
+    while len(data) < body + int(length[1]):
+        more = read()
+        if not more:
+            return Greeting(data)
+        data += more
+    request = _initialize(data[body : body + int(length[1])])
+    if request is None:
+        return Greeting(data)
+    client = ClientCapabilities.read(_params(request).get("capabilities"))
+    number = request["id"]
+    answer = {"jsonrpc": "2.0", "id": number, "result": initialize_result(client)}
+    text = json.dumps(answer).encode()
+    write(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
+    return Greeting(data, frozenset({number}))
+
+
+def _initialize(body: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(body)
+    except ValueError:
+        return None
+    if (
+        isinstance(message, dict)
+        and message.get("method") == "initialize"
+        and isinstance(message.get("id"), (int, str))
+        and isinstance(message.get("params"), dict)
+    ):
+        return message
+    return None
+
+
+def _params(request: dict[str, Any]) -> dict[str, Any]:
+    params = request["params"]
+    return params if isinstance(params, dict) else {}

@@ -1,0 +1,17 @@
+"""``workspace/didChangeWatchedFiles``: only manifests are watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+
+
+def handle(server: Server, params: types.DidChangeWatchedFilesParams) -> None:
+    if any(change.uri.endswith("/pyproject.toml") for change in params.changes):
+        server.session.manifest_changed()

@@ -1,0 +1,71 @@
+"""``textDocument/codeAction``: the fixes that findings bring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fullgraph.lsp.diagnostics import fix_edit
+from fullgraph.lsp.places import range_in
+from fullgraph.session.unit import Unit
+from fullgraph_engine.protocol import Fix
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = types.TEXT_DOCUMENT_CODE_ACTION
+
+
+def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+    unit = server.unit(params.text_document.uri)
+    wanted = params.context.only
+    if unit is None or (wanted is not None and not any(map(_includes_quick_fixes, wanted))):
+        return []
+    actions = []
+    diagnostics = server.publication.diagnostics()
+    for item in unit.findings():
+        if not item.finding.fixes or not _touch(
+            range_in(unit.document, item.finding.range), params
+        ):
+            continue
+        diagnostic = diagnostics.one(item, unit.document, server.documents())
+        for fix in item.finding.fixes:
+            actions.append(
+                types.CodeAction(
+                    title=fix.title,
+                    kind=types.CodeActionKind.QuickFix,
+                    diagnostics=[diagnostic],
+                    is_preferred=_preferred(server, fix),
+                    edit=_edit(server, unit, fix),
+                )
+            )
+    return actions
+
+
+def _includes_quick_fixes(kind: types.CodeActionKind | str) -> bool:
+    name = kind.value if isinstance(kind, types.CodeActionKind) else kind
+    return name in ("", "quickfix")
+
+
+def _touch(range_: types.Range, params: types.CodeActionParams) -> bool:
+    asked = params.range
+    return _key(range_.start) <= _key(asked.end) and _key(asked.start) <= _key(range_.end)
+
+
+def _key(position: types.Position) -> tuple[int, int]:
+    return position.line, position.character
+
+
+def _preferred(server: Server, fix: Fix) -> bool | None:
+    return True if fix.preferred and server.session.client.code_action_preferred else None
+
+
+def _edit(server: Server, unit: Unit, fix: Fix) -> types.WorkspaceEdit:
+    document = unit.document
+    edits = fix_edit(fix, document)
+    if not server.session.client.document_changes:
+        return types.WorkspaceEdit(changes={document.uri: edits})
+    # With the version a client refuses the edit if the text has moved on meanwhile.
+    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])

@@ -1,0 +1,60 @@
+"""``textDocument/codeLens``: a line on each target, at its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fullgraph.lsp.offer import ANALYSE
+from fullgraph.lsp.places import range_in
+from fullgraph.render.summary import lens_title
+from fullgraph.session.results import ShownReport
+from fullgraph.session.unit import Unit
+from fullgraph_engine.protocol import to_plain
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = types.TEXT_DOCUMENT_CODE_LENS
+
+_SHOW_TARGET = "fullgraph.showTarget"
+"""A command of clients that have somewhere to show a target; others trace it again."""
+
+
+def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]:
+    unit = server.unit(params.text_document.uri)
+    if unit is None:
+        return []
+    command = _SHOW_TARGET if _SHOW_TARGET in server.session.client.commands else ANALYSE
+    return [
+        types.CodeLens(
+            range=range_in(unit.document, shown.report.range),
+            command=types.Command(
+                title=_title(unit, shown), command=command, arguments=[_argument(unit, shown)]
+            ),
+        )
+        for shown in unit.reports()
+    ]
+
+
+def _title(unit: Unit, shown: ShownReport) -> str:
+    title = lens_title(shown.report)
+    if shown.current:
+        return title
+    if unit.busy or unit.waiting:
+        return f"{title} · tracing"
+    return f"{title} · before the last edit"
+
+
+def _argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
+    report = to_plain(shown.report)
+    # Bytes mean nothing to a client.
+    del report["range"]
+    return {
+        "uri": unit.document.uri,
+        "target": shown.report.name,
+        "version": unit.document.version,
+        "current": shown.current,
+        "report": report,
+    }

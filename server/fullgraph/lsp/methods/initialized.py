@@ -1,0 +1,41 @@
+"""``initialized``: the client is ready to be asked for its settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fullgraph.lsp import configuration
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = types.INITIALIZED
+
+_WATCH = "fullgraph/pyproject"
+_CONFIGURATION = "fullgraph/configuration"
+
+
+def handle(server: Server, params: types.InitializedParams) -> None:
+    client = server.session.client
+    registrations = []
+    if client.configuration_registration:
+        registrations.append(
+            types.Registration(
+                _CONFIGURATION,
+                types.WORKSPACE_DID_CHANGE_CONFIGURATION,
+                {"section": "fullgraph"},
+            )
+        )
+    if client.file_watch_registration:
+        registrations.append(
+            types.Registration(
+                _WATCH,
+                types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+                {"watchers": [{"globPattern": "**/pyproject.toml"}]},
+            )
+        )
+    if registrations:
+        server.request(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams(registrations))
+    server.in_background(configuration.fetch(server))

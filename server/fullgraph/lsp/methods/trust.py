@@ -1,0 +1,16 @@
+"""``fullgraph/trust``: the user granted or withdrew trust in this workspace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fullgraph.lsp.offer import TRUST
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = TRUST
+
+
+def handle(server: Server, params: Any) -> None:
+    server.session.trust(getattr(params, "trusted", False) is True)

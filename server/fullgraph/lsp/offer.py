@@ -1,0 +1,48 @@
+"""What this server offers, in answer to ``initialize``.
+
+Plain data, so that it can be said before the protocol library is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fullgraph import __version__
+from fullgraph.session.capabilities import ClientCapabilities
+
+ANALYSE = "fullgraph.server.analyse"
+CANCEL = "fullgraph.server.cancel"
+RESTART_ENGINE = "fullgraph.server.restartEngine"
+DEBUG_INFORMATION = "fullgraph.server.debugInformation"
+COMMANDS = (ANALYSE, CANCEL, RESTART_ENGINE, DEBUG_INFORMATION)
+"""Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
+
+STATUS = "fullgraph/status"
+TRUST = "fullgraph/trust"
+
+
+def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
+    capabilities: dict[str, Any] = {
+        "positionEncoding": client.encoding.value,
+        "textDocumentSync": {
+            "openClose": True,
+            "change": 2,
+            "save": {"includeText": False},
+        },
+        "codeLensProvider": {"resolveProvider": False},
+        "executeCommandProvider": {"commands": list(COMMANDS)},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+    }
+    if client.code_action_literals:
+        capabilities["codeActionProvider"] = {"codeActionKinds": ["quickfix"]}
+    if client.pull_diagnostics:
+        # Only where findings are pulled: a client that sees this offer pulls as well.
+        capabilities["diagnosticProvider"] = {
+            "identifier": "fullgraph",
+            "interFileDependencies": True,
+            "workspaceDiagnostics": False,
+        }
+    return {
+        "capabilities": capabilities,
+        "serverInfo": {"name": "fullgraph", "version": __version__},
+    }

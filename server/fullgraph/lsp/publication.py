@@ -1,0 +1,94 @@
+"""How findings reach the client: pushed or pulled, never both."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fullgraph.lsp.diagnostics import Diagnostics, result_id
+from fullgraph.session.unit import Unit
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+PAUSE = 0.05
+"""Seconds between two publications while findings stream in."""
+
+REFRESH_PAUSE = 0.2
+"""Between two requests to pull again, each of which makes a client pull every open file."""
+
+
+class Publication:
+    """Publishes the first change at once and what follows closely in one."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._diagnostics = Diagnostics(server.session.client)
+        self._client = server.session.client
+        self._pause = REFRESH_PAUSE if self._client.pull_diagnostics else PAUSE
+        self._due: dict[str, Unit] = {}
+        self._resting: asyncio.TimerHandle | None = None
+        self._published: dict[str, tuple[int, str]] = {}
+
+    def changed(self, unit: Unit, *, final: bool) -> None:
+        """The findings of a file may have changed; ``final`` are not held back."""
+        self._due[unit.document.uri] = unit
+        if final or self._resting is None:
+            self._flush()
+
+    def closed(self, uri: str) -> None:
+        """A file that is closed has no findings."""
+        self._due.pop(uri, None)
+        if self._published.pop(uri, None) is not None:
+            self._server.say(
+                types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, types.PublishDiagnosticsParams(uri, [])
+            )
+
+    def report(self, unit: Unit | None, previous: str | None) -> Any:
+        """The answer to a pull."""
+        items = self._items(unit) if unit is not None else []
+        identity = result_id(items)
+        if identity == previous:
+            return {"kind": "unchanged", "resultId": identity}
+        return {"kind": "full", "resultId": identity, "items": items}
+
+    def diagnostics(self) -> Diagnostics:
+        return self._diagnostics
+
+    def _items(self, unit: Unit) -> list[dict[str, Any]]:
+        made = self._diagnostics.of(unit, self._server.documents())
+        return [self._server.plain(item) for item in made]
+
+    def _flush(self) -> None:
+        if self._resting is not None:
+            self._resting.cancel()
+        self._resting = asyncio.get_running_loop().call_later(self._pause, self._rested)
+        due, self._due = self._due, {}
+        if self._client.pull_diagnostics:
+            self._server.request(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
+        else:
+            for unit in due.values():
+                self._push(unit)
+        if self._client.code_lens_refresh:
+            self._server.request(types.WORKSPACE_CODE_LENS_REFRESH, None)
+
+    def _rested(self) -> None:
+        self._resting = None
+        if self._due:
+            self._flush()
+
+    def _push(self, unit: Unit) -> None:
+        document = unit.document
+        items = self._items(unit)
+        state = document.version, result_id(items)
+        last = self._published.get(document.uri)
+        # Before the first run has ended, no findings means that nothing is known.
+        if last == state or (last is None and not items and (unit.busy or unit.waiting)):
+            return
+        self._published[document.uri] = state
+        params: dict[str, Any] = {"uri": document.uri, "diagnostics": items}
+        if self._client.diagnostic_version:
+            params["version"] = document.version
+        self._server.say(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)

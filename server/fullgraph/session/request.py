@@ -1,0 +1,40 @@
+"""What the engine is asked, the same for the editor and for ``fullgraph check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Analyse
+
+
+def analyse_request(
+    *,
+    name: str,
+    text: str,
+    generation: str,
+    settings: Settings,
+    project: Path | None,
+    focus: int = 0,
+    only: Iterable[str] = (),
+) -> Analyse:
+    """A request to trace one text. ``name`` is its absolute path, or a bare name."""
+    roots = list(settings.roots(project))
+    if project is not None:
+        # As a program started in the project would find its own packages.
+        roots += [str(folder) for folder in (project, project / "src") if folder.is_dir()]
+    return Analyse(
+        request=0,
+        generation=generation,
+        path=name,
+        text=text,
+        mode=settings.mode,
+        only=tuple(only),
+        focus=focus,
+        roots=tuple(dict.fromkeys(roots)),
+        cwd=str(project) if project is not None else "",
+        limits=settings.limits(),
+        jobs=settings.parallel,
+        try_dynamic=settings.try_dynamic,
+    )

@@ -1,0 +1,183 @@
+"""What is known of one text: findings of the last run, and of the run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fullgraph.session.motion import Edit, move_finding, move_report
+from fullgraph_engine.protocol import (
+    Event,
+    Finding,
+    FindingFound,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+)
+
+_FILE = ""
+"""The key of findings that belong to no target; they are complete only when the run is."""
+
+SYNTAX_ERROR = "trace/syntax-error"
+
+
+@dataclass(frozen=True)
+class ShownReport:
+    """A report and whether it is of the text as it is now."""
+
+    report: TargetReport
+    current: bool
+
+
+@dataclass
+class _Part:
+    """What one run said of one target. A target has a report for each probe."""
+
+    findings: list[Finding] = field(default_factory=list)
+    reports: list[TargetReport] = field(default_factory=list)
+
+    def copy(self) -> _Part:
+        return _Part(list(self.findings), list(self.reports))
+
+
+class Results:
+    """Findings and reports by target.
+
+    While a run goes on, a target shows what the run has found so far together with what was known
+    before; once the run has reported the target, only the new. So findings neither vanish while
+    they are computed again, nor stay when they are gone.
+    """
+
+    def __init__(self) -> None:
+        self._old: dict[str, _Part] = {}
+        self._new: dict[str, _Part] = {}
+        self._only: frozenset[str] = frozenset()
+        self._current = False
+        self._note = ""
+
+    # -- the run ------------------------------------------------------------------------------
+
+    def begin(self, only: Iterable[str] = ()) -> None:
+        """A run of the text as it is now starts. With ``only``, other targets stay as they are."""
+        self._settle()
+        self._only = frozenset(only)
+        self._current = True
+
+    def apply(self, event: Event) -> bool:
+        """Take in an event of the run; says whether that changed what is shown."""
+        if isinstance(event, FindingFound):
+            self._part(event.finding.target).findings.append(event.finding)
+            return True
+        if isinstance(event, TargetDone):
+            self._part(event.report.name).reports.append(event.report)
+            return True
+        if isinstance(event, TargetsFound):
+            self._note = event.note
+            if self._only:
+                return False
+            names = {target.name for target in event.targets}
+            gone = [name for name in self._old if name != _FILE and name not in names]
+            for name in gone:
+                del self._old[name]
+            return bool(gone)
+        return False
+
+    def complete(self) -> None:
+        """The run ended by itself: what it did not say again is gone."""
+        file = self._new.get(_FILE, _Part())
+        if any(finding.code == SYNTAX_ERROR for finding in file.findings):
+            # Nothing was traced, so nothing is known to be gone but what was said of the file.
+            self._old.pop(_FILE, None)
+            self._settle()
+            self._current = False
+            return
+        if self._only:
+            kept = {name: part for name, part in self._old.items() if name not in self._only}
+        else:
+            kept = {}
+        self._old = {}
+        self._new = {**kept, **self._new}
+
+    def interrupted(self) -> None:
+        """The run ended before it was through: keep what it found, and the rest of before."""
+        self._settle()
+        self._current = False
+
+    def _part(self, name: str) -> _Part:
+        return self._new.setdefault(name, _Part())
+
+    def _settle(self) -> None:
+        """Make what is shown now the old."""
+        names = dict.fromkeys((*self._new, *self._old))
+        self._old = {name: self._shown(name) for name in names}
+        self._new = {}
+
+    # -- the text -----------------------------------------------------------------------------
+
+    def edited(self, edits: Sequence[Edit], path: str) -> None:
+        """Move with the text. From here on nothing is current."""
+        if not edits:
+            return
+        self._settle()
+        self._current = False
+        for part in self._old.values():
+            for edit in edits:
+                part.findings = [
+                    moved for item in part.findings if (moved := move_finding(item, edit, path))
+                ]
+                part.reports = [
+                    kept for report in part.reports if (kept := move_report(report, edit))
+                ]
+
+    def snapshot(self) -> Results:
+        """A copy that later edits leave as it is."""
+        copy = Results()
+        copy._old = {name: part.copy() for name, part in self._old.items()}
+        copy._new = {name: part.copy() for name, part in self._new.items()}
+        copy._only, copy._current, copy._note = self._only, self._current, self._note
+        return copy
+
+    # -- what is shown ------------------------------------------------------------------------
+
+    @property
+    def note(self) -> str:
+        """What the engine said about the targets as a whole, such as a cap."""
+        return self._note
+
+    @property
+    def empty(self) -> bool:
+        return not self._old and not self._new
+
+    def findings(self) -> tuple[Finding, ...]:
+        names = dict.fromkeys((*self._new, *self._old))
+        return tuple(finding for name in names for finding in self._shown(name).findings)
+
+    def reports(self) -> tuple[ShownReport, ...]:
+        """In the order of the text."""
+        shown = []
+        for name in dict.fromkeys((*self._new, *self._old)):
+            part = self._new.get(name)
+            # With ``only``, targets of before are as current as the text.
+            current = self._current and part is not None and bool(part.reports)
+            shown += [ShownReport(report, current) for report in self._shown(name).reports]
+        return tuple(
+            sorted(shown, key=lambda s: (s.report.range.start.line, s.report.range.start.byte))
+        )
+
+    def _shown(self, name: str) -> _Part:
+        old, new = self._old.get(name), self._new.get(name)
+        if new is None or old is None:
+            return (new or old or _Part()).copy()
+        # A target with several probes is through when as many have reported as did before.
+        if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
+            return new.copy()
+        seen = {_same(finding) for finding in new.findings}
+        return _Part(
+            [*new.findings, *(item for item in old.findings if _same(item) not in seen)],
+            list(new.reports or old.reports),
+        )
+
+
+def _same(finding: Finding) -> object:
+    """What two runs of almost the same text have in common of a finding."""
+    return finding.code, finding.range.start, finding.identity or finding.message

@@ -1,0 +1,113 @@
+"""When a file is traced: one run that goes on, and at most one that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+LEAST_DELAY = 0.1
+MOST_DELAY = 1.0
+FIRST_DELAY = 0.3
+"""Before anything is known of how long a run of this file takes."""
+
+FRACTION = 0.25
+"""Of the time of a run that typing may pause before the text is traced."""
+
+
+class Run(Protocol):
+    """Something that goes on, can be ended, and then is ended."""
+
+    def cancel(self) -> None:
+        """End it soon. It still calls back when it has ended."""
+
+
+class Schedule:
+    """Decides when ``begin`` is called for one file.
+
+    An edit kills the run that goes on and starts the clock of the next; a further edit starts it
+    anew. ``begin`` returns the run it started, or None if there was nothing to do; whoever runs
+    calls ``ended`` once.
+    """
+
+    def __init__(self, begin: Callable[[], Run | None]) -> None:
+        self._begin = begin
+        self._running: Run | None = None
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._seconds: deque[float] = deque(maxlen=5)
+        self._closed = False
+
+    @property
+    def running(self) -> bool:
+        return self._running is not None
+
+    @property
+    def pending(self) -> bool:
+        return self._due is not None
+
+    @property
+    def delay(self) -> float:
+        """How long after an edit the text is traced: a share of what recent runs took."""
+        if not self._seconds:
+            return FIRST_DELAY
+        mean = sum(self._seconds) / len(self._seconds)
+        return min(max(FRACTION * mean, LEAST_DELAY), MOST_DELAY)
+
+    def edited(self) -> None:
+        """The text changed."""
+        self._request(self.delay)
+
+    def now(self) -> None:
+        """Trace without delay: saved, opened, or asked for."""
+        self._request(0.0)
+
+    def withdraw(self) -> None:
+        """Forget what waits and end what runs."""
+        self._due = None
+        self._stop_timer()
+        if self._running is not None:
+            self._running.cancel()
+
+    def close(self) -> None:
+        self._closed = True
+        self.withdraw()
+
+    def ended(self, seconds: float | None) -> None:
+        """The run has ended; ``seconds`` if it went through to its end."""
+        self._running = None
+        if seconds is not None:
+            self._seconds.append(seconds)
+        self._arm()
+
+    def _request(self, delay: float) -> None:
+        if self._closed:
+            return
+        self._due = asyncio.get_running_loop().time() + delay
+        self._stop_timer()
+        if self._running is not None:
+            # Its end arms the next. The delay has been counting from the edit all the while.
+            self._running.cancel()
+        else:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._due is None or self._closed:
+            return
+        self._stop_timer()
+        loop = asyncio.get_running_loop()
+        if self._due <= loop.time():
+            self._start()
+        else:
+            self._timer = loop.call_at(self._due, self._start)
+
+    def _start(self) -> None:
+        self._timer = None
+        self._due = None
+        self._running = self._begin()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,517 @@
+"""All that one editor window has open, and the engines that trace it.
+
+Knows nothing of LSP: whoever speaks to the editor calls in, and hears back through a listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fullgraph.engines import (
+    Engine,
+    EngineState,
+    EngineStatus,
+    InterpreterNotFound,
+    find_interpreter,
+)
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.documents import Change, Document, path_of
+from fullgraph.session.request import analyse_request
+from fullgraph.session.settings import (
+    Project,
+    Resolved,
+    Settings,
+    editor_source,
+    find_project,
+    resolve,
+)
+from fullgraph.session.unit import Reason, Unit
+from fullgraph_engine.protocol import Analyse, Event, Failed, Log
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+class State(enum.Enum):
+    """What a status bar shows."""
+
+    STOPPED = "stopped"
+    UNTRUSTED = "untrusted"
+    STARTING = "starting"
+    READY = "ready"
+    TRACING = "tracing"
+    UNUSABLE = "unusable"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True)
+class SessionStatus:
+    state: State
+    message: str
+    next_step: str = ""
+    torch: str = ""
+    python: str = ""
+    interpreter: str = ""
+    busy: bool = False
+
+
+class Loudness(enum.Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFORMATION = "information"
+
+
+class Listener(Protocol):
+    """Whoever speaks to the editor."""
+
+    def results_changed(self, unit: Unit, *, final: bool) -> None: ...
+
+    def run_began(self, unit: Unit) -> None: ...
+
+    def run_advanced(self, unit: Unit, event: Event) -> None: ...
+
+    def run_ended(self, unit: Unit) -> None: ...
+
+    def unit_closed(self, unit: Unit) -> None: ...
+
+    def status_changed(self, status: SessionStatus) -> None: ...
+
+    def log(self, text: str) -> None: ...
+
+    def tell(self, loudness: Loudness, message: str) -> None:
+        """Something that the user should read now, once."""
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A workspace folder and what the editor says is set in it."""
+
+    uri: str
+    path: Path | None
+
+
+class Session:
+    def __init__(self, listener: Listener, *, boot: Path | None = None) -> None:
+        self.client = ClientCapabilities()
+        self.units: dict[str, Unit] = {}
+        self._listener = listener
+        self._boot = boot
+        self._folders: dict[str, _Folder] = {}
+        self._options: Mapping[str, Any] = {}
+        self._configuration: dict[str, Any] = {}
+        self._configured = False
+        self._trusted = True
+        self._engines: dict[Path, Engine] = {}
+        self._statuses: dict[Path, EngineStatus] = {}
+        self._starts: set[asyncio.Task[None]] = set()
+        self._resolved: dict[str, tuple[Project, Resolved]] = {}
+        self._manifests: dict[Path, float] = {}
+        self._last: SessionStatus | None = None
+        self._told: set[str] = set()
+        self._closed = False
+
+    # -- the editor's window ------------------------------------------------------------------
+
+    def initialise(
+        self, client: ClientCapabilities, options: object, folders: Iterable[str]
+    ) -> None:
+        """What the editor says of itself. Nothing is traced before ``configure``."""
+        self.client = client
+        if isinstance(options, Mapping):
+            self._options = _inner(options)
+            self._trusted = self._options.get("trusted") is not False
+        for uri in folders:
+            self._folders[uri] = _Folder(uri, path_of(uri))
+
+    def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
+        for uri in removed:
+            self._folders.pop(uri, None)
+        for uri in added:
+            self._folders[uri] = _Folder(uri, path_of(uri))
+        self._reconsider()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def configure(self, by_scope: Mapping[str, object]) -> None:
+        """The editor's settings: by folder, and under the empty name those of no folder."""
+        self._configuration = {scope: _inner(raw) for scope, raw in by_scope.items()}
+        trusts = [
+            raw["trusted"]
+            for raw in (self._options, *self._configuration.values())
+            if isinstance(raw.get("trusted"), bool)
+        ]
+        if trusts:
+            self._trusted = trusts[-1]
+        first, self._configured = not self._configured, True
+        if first:
+            self._forget_settings()
+            self._check_trust()
+            for unit in self.units.values():
+                unit.open()
+        else:
+            self._reconsider()
+
+    def trust(self, trusted: bool) -> None:
+        """The user granted or withdrew trust in the code of this window."""
+        self._options = {**self._options, "trusted": trusted}
+        self._trusted = trusted
+        if trusted:
+            self._reconsider(again=True)
+        else:
+            for unit in self.units.values():
+                unit.cancel()
+            self._check_trust()
+
+    def manifest_changed(self) -> None:
+        """A pyproject.toml was written."""
+        self._reconsider()
+
+    def _check_trust(self) -> None:
+        if not self._trusted:
+            self._report(
+                SessionStatus(
+                    State.UNTRUSTED,
+                    "This workspace is not trusted, so none of its code is executed.",
+                    "Trust the workspace to trace its code.",
+                )
+            )
+
+    def _reconsider(self, *, again: bool = False) -> None:
+        """Settings may have changed: show findings anew, and trace again what depends on them."""
+        before = {uri: self.settings(unit) for uri, unit in self.units.items()}
+        self._forget_settings()
+        if not self._configured:
+            return
+        self._check_trust()
+        used = set()
+        for uri, unit in self.units.items():
+            now = self.settings(unit)
+            if interpreter := self._interpreter(unit):
+                used.add(interpreter)
+            if again or _traced_differently(before[uri], now):
+                unit.refresh()
+            elif before[uri] != now:
+                self._listener.results_changed(unit, final=True)
+        for path in [path for path in self._engines if path not in used]:
+            engine = self._engines.pop(path)
+            self._statuses.pop(path, None)
+            self._in_background(engine.close())
+
+    # -- texts --------------------------------------------------------------------------------
+
+    def open(self, uri: str, text: str, version: int, language: str) -> None:
+        """A text appeared. Only Python is ours; cells of notebooks are not files."""
+        if language.lower() != "python" or uri.startswith("vscode-notebook-cell:"):
+            return
+        if (old := self.units.pop(uri, None)) is not None:
+            old.close()
+        unit = Unit(Document(uri, text, version, language, self.client.encoding), self)
+        self.units[uri] = unit
+        if self._configured:
+            unit.open()
+
+    def change(self, uri: str, changes: Sequence[Change], version: int) -> None:
+        if (unit := self.units.get(uri)) is not None:
+            unit.change(changes, version)
+
+    def save(self, uri: str) -> None:
+        unit = self.units.get(uri)
+        if unit is not None:
+            unit.save()
+        path = path_of(uri)
+        if path is None:
+            return
+        module = path.parent.name if path.stem == "__init__" else path.stem
+        imported = re.compile(rf"^[ \t]*(?:from|import)\b[^\n#]*\b{re.escape(module)}\b", re.M)
+        for other in self.units.values():
+            if other is not unit and imported.search(other.document.text):
+                other.refresh()
+
+    def close_text(self, uri: str) -> None:
+        self._resolved.pop(uri, None)
+        unit = self.units.pop(uri, None)
+        if unit is not None:
+            unit.close()
+            self._listener.unit_closed(unit)
+
+    # -- what a unit needs --------------------------------------------------------------------
+
+    def settings(self, unit: Unit) -> Settings:
+        return self._resolve(unit)[1].settings
+
+    def project(self, unit: Unit) -> Path:
+        return self._resolve(unit)[0].root
+
+    def permits(self, unit: Unit, reason: Reason) -> str:
+        if self._closed or not self._configured:
+            return "The server is not ready."
+        if not self._trusted:
+            return "This workspace is not trusted, so none of its code is executed."
+        self._reread_manifest(unit)
+        if reason is Reason.ASKED:
+            return ""
+        path = unit.document.path
+        if path is not None and not _INSTALLED.isdisjoint(path.parts):
+            return "Installed packages are traced only on command."
+        if path is not None and self._excluded(unit, path):
+            return "The setting `exclude` keeps this file from being traced."
+        return ""
+
+    def engine(self, unit: Unit) -> Engine | None:
+        path = self._interpreter(unit, report=True)
+        if path is None:
+            return None
+        engine = self._engines.get(path)
+        if engine is None:
+            engine = Engine(
+                path,
+                on_status=lambda status: self._engine_said(path, status),
+                on_log=self._logged,
+                boot=self._boot,
+            )
+            self._engines[path] = engine
+            self._in_background(engine.start())
+        return engine
+
+    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse:
+        document = unit.document
+        return analyse_request(
+            name=document.name,
+            text=document.text,
+            generation=document.generation,
+            settings=self.settings(unit),
+            project=self.project(unit),
+            focus=document.focus,
+            only=only,
+        )
+
+    def run_began(self, unit: Unit) -> None:
+        self._listener.run_began(unit)
+        self._refresh_status(unit)
+
+    def run_advanced(self, unit: Unit, event: Event) -> None:
+        if isinstance(event, Log):
+            self._logged(event)
+        self._listener.run_advanced(unit, event)
+
+    def run_ended(self, unit: Unit, failure: Failed | None) -> None:
+        self._listener.run_ended(unit)
+        self._refresh_status(unit)
+        if failure is None:
+            return
+        self._listener.log(f"{failure.reason} {failure.next_step}".strip())
+        path = self._interpreter(unit)
+        status = self._statuses.get(path) if path is not None else None
+        if status is not None and status.state is EngineState.READY:
+            # Otherwise the engine's own state has been told.
+            self._tell_once(Loudness.ERROR, f"{failure.reason} {failure.next_step}".strip())
+
+    def results_changed(self, unit: Unit, *, final: bool) -> None:
+        if self.units.get(unit.document.uri) is unit:
+            self._listener.results_changed(unit, final=final)
+
+    # -- settings -----------------------------------------------------------------------------
+
+    def _resolve(self, unit: Unit) -> tuple[Project, Resolved]:
+        uri = unit.document.uri
+        known = self._resolved.get(uri)
+        if known is None:
+            folder = self._folder_of(unit.document.path)
+            project = _project(unit.document.path, folder.path if folder else None)
+            configured = self._configuration.get(folder.uri if folder else "")
+            if configured is None:
+                configured = self._configuration.get("", {})
+            sources = (self._options, configured)
+            known = (
+                project,
+                resolve(project.source, *(editor_source(_ours(raw)) for raw in sources)),
+            )
+            self._resolved[uri] = known
+            manifest = project.root / "pyproject.toml"
+            self._manifests[manifest] = _modified(manifest)
+            for problem in (*project.problems, *known[1].problems):
+                self._tell_once(Loudness.WARNING, problem)
+        return known
+
+    def _reread_manifest(self, unit: Unit) -> None:
+        """Not every editor watches files for us, so look before each run."""
+        manifest = self.project(unit) / "pyproject.toml"
+        if self._manifests.get(manifest) != _modified(manifest):
+            self._forget_settings()
+
+    def _forget_settings(self) -> None:
+        self._resolved.clear()
+        self._manifests.clear()
+
+    def _folder_of(self, path: Path | None) -> _Folder | None:
+        """The innermost workspace folder around a path; for a text without one, the first."""
+        if path is None:
+            return next(iter(self._folders.values()), None)
+        around = [
+            folder
+            for folder in self._folders.values()
+            if folder.path is not None and path.is_relative_to(folder.path)
+        ]
+        return max(around, key=lambda folder: len(str(folder.path)), default=None)
+
+    def _excluded(self, unit: Unit, path: Path) -> bool:
+        patterns = self.settings(unit).exclude
+        root = self.project(unit)
+        if not patterns or not path.is_relative_to(root):
+            return False
+        from pathspec import GitIgnoreSpec
+
+        return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
+
+    # -- engines ------------------------------------------------------------------------------
+
+    def _interpreter(self, unit: Unit, *, report: bool = False) -> Path | None:
+        root = self.project(unit)
+        folder = self._folder_of(unit.document.path)
+        if not (root / ".venv").is_dir() and folder is not None and folder.path is not None:
+            root = folder.path
+        try:
+            return find_interpreter(self.settings(unit).interpreter, root, os.environ).path
+        except InterpreterNotFound as error:
+            if report:
+                self._report(SessionStatus(State.UNUSABLE, str(error)))
+                self._tell_once(Loudness.WARNING, str(error))
+            return None
+
+    def _engine_said(self, path: Path, status: EngineStatus) -> None:
+        before = self._statuses.get(path)
+        self._statuses[path] = status
+        if self._closed or path not in self._engines:
+            return
+        self._report(self._of_engine(status))
+        sentence = f"{status.message} {status.next_step}".strip()
+        if status.state is EngineState.UNUSABLE:
+            self._tell_once(Loudness.WARNING, sentence)
+        elif status.state is EngineState.CRASHED and not status.repeated:
+            self._listener.tell(Loudness.ERROR, sentence)
+        elif status.state is EngineState.READY and status.degraded:
+            for line in status.degraded:
+                self._tell_once(Loudness.INFORMATION, line, quiet=True)
+        if before is None or before.state is not status.state:
+            self._listener.log(f"{path}: {sentence}")
+
+    def _of_engine(self, status: EngineStatus) -> SessionStatus:
+        busy = any(unit.busy for unit in self.units.values())
+        state = State(status.state.value)
+        message = status.message
+        if state is State.READY and busy:
+            state, message = State.TRACING, f"Tracing with torch {status.torch}."
+        return SessionStatus(
+            state,
+            message,
+            status.next_step,
+            status.torch,
+            status.python,
+            status.interpreter,
+            busy,
+        )
+
+    def _refresh_status(self, unit: Unit) -> None:
+        path = self._interpreter(unit)
+        if path is not None and path in self._statuses and self._trusted:
+            self._report(self._of_engine(self._statuses[path]))
+
+    def _report(self, status: SessionStatus) -> None:
+        if status != self._last:
+            self._last = status
+            self._listener.status_changed(status)
+
+    @property
+    def status(self) -> SessionStatus:
+        return self._last or SessionStatus(State.STOPPED, "The engine is not running.")
+
+    def engine_statuses(self) -> tuple[EngineStatus, ...]:
+        return tuple(engine.status for engine in self._engines.values())
+
+    async def restart_engines(self) -> None:
+        """Start every engine afresh and trace again what is open."""
+        self._told.clear()
+        await asyncio.gather(*(engine.restart() for engine in self._engines.values()))
+        for unit in self.units.values():
+            unit.refresh()
+
+    async def close(self) -> None:
+        """End all that runs."""
+        self._closed = True
+        for unit in self.units.values():
+            unit.close()
+        for task in list(self._starts):
+            task.cancel()
+        await asyncio.gather(
+            *(engine.close() for engine in self._engines.values()), return_exceptions=True
+        )
+
+    def kill(self) -> None:
+        """End the engines at once, where there is no loop any more to wait on."""
+        for engine in self._engines.values():
+            engine.kill()
+
+    def _in_background(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._starts.add(task)
+        task.add_done_callback(self._starts.discard)
+
+    # -- words --------------------------------------------------------------------------------
+
+    def _logged(self, log: Log) -> None:
+        self._listener.log(log.text.rstrip("\n"))
+
+    def _tell_once(self, loudness: Loudness, message: str, *, quiet: bool = False) -> None:
+        if message in self._told:
+            return
+        self._told.add(message)
+        if quiet:
+            self._listener.log(message)
+        else:
+            self._listener.tell(loudness, message)
+
+
+def _inner(raw: object) -> Mapping[str, Any]:
+    """Settings with or without the section's name around them."""
+    if not isinstance(raw, Mapping):
+        return {}
+    inner = raw.get("fullgraph", raw)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not a setting: whether to execute code is for the client to know."""
+    return {key: value for key, value in raw.items() if key not in ("trusted", "commands")}
+
+
+def _project(path: Path | None, folder: Path | None) -> Project:
+    """The project of a file; the workspace folder where nothing on disk marks one."""
+    start = path if path is not None else folder
+    if start is None:
+        return find_project(Path.cwd())
+    project = find_project(start)
+    marked = any((project.root / name).exists() for name in ("pyproject.toml", ".git"))
+    if marked or folder is None:
+        return project
+    return dataclasses.replace(project, root=folder)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _traced_differently(before: Settings, now: Settings) -> bool:
+    shown = {"severity": {}, "select": (), "ignore": (), "trace_on": "change"}
+    return dataclasses.replace(before, **shown) != dataclasses.replace(now, **shown)  # type: ignore[arg-type]

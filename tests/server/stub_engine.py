@@ -1,0 +1,216 @@
+"""An engine that traces nothing: what it says is written in the text that it is given.
+
+Speaks the protocol of the real one, so that the server can be tested in milliseconds. In a text:
+
+``class Net(nn.Module):``   a target; ``# stub: STATUS`` at the end of the line gives its status
+``# break: MESSAGE``        a graph break on the code of the line, in the class around it
+``# file: CODE MESSAGE``    a finding of no target
+``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
+``# related: MESSAGE``      the finding on the line before gets related information at this line
+``# unnecessary``           the finding on the line before is greyed
+``# slow: SECONDS``         the run stops there for a while
+``# print: TEXT``           output of user code
+``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
+``# deaf``                  the run goes on until it is killed, and does not hear a cancel
+
+``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``count=FILE`` (a
+line for each start and each request), separated by commas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
+
+from fullgraph_engine import protocol as p
+
+PATTERN = re.compile(r"#\s*(break|file|fix|related|unnecessary|slow|print|die|deaf)\b:?\s*(.*)$")
+
+
+class Stub:
+    def __init__(self, read: int, write: int) -> None:
+        self.read = os.fdopen(read, "rb", 0)
+        self.write = os.fdopen(write, "wb", 0)
+        self.lock = threading.Lock()
+        self.cancelled: set[int] = set()
+        flags = os.environ.get("STUB_ENGINE", "").split(",")
+        self.options = dict(flag.partition("=")[::2] for flag in flags if flag)
+
+    def say(self, message: p.Event) -> None:
+        with self.lock:
+            self.write.write(p.encode(message))
+
+    def count(self, line: str) -> None:
+        if path := self.options.get("count"):
+            with Path(path).open("a") as file:
+                file.write(line + "\n")
+
+    def serve(self) -> None:
+        self.count(f"start {os.getpid()}")
+        self.say(p.Starting(p.VERSION, os.getpid(), "3.11.0", sys.executable))
+        if "crash" in self.options:
+            print("cannot import torch: libtorch.so is missing", file=sys.stderr, flush=True)
+            os._exit(3)
+        if "unusable" in self.options:
+            self.say(p.Unusable("There is no torch in this interpreter.", "Install torch in it."))
+            return
+        time.sleep(float(self.options.get("slow", "0")))
+        self.say(p.Ready("2.13.0", 0.01))
+        for line in self.read:
+            message = p.decode(line)
+            if isinstance(message, p.Analyse):
+                self.count(f"analyse {message.generation} {','.join(message.only)}")
+                threading.Thread(target=self.analyse, args=(message,), daemon=True).start()
+            elif isinstance(message, p.Cancel):
+                self.count("cancel")
+                self.cancelled.add(message.request)
+            elif isinstance(message, p.SelfCheck):
+                hook = p.Hook("convert_frame", True, "graphs")
+                self.say(p.SelfChecked(message.request, "2.13.0", "3.11.0", (hook,)))
+            elif isinstance(message, p.Shutdown):
+                return
+
+    def analyse(self, request: p.Analyse) -> None:
+        began = time.monotonic()
+        number = request.request
+        lines = re.split(r"\r\n|\r|\n", request.text)
+        targets = [
+            (row, match)
+            for row, line in enumerate(lines)
+            if (match := re.match(r"class (\w+)\(nn\.Module\):\s*(?:# stub: ([\w-]+))?", line))
+        ]
+        if any("def broken(" in line for line in lines):
+            row = next(row for row, line in enumerate(lines) if "def broken(" in line)
+            self.say(p.FindingFound(number, self.syntax(row)))
+            self.say(p.Analysed(number, request.generation, 0.0))
+            return
+        names = [
+            p.TargetInfo(match[1], "module", self.name(row, lines[row], match[1]))
+            for row, match in targets
+        ]
+        self.say(p.TargetsFound(number, tuple(names)))
+        ends = [row for row, _ in targets[1:]] + [len(lines)]
+        self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
+        for info, (row, match), end in zip(names, targets, ends, strict=True):
+            if request.only and info.name not in request.only:
+                continue
+            self.say(p.TargetStarted(number, info.name))
+            breaks = self.scan(request, lines, row, end, info.name)
+            if number in self.cancelled:
+                self.say(p.Analysed(number, request.generation, 0.0, cancelled=True))
+                return
+            probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
+            self.say(
+                p.TargetDone(
+                    number,
+                    p.TargetReport(
+                        info.name,
+                        "module",
+                        info.range,
+                        match[2] or "traced",
+                        probe=None if match[2] == "no-probe" else probe,
+                        graphs=breaks + 1,
+                        breaks=breaks,
+                        guards=41,
+                    ),
+                )
+            )
+        self.say(p.Analysed(number, request.generation, time.monotonic() - began))
+
+    def scan(self, request: p.Analyse, lines: list[str], first: int, last: int, name: str) -> int:
+        number = request.request
+        held: p.Finding | None = None
+        breaks = 0
+        for row in range(first, last):
+            match = PATTERN.search(lines[row])
+            if match is None or number in self.cancelled:
+                continue
+            word, rest = match[1], match[2].strip()
+            if held is not None and word in ("fix", "related", "unnecessary"):
+                held = self.extended(held, word, rest, request.path, row, lines)
+                continue
+            if held is not None:
+                self.say(p.FindingFound(number, held))
+                held = None
+            if word == "break":
+                breaks += 1
+                held = p.Finding(
+                    "graph-break/GB0059",
+                    rest,
+                    self.code(row, lines[row], match.start()),
+                    name,
+                    explanation="Dynamo does not know this.",
+                    hints=("Do not do this.",),
+                    href="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
+                )
+            elif word == "file":
+                code, _, message = rest.partition(" ")
+                held = p.Finding(code, message, self.code(row, lines[row], match.start()))
+            elif word == "slow":
+                until = time.monotonic() + float(rest)
+                while time.monotonic() < until and number not in self.cancelled:
+                    time.sleep(0.005)
+            elif word == "print":
+                self.say(p.Log(number, "stdout", rest + "\n"))
+            elif word == "die":
+                self.die(rest)
+            elif word == "deaf":
+                threading.Event().wait()
+        if held is not None and number not in self.cancelled:
+            self.say(p.FindingFound(number, held))
+        return breaks
+
+    def extended(
+        self, held: p.Finding, word: str, rest: str, path: str, row: int, lines: list[str]
+    ) -> p.Finding:
+        from dataclasses import replace
+
+        if word == "fix":
+            fix = p.Fix(f"Write {rest}", (p.TextEdit(held.range, rest),), preferred=True)
+            return replace(held, fixes=(*held.fixes, fix))
+        if word == "related":
+            place = self.code(row, lines[row], len(lines[row]))
+            return replace(held, related=(*held.related, p.Related(path, place, rest)))
+        return replace(held, unnecessary=True)
+
+    def die(self, how: str) -> None:
+        if how == "garbage":
+            with self.lock:
+                self.write.write(b"this is no JSON\n")
+            threading.Event().wait()
+        sys.stderr.write("the last words of the engine\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def syntax(self, row: int) -> p.Finding:
+        place = p.Range(p.Position(row, 0), p.Position(row, 3))
+        return p.Finding("trace/syntax-error", "invalid syntax", place)
+
+    def name(self, row: int, line: str, name: str) -> p.Range:
+        start = len(line[: line.index(name)].encode())
+        return p.Range(p.Position(row, start), p.Position(row, start + len(name.encode())))
+
+    def code(self, row: int, line: str, comment: int) -> p.Range:
+        code = line[:comment].rstrip()
+        start = len(code) - len(code.lstrip())
+        return p.Range(
+            p.Position(row, len(code[:start].encode())), p.Position(row, len(code.encode()))
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--read", type=int, required=True)
+    parser.add_argument("--write", type=int, required=True)
+    options = parser.parse_args()
+    Stub(options.read, options.write).serve()
+    # Threads may be deaf.
+    os._exit(0)

@@ -1,0 +1,253 @@
+"""The engine's client, against an engine that says what the text tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus, boot_script
+from fullgraph_engine.protocol import (
+    Analyse,
+    Analysed,
+    Event,
+    Failed,
+    FindingFound,
+    Log,
+    TargetDone,
+)
+
+STUB = Path(__file__).with_name("stub_engine.py")
+NET = "class Net(nn.Module):\n    x = 1  # break: Call to print\n"
+
+
+class Watched:
+    """An engine and everything that it reported."""
+
+    def __init__(self, **options: Any) -> None:
+        self.statuses: list[EngineStatus] = []
+        self.logs: list[Log] = []
+        self._changed = asyncio.Condition()
+        options = {"boot": STUB, "back_off": (0.01, 0.01), **options}
+        self.engine = Engine(
+            Path(options.pop("interpreter", sys.executable)),
+            on_status=self.statuses.append,
+            on_log=self.logs.append,
+            **options,
+        )
+
+    @property
+    def states(self) -> list[str]:
+        return [status.state.value for status in self.statuses]
+
+    async def until(self, state: EngineState, final: bool = True) -> EngineStatus:
+        while not any(s.state is state and s.final is final for s in self.statuses):
+            await asyncio.sleep(0.01)
+        return next(s for s in self.statuses if s.state is state and s.final is final)
+
+
+@pytest.fixture
+async def watched() -> AsyncIterator[Callable[..., Watched]]:
+    made: list[Watched] = []
+
+    def make(**options: Any) -> Watched:
+        made.append(Watched(**options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.engine.close()
+
+
+def asked(text: str = NET, **more: Any) -> Analyse:
+    return Analyse(0, "1:abc", "/model.py", text, **more)
+
+
+async def events(analysis: Any) -> list[Event]:
+    return [event async for event in analysis]
+
+
+async def test_streams_findings_and_ends_with_analysed(watched: Callable[..., Watched]) -> None:
+    engine = watched().engine
+    await engine.start()
+    got = await events(engine.analyse(asked()))
+    assert [e.finding.message for e in got if isinstance(e, FindingFound)] == ["Call to print"]
+    assert [e.report.breaks for e in got if isinstance(e, TargetDone)] == [1]
+    assert isinstance(got[-1], Analysed) and got[-1].generation == "1:abc"
+
+
+async def test_states_while_it_starts(watched: Callable[..., Watched]) -> None:
+    one = watched()
+    await one.engine.start()
+    status = await one.engine.ready()
+    assert status.state is EngineState.READY
+    assert (status.torch, status.python) == ("2.13.0", "3.11.0")
+    assert list(dict.fromkeys(one.states)) == ["starting", "ready"]
+
+
+async def test_two_requests_at_once_are_told_apart(watched: Callable[..., Watched]) -> None:
+    engine = watched().engine
+    await engine.start()
+    slow = engine.analyse(asked("class A(nn.Module):\n    1  # slow: 0.1\n    2  # break: one\n"))
+    quick = engine.analyse(asked("class B(nn.Module):\n    2  # break: two\n"))
+    for analysis, message in ((slow, "one"), (quick, "two")):
+        got = await events(analysis)
+        assert [e.finding.message for e in got if isinstance(e, FindingFound)] == [message]
+
+
+async def test_cancel_ends_a_run_with_one_last_event(watched: Callable[..., Watched]) -> None:
+    engine = watched().engine
+    await engine.start()
+    await engine.ready()
+    analysis = engine.analyse(asked("class A(nn.Module):\n    1  # slow: 60\n"))
+    analysis.cancel()
+    got = await events(analysis)
+    assert isinstance(got[-1], Analysed) and got[-1].cancelled
+    assert await events(analysis) == []
+
+
+async def test_cancel_before_torch_is_there_costs_nothing(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    monkeypatch.setenv("STUB_ENGINE", f"slow=0.2,count={count}")
+    engine = watched().engine
+    await engine.start()
+    analysis = engine.analyse(asked())
+    analysis.cancel()
+    got = await events(analysis)
+    assert isinstance(got[-1], Analysed) and got[-1].cancelled
+    assert isinstance((await events(engine.analyse(asked())))[-1], Analysed)
+    assert [line.split()[0] for line in count.read_text().splitlines()] == ["start", "analyse"]
+
+
+async def test_a_run_that_does_not_hear_a_cancel_is_killed(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.engine.CANCEL_GRACE", 0.1)
+    engine = watched().engine
+    await engine.start()
+    await engine.ready()
+    analysis = engine.analyse(asked("class A(nn.Module):\n    1  # deaf\n"))
+    analysis.cancel()
+    got = await events(analysis)
+    assert isinstance(got[-1], Analysed) and got[-1].cancelled
+    assert isinstance((await events(engine.analyse(asked())))[-1], Analysed)
+
+
+async def test_death_ends_the_request_and_the_next_one_works(
+    watched: Callable[..., Watched],
+) -> None:
+    one = watched()
+    await one.engine.start()
+    got = await events(one.engine.analyse(asked("class A(nn.Module):\n    1  # die\n")))
+    assert isinstance(got[-1], Failed) and "SIGKILL" in got[-1].reason
+    assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+    assert any("last words" in log.text for log in one.logs)
+
+
+async def test_nonsense_on_the_pipe_is_a_death(watched: Callable[..., Watched]) -> None:
+    engine = watched().engine
+    await engine.start()
+    got = await events(engine.analyse(asked("class A(nn.Module):\n    1  # die: garbage\n")))
+    assert isinstance(got[-1], Failed) and "not the protocol" in got[-1].reason
+    assert isinstance((await events(engine.analyse(asked())))[-1], Analysed)
+
+
+async def test_an_engine_that_keeps_dying_is_given_up_and_reported_once(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    monkeypatch.setenv("STUB_ENGINE", f"crash,count={count}")
+    one = watched()
+    await one.engine.start()
+    status = await one.engine.ready()
+    assert status.state is EngineState.CRASHED
+    assert "libtorch.so is missing" in status.message
+    assert len(count.read_text().splitlines()) == 3
+    crashed = [s for s in one.statuses if s.state is EngineState.CRASHED]
+    assert [s.repeated for s in crashed] == [False, True, False]
+    assert [s.final for s in crashed] == [False, False, True]
+    got = await events(one.engine.analyse(asked()))
+    assert [type(event) for event in got] == [Failed]
+    monkeypatch.delenv("STUB_ENGINE")
+    await one.engine.restart()
+    assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+
+
+async def test_an_interpreter_without_torch_is_not_started_again(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    count = tmp_path / "count"
+    monkeypatch.setenv("STUB_ENGINE", f"unusable,count={count}")
+    one = watched()
+    await one.engine.start()
+    analysis = one.engine.analyse(asked())
+    got = await events(analysis)
+    assert isinstance(got[-1], Failed) and "no torch" in got[-1].reason
+    await asyncio.sleep(0.3)
+    assert one.engine.status.state is EngineState.UNUSABLE
+    assert len(count.read_text().splitlines()) == 1
+    with pytest.raises(EngineGone, match="no torch"):
+        await one.engine.self_check()
+
+
+async def test_an_interpreter_that_cannot_be_started(
+    watched: Callable[..., Watched], tmp_path: Path
+) -> None:
+    one = watched(interpreter=tmp_path / "absent")
+    await one.engine.start()
+    status = await one.engine.ready()
+    assert status.state is EngineState.UNUSABLE
+    assert "could not be started" in status.message and status.next_step
+
+
+async def test_close_ends_the_process(watched: Callable[..., Watched]) -> None:
+    one = watched()
+    await one.engine.start()
+    status = await one.engine.ready()
+    await one.engine.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(status.pid, 0)
+    assert one.states[-1] == "stopped"
+
+
+async def test_close_kills_what_does_not_go_by_itself(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text("import time\ntime.sleep(600)\n")
+    monkeypatch.setattr("fullgraph.engines.engine.CLOSE_GRACE", 0.1)
+    one = watched(boot=stubborn)
+    await one.engine.start()
+    assert one.engine._process is not None
+    pid = one.engine._process.pid
+    assert pid is not None
+    os.kill(pid, 0)
+    await one.engine.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_line_of_megabytes(watched: Callable[..., Watched]) -> None:
+    engine = watched().engine
+    await engine.start()
+    message = "x" * 5_000_000
+    got = await events(engine.analyse(asked(f"class A(nn.Module):\n    1  # break: {message}\n")))
+    assert [e.finding.message for e in got if isinstance(e, FindingFound)] == [message]
+
+
+async def test_self_check(watched: Callable[..., Watched]) -> None:
+    engine = watched().engine
+    await engine.start()
+    assert [hook.name for hook in (await engine.self_check()).hooks] == ["convert_frame"]
+
+
+def test_the_engine_is_found_without_importing_torch() -> None:
+    assert boot_script().parent.name == "fullgraph_engine"
+    assert "torch" not in sys.modules
