@@ -93,6 +93,8 @@ def _encoding(offered: object) -> Encoding:
 
 def _commands(raw: object) -> frozenset[str]:
     names = raw.get("commands") if isinstance(raw, Mapping) else raw
-    return frozenset(name for name in names if isinstance(name, str)) if isinstance(
-        names, list
-    ) else frozenset()
+    return (
+        frozenset(name for name in names if isinstance(name, str))
+        if isinstance(names, list)
+        else frozenset()
+    )
