@@ -1,0 +1,31 @@
+"""What in a file can be traced, and what it is called with.
+
+``discover`` reads the text and executes nothing. ``plan`` looks at the executed module and says in
+which ways a target can be called; ``Probe.build`` makes the inputs, inside a run.
+"""
+
+from .comments import Comment
+from .discovery import Discovery, Target, discover
+from .notation import NotationError, parse, show
+from .probes import Call, Probe, confirm, plan, unwrap
+from .suggestion import missing_probe
+from .tensors import Dynamic, ProbeError, describe
+
+__all__ = [
+    "Call",
+    "Comment",
+    "Discovery",
+    "Dynamic",
+    "NotationError",
+    "Probe",
+    "ProbeError",
+    "Target",
+    "confirm",
+    "describe",
+    "discover",
+    "missing_probe",
+    "parse",
+    "plan",
+    "show",
+    "unwrap",
+]

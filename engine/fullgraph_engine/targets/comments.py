@@ -1,0 +1,185 @@
+"""``# fullgraph:`` comments: finding them, and saying which statement they belong to.
+
+A comment belongs to a class, a function or an assignment when it stands
+
+- in the block of comments directly above it or its decorators,
+- between there and its first statement: behind ``def …:`` or ``class …:``, in the signature,
+  above or below the docstring.
+
+A comment on a method belongs to the class and names that method. ``# fullgraph: off`` on a line of
+its own before the first statement, and not directly above it, turns the whole file off.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..protocol import Position, Range
+
+_MARK = re.compile(r"#\s*fullgraph:[ \t]*")
+
+
+@dataclass(frozen=True)
+class Comment:
+    """The text behind the mark, where that text is, and whether the line holds nothing else."""
+
+    text: str
+    range: Range
+    alone: bool
+
+    @property
+    def line(self) -> int:
+        return self.range.start.line
+
+    @property
+    def off(self) -> bool:
+        return self.text.partition("#")[0].strip() == "off"
+
+    def span(self, start: int, end: int) -> Range:
+        """The range of some characters of the text."""
+        base = self.range.start
+        return Range(
+            Position(base.line, base.byte + len(self.text[:start].encode())),
+            Position(base.line, base.byte + len(self.text[:end].encode())),
+        )
+
+
+@dataclass(frozen=True)
+class Comments:
+    """Every comment of a file, by the line it stands on."""
+
+    marked: dict[int, Comment]
+    plain: frozenset[int]
+    """Lines that hold nothing but a comment."""
+
+    def above(self, line: int) -> tuple[Comment, ...]:
+        """Those in the block of comment lines that ends directly above ``line``."""
+        found = []
+        at = line - 1
+        while at in self.plain:
+            if at in self.marked:
+                found.append(self.marked[at])
+            at -= 1
+        return tuple(reversed(found))
+
+    def between(self, first: int, last: int) -> tuple[Comment, ...]:
+        """Those on the lines ``first`` to ``last``."""
+        return tuple(self.marked[line] for line in sorted(self.marked) if first <= line <= last)
+
+
+def read(text: str) -> Comments:
+    """All comments of a text that parses."""
+    marked: dict[int, Comment] = {}
+    plain: set[int] = set()
+    if _MARK.search(text) is None:
+        return Comments(marked, frozenset())
+    lines = io.StringIO(text).readlines()
+    for token in _comment_tokens(text):
+        line, column = token.start
+        prefix = lines[line - 1][:column]
+        alone = not prefix.strip()
+        if alone:
+            plain.add(line - 1)
+        match = _MARK.match(token.string)
+        if match is None:
+            continue
+        body = token.string[match.end() :].rstrip()
+        byte = len(prefix.encode()) + len(token.string[: match.end()].encode())
+        place = Range(Position(line - 1, byte), Position(line - 1, byte + len(body.encode())))
+        marked[line - 1] = Comment(body, place, alone)
+    return Comments(marked, frozenset(plain))
+
+
+def _comment_tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token
+    except (tokenize.TokenError, SyntaxError):
+        # ``ast`` accepts a few texts that ``tokenize`` does not (a form feed in odd places);
+        # what came before the trouble still counts.
+        return
+
+
+def first_line(node: ast.stmt) -> int:
+    """Zero-based line of a statement, decorators included."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
+
+
+def of_definition(
+    comments: Comments, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+) -> tuple[Comment, ...]:
+    """The comments of a function or class itself."""
+    start = first_line(node)
+    found = [*comments.above(start), *comments.between(start, _head_end(node))]
+    if isinstance(node, ast.ClassDef):
+        claimed = {
+            comment.line
+            for method in methods(node)
+            if method.name != "__init__"
+            for comment in of_definition(comments, method)
+        }
+        found = [comment for comment in found if comment.line not in claimed]
+    return tuple(found)
+
+
+def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    """The methods of a class, in the order of the text."""
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement
+
+
+def of_statement(comments: Comments, node: ast.stmt) -> tuple[Comment, ...]:
+    """The comments of a statement without a body."""
+    end = (node.end_lineno or node.lineno) - 1
+    above = comments.above(node.lineno - 1)
+    return (*above, *comments.between(node.lineno - 1, end))
+
+
+def _head_end(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    """Zero-based last line that belongs to the head: up to the first statement."""
+    body = node.body
+    statement: ast.stmt | None = body[0]
+    if _is_docstring(body[0]):
+        statement = body[1] if len(body) > 1 else None
+    if statement is None:
+        return (node.end_lineno or node.lineno) - 1
+    line = first_line(statement)
+    # A body on the line of its ``def`` shares the comment behind it.
+    return line if line == node.lineno - 1 else line - 1
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def file_off(comments: Comments, tree: ast.Module) -> Comment | None:
+    """The comment that turns the file off, if there is one."""
+    body = [node for node in tree.body if not _is_docstring(node)]
+    first = first_line(body[0]) if body else None
+    near = {comment.line for comment in comments.above(first)} if first is not None else set()
+    docstrings = [node for node in tree.body if _is_docstring(node)]
+    for line, comment in sorted(comments.marked.items()):
+        if first is not None and line >= first:
+            return None
+        inside = any(node.lineno - 1 <= line < (node.end_lineno or 0) for node in docstrings)
+        # Directly above an import there is nothing else that the comment could mean.
+        target = (
+            line in near
+            and body
+            and isinstance(body[0], (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign))
+        )
+        if comment.off and comment.alone and not inside and not target:
+            return comment
+    return None

@@ -1,0 +1,490 @@
+"""Which things of a file can be traced, from its text alone. Nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..protocol import Finding, Range, TargetKind
+from . import comments as marks
+from . import notation, pairs, sites
+from .annotations import Parameter, parameters
+from .comments import Comment, Comments
+from .notation import Notation, NotationError
+from .pairs import Pair
+from .sites import Site
+from .source import (
+    Function,
+    Source,
+    body_range,
+    byte_lines,
+    name_range,
+    range_of,
+    read,
+    required_parameters,
+)
+
+_TEXT_LIMIT = 60
+
+
+@dataclass(frozen=True)
+class Written:
+    """A probe comment: what it says and on which zero-based line."""
+
+    notation: Notation
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that can be traced.
+
+    ``range`` covers its name, ``body`` the whole statement with decorators. ``subject`` is the
+    expression of the file that it is. ``parameters`` are those of the function or of ``forward``,
+    ``init`` those of the constructor. ``used_by`` names the other targets whose code mentions it:
+    who traces those, sees it inside them.
+    """
+
+    name: str
+    kind: TargetKind
+    range: Range
+    body: Range
+    subject: str
+    written: tuple[Written, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    init: tuple[Parameter, ...] = ()
+    method: str = "forward"
+    sites: tuple[Site, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    inputs_from: str = ""
+    """The function whose result this target is called with: ``get_inputs``."""
+    init_from: str = ""
+    """The function whose result its constructor is called with: ``get_init_inputs``."""
+    attributes: tuple[str, ...] = ()
+    """Attributes of the instance that hold inputs: ``example_input_array``."""
+    get_module: bool = False
+    repeated: bool = False
+    """Another definition of the same name is in the file; only one survives."""
+    used_by: tuple[str, ...] = ()
+    definition: str = ""
+    """Name of the function or class of the file behind it, empty for other things."""
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The targets of a file in the order of the text, and what is wrong with its comments."""
+
+    targets: tuple[Target, ...] = ()
+    off: bool = False
+    findings: tuple[Finding, ...] = ()
+
+
+def discover(text: str, path: str = "") -> Discovery:
+    """The targets of a text.
+
+    Raises:
+        SyntaxError: the text does not parse.
+    """
+    source = read(text)
+    comments = marks.read(text)
+    if marks.file_off(comments, source.tree) is not None:
+        return Discovery(off=True)
+    finder = _Finder(source, comments)
+    finder.find()
+    ordered = sorted(
+        finder.targets, key=lambda target: (target.range.start.line, target.range.start.byte)
+    )
+    return Discovery(_with_users(source, ordered), False, tuple(finder.findings))
+
+
+class _Finder:
+    def __init__(self, source: Source, comments: Comments) -> None:
+        self.source = source
+        self.comments = comments
+        self.lines = byte_lines(source.text)
+        self.targets: list[Target] = []
+        self.findings: list[Finding] = []
+        self.claimed: set[int] = set()
+        self.sites, self.compiled = sites.find(source)
+        self.pairs = pairs.find(source)
+        self.off: set[str] = set()
+        names = Counter(node.name for node in source.definitions)
+        self.repeated = {name for name, count in names.items() if count > 1}
+
+    def find(self) -> None:
+        modules = [
+            node
+            for node in self.source.definitions
+            if isinstance(node, ast.ClassDef) and self.source.is_module(node)
+        ]
+        main = self._main_modules(modules)
+        for node in self.source.definitions:
+            if isinstance(node, ast.ClassDef):
+                self.class_target(node, inputs=node.name in main)
+            else:
+                self.function_target(node)
+        self.call_targets()
+        self.statement_targets()
+        self.pair_targets()
+        self.unclaimed()
+
+    # -- definitions --
+
+    def _main_modules(self, modules: list[ast.ClassDef]) -> set[str]:
+        """The classes that the file's ``get_inputs`` is meant for."""
+        names = [node.name for node in modules if self.source.has_forward(node)]
+        named = {name for name in names if name in ("Model", "ModelNew")}
+        return named or set(names[-1:])
+
+    def class_target(self, node: ast.ClassDef, *, inputs: bool) -> None:
+        source = self.source
+        own = marks.of_definition(self.comments, node)
+        by_method = [
+            (method.name, marks.of_definition(self.comments, method))
+            for method in marks.methods(node)
+            if method.name != "__init__"
+        ]
+        written = self.read(own, method="")
+        written += [one for name, found in by_method for one in self.read(found, method=name)]
+        off = any(comment.off for comment in own) or any(
+            comment.off for name, found in by_method for comment in found if name == "forward"
+        )
+        if off:
+            self.off.add(node.name)
+            return
+        gives_module = self._gives_module(node)
+        is_module = source.is_module(node)
+        if not gives_module and not written and not (is_module and source.has_forward(node)):
+            return
+        init = source.method(node, "__init__")
+        forward = source.method(node, "forward")
+        example = "" if "build" in {pair.builder for pair in self.pairs} else self._example()
+        self.targets.append(
+            Target(
+                name=node.name,
+                kind="module",
+                range=name_range(node, self.lines),
+                body=body_range(node),
+                subject=node.name,
+                written=tuple(sorted(written, key=lambda one: one.line)),
+                parameters=self.parameters(forward, method=True),
+                init=self.init_parameters(node, init),
+                sites=tuple(site for site in self.sites if site.owner == node.name),
+                inputs_from=(self._function("get_inputs") or example) if inputs else "",
+                init_from=self._function("get_init_inputs") if inputs else "",
+                attributes=self._attributes(node),
+                get_module=gives_module,
+                repeated=node.name in self.repeated,
+                definition=node.name,
+            )
+        )
+
+    def init_parameters(self, node: ast.ClassDef, init: Function | None) -> tuple[Parameter, ...]:
+        if init is not None:
+            return self.parameters(init, method=True)
+        if not any(_is_dataclass(decorator) for decorator in node.decorator_list):
+            return ()
+        fields = []
+        for statement in node.body:
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                fields.append(
+                    Parameter(
+                        statement.target.id,
+                        required=statement.value is None,
+                        annotation=ast.unparse(statement.annotation),
+                        default="" if statement.value is None else ast.unparse(statement.value),
+                    )
+                )
+        return tuple(fields)
+
+    def function_target(self, node: Function) -> None:
+        own = marks.of_definition(self.comments, node)
+        written = self.read(own, method="")
+        if any(comment.off for comment in own):
+            self.off.add(node.name)
+            return
+        found = self.parameters(node, method=False)
+        decorated = any(
+            sites.is_compile(self.source, decorator) for decorator in node.decorator_list
+        )
+        compiled = any(one.owner == node.name for one in self.compiled)
+        called = tuple(site for site in self.sites if site.owner == node.name)
+        wanted = (
+            written
+            or decorated
+            or compiled
+            or any(site.explicit for site in called)
+            or any(parameter.shape is not None for parameter in found)
+        )
+        if not wanted:
+            return
+        self.targets.append(
+            Target(
+                name=node.name,
+                kind="function",
+                range=name_range(node, self.lines),
+                body=body_range(node),
+                subject=node.name,
+                written=tuple(written),
+                parameters=found,
+                method="",
+                sites=called,
+                repeated=node.name in self.repeated,
+                definition=node.name,
+            )
+        )
+
+    def parameters(self, function: Function | None, *, method: bool) -> tuple[Parameter, ...]:
+        if function is None:
+            return ()
+        return parameters(function, self.source.assignments, method=method)
+
+    def _function(self, name: str) -> str:
+        function = self.source.functions.get(name)
+        if function is None:
+            return name if name in self.source.imports else ""
+        return "" if required_parameters(function) else name
+
+    def _example(self) -> str:
+        names = ("example_input", "example_inputs", "get_example_inputs", "sample_inputs")
+        return next((found for name in names if (found := self._function(name))), "")
+
+    def _attributes(self, node: ast.ClassDef) -> tuple[str, ...]:
+        found = []
+        for name in ("example_input_array", "dummy_inputs"):
+            if any(_mentions(current, name) for current in self.source.bases(node)):
+                found.append(name)
+        return tuple(found)
+
+    def _gives_module(self, node: ast.ClassDef) -> bool:
+        """A class whose ``get_module()`` returns a model and its inputs."""
+        if self.source.is_module(node):
+            return False
+        method = self.source.method(node, "get_module")
+        if method is not None and len(required_parameters(method)) <= 1:
+            return True
+        return node.name == "Model" and any(
+            name.rpartition(".")[2].endswith("BenchmarkModel") or name.endswith("ModelTask")
+            for name in self.source.outside_bases(node)
+        )
+
+    # -- calls, pairs, assignments --
+
+    def call_targets(self) -> None:
+        """Sites and compiled names whose subject is nothing that the file defines."""
+        owners = {target.definition for target in self.targets} | self.off
+        called: set[str] = set()
+        for site in self.sites:
+            if site.owner in owners or not site.explicit:
+                continue
+            statement = self._statement_at(site.range)
+            if statement is not None and self._is_off(statement):
+                continue
+            called.add(site.subject)
+            self.targets.append(
+                Target(
+                    name=_short(site.text),
+                    kind="call",
+                    range=site.range,
+                    body=range_of(statement) if statement is not None else site.range,
+                    subject=site.subject,
+                    method="",
+                    sites=(site,),
+                )
+            )
+        for one in self.compiled:
+            if one.owner in owners or one.bound in called:
+                continue
+            statement = self._statement_at(one.range)
+            if statement is None or self._is_off(statement):
+                continue
+            written = self.read(marks.of_statement(self.comments, statement), method="")
+            self.targets.append(
+                Target(
+                    name=one.bound,
+                    kind="call",
+                    range=one.range,
+                    body=range_of(statement),
+                    subject=one.bound,
+                    written=tuple(written),
+                    method="",
+                )
+            )
+
+    def statement_targets(self) -> None:
+        """``model = Net()  # fullgraph: …``: an assignment with a probe comment."""
+        known = {target.name for target in self.targets if target.kind == "call"}
+        for statement in self.source.statements:
+            if not self.comments.marked:
+                return
+            found = marks.of_statement(self.comments, statement)
+            if not found:
+                continue
+            name = _assigned(statement)
+            off = [comment for comment in found if comment.off]
+            self.claimed.update(comment.line for comment in off)
+            if name is None or name.id in known or off:
+                continue
+            written = self.read(found, method="")
+            if written:
+                self.targets.append(
+                    Target(
+                        name=name.id,
+                        kind="call",
+                        range=range_of(name),
+                        body=range_of(statement),
+                        subject=name.id,
+                        written=tuple(written),
+                        method="",
+                    )
+                )
+
+    def pair_targets(self) -> None:
+        for builder in dict.fromkeys(pair.builder for pair in self.pairs):
+            found = tuple(pair for pair in self.pairs if pair.builder == builder)
+            if builder in self.off:
+                continue
+            node = self.source.functions.get(builder)
+            existing = next((t for t in self.targets if t.name == builder), None)
+            if existing is not None and existing.written:
+                continue
+            self.targets.append(
+                Target(
+                    name=f"{builder}()",
+                    kind="call",
+                    range=found[0].range,
+                    body=body_range(node) if node is not None else found[0].range,
+                    subject=builder,
+                    pairs=found,
+                    method="",
+                    definition=found[0].definition,
+                )
+            )
+
+    def _statement_at(self, place: Range) -> ast.stmt | None:
+        line = place.start.line + 1
+        for statement in self.source.statements:
+            if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
+                return statement
+        return None
+
+    def _is_off(self, statement: ast.stmt) -> bool:
+        found = marks.of_statement(self.comments, statement)
+        self.claimed.update(comment.line for comment in found if comment.off)
+        return any(comment.off for comment in found)
+
+    # -- comments --
+
+    def read(self, found: tuple[Comment, ...], *, method: str) -> list[Written]:
+        """The probes of some comments; those that cannot be read become findings."""
+        written = []
+        for comment in found:
+            if comment.line in self.claimed:
+                continue
+            self.claimed.add(comment.line)
+            if comment.off:
+                continue
+            try:
+                probe = notation.parse(comment.text)
+            except NotationError as error:
+                self.findings.append(_invalid(error.message, comment.span(error.start, error.end)))
+                continue
+            if method and not probe.method and probe.inputs is not None:
+                probe = replace(probe, method=method)
+            written.append(Written(probe, comment.line, comment.text))
+        return written
+
+    def unclaimed(self) -> None:
+        for line, comment in sorted(self.comments.marked.items()):
+            if line not in self.claimed:
+                self.findings.append(
+                    _invalid(
+                        "this comment belongs to nothing that can be traced; write it directly "
+                        "above a module-level class, function or assignment",
+                        comment.range,
+                    )
+                )
+
+
+def _invalid(message: str, place: Range) -> Finding:
+    text = f"Probe comment: {message}."
+    return Finding(
+        code="probe/invalid",
+        message=text,
+        range=place,
+        hints=("Example: # fullgraph: init(d=16) forward(f32[b, 16], mask=bool[b])",),
+        identity=f"probe/invalid:{place.start.line}:{place.start.byte}",
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_LIMIT else text[: _TEXT_LIMIT - 1] + "…"
+
+
+def _assigned(statement: ast.stmt) -> ast.Name | None:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+    elif isinstance(statement, ast.AnnAssign):
+        target = statement.target
+    else:
+        return None
+    return target if isinstance(target, ast.Name) else None
+
+
+def _is_dataclass(decorator: ast.expr) -> bool:
+    expression = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (isinstance(expression, ast.Name) and expression.id == "dataclass") or (
+        isinstance(expression, ast.Attribute) and expression.attr == "dataclass"
+    )
+
+
+def _mentions(node: ast.ClassDef, name: str) -> bool:
+    """Whether a class sets ``self.name``, has it at class level, or as a property."""
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
+            return True
+        assigned = _assigned(statement)
+        if assigned is not None and assigned.id == name:
+            return True
+    return any(
+        isinstance(inner, ast.Attribute)
+        and inner.attr == name
+        and isinstance(inner.ctx, ast.Store)
+        and isinstance(inner.value, ast.Name)
+        and inner.value.id == "self"
+        for inner in ast.walk(node)
+    )
+
+
+def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
+    """Fill ``used_by``: the other targets that reach a definition, however indirectly."""
+    nodes: dict[str, ast.AST] = {node.name: node for node in source.definitions}
+    mentioned = {
+        name: {
+            inner.id
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Name) and inner.id in nodes and inner.id != name
+        }
+        for name, node in nodes.items()
+    }
+    reached: dict[str, set[str]] = {}
+    for target in targets:
+        start = {target.definition} if target.definition else {site.owner for site in target.sites}
+        waiting, seen = list(start), set(start)
+        while waiting:
+            for name in mentioned.get(waiting.pop(), ()):
+                if name not in seen:
+                    seen.add(name)
+                    waiting.append(name)
+        for name in seen - start:
+            reached.setdefault(name, set()).add(target.name)
+    return tuple(
+        replace(
+            target, used_by=tuple(sorted(reached.get(target.definition, set()) - {target.name}))
+        )
+        if target.definition and target.kind != "call"
+        else target
+        for target in targets
+    )

@@ -1,0 +1,177 @@
+"""``build`` and ``example_input``: one function makes the model, the other its input.
+
+They find each other by name (``build_x`` and ``example_input_x``, ``example_x``, ``x_input``), or
+because a table of the file names them side by side: ``("ResNet", "build_resnet", "example_image")``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..protocol import Range
+from .source import Source, byte_lines, name_range, range_of, required_parameters
+
+_BUILD = re.compile(r"_*(build|make|create)(_\w+)?")
+_GENERIC = (
+    "example_input",
+    "example_inputs",
+    "get_example_input",
+    "get_example_inputs",
+    "sample_input",
+    "sample_inputs",
+    "example",
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A builder and its example, as expressions of the file. ``range`` covers the builder."""
+
+    builder: str
+    example: str
+    range: Range
+    definition: str
+    """Name of the function of this file that builds, empty if it comes from elsewhere."""
+
+
+def find(source: Source) -> tuple[Pair, ...]:
+    """The pairs of a file, in the order of their builders."""
+    lines = byte_lines(source.text)
+    found: dict[tuple[str, str], Pair] = {}
+    listed: set[str] = set()
+    for builder, example, place in _rows(source):
+        listed.add(builder)
+        found.setdefault((builder, example), _pair(source, builder, example, place, lines))
+    for builder in _builders(source):
+        name = _example_for(source, builder)
+        if builder not in listed and name:
+            found[builder, name] = _pair(source, builder, name, None, lines)
+    if _only_aliases(source, found):
+        found = {key: pair for key, pair in found.items() if key[0] != "build"}
+    return tuple(sorted(found.values(), key=lambda pair: _order(pair.range)))
+
+
+def _order(place: Range) -> tuple[int, int]:
+    return place.start.line, place.start.byte
+
+
+def _pair(
+    source: Source, builder: str, example: str, place: Range | None, lines: list[bytes]
+) -> Pair:
+    if builder in source.functions:
+        return Pair(builder, example, name_range(source.functions[builder], lines), builder)
+    if builder in source.imported_at:
+        return Pair(builder, example, range_of(source.imported_at[builder]), "")
+    if place is not None:
+        return Pair(builder, example, place, "")
+    return Pair(builder, example, range_of(source.assignments[builder]), "")
+
+
+def _names(source: Source) -> set[str]:
+    return {*source.functions, *source.assignments, *source.imports}
+
+
+def _builders(source: Source) -> Iterator[str]:
+    for name in (*source.functions, *source.assignments, *source.imports):
+        if _BUILD.fullmatch(name) and _callable_without_arguments(source, name):
+            yield name
+
+
+def _callable_without_arguments(source: Source, name: str) -> bool:
+    function = source.functions.get(name)
+    return function is None or not required_parameters(function)
+
+
+def _example_for(source: Source, builder: str) -> str:
+    names = _names(source)
+    match = _BUILD.fullmatch(builder)
+    suffix = (match[2] or "") if match is not None else ""
+    if suffix:
+        stem = suffix.lstrip("_")
+        for candidate in (
+            f"example_input{suffix}",
+            f"example_inputs{suffix}",
+            f"sample_input{suffix}",
+            f"example{suffix}",
+            f"example{suffix}_input",
+            f"example{suffix}_inputs",
+            f"{stem}_example_input",
+            f"{stem}_input",
+            f"{stem}_inputs",
+        ):
+            if _is_example(source, candidate, names):
+                return candidate
+    for candidate in _GENERIC:
+        if _is_example(source, candidate, names) and (
+            not suffix or _builds_module(source, builder)
+        ):
+            return candidate
+    return ""
+
+
+def _is_example(source: Source, name: str, names: set[str]) -> bool:
+    return name in names and _callable_without_arguments(source, name)
+
+
+def _builds_module(source: Source, builder: str) -> bool:
+    """Whether a function says that it returns a module: ``build_vocabulary`` does not."""
+    function = source.functions.get(builder)
+    if function is None:
+        return False
+    if function.returns is not None:
+        text = ast.unparse(function.returns).strip("'\"")
+        if text.endswith("Module") or text in source.classes:
+            return True
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            value = source.without_moves(node.value)
+            if (
+                isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Name)
+                and value.func.id in source.classes
+            ):
+                return source.is_module(source.classes[value.func.id])
+    return False
+
+
+def _only_aliases(source: Source, found: dict[tuple[str, str], Pair]) -> bool:
+    """Whether ``build`` only renames a builder that has a pair of its own."""
+    value = source.assignments.get("build")
+    return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
+
+
+def _rows(source: Source) -> Iterator[tuple[str, str, Range]]:
+    names = _names(source)
+    for name, value in source.assignments.items():
+        if isinstance(value, (ast.Constant, ast.Name)) or name == "__all__":
+            continue
+        for node in ast.walk(value):
+            elements = (
+                node.args
+                if isinstance(node, ast.Call)
+                else node.elts
+                if isinstance(node, (ast.Tuple, ast.List))
+                else []
+            )
+            for left, right in zip(elements, elements[1:]):
+                builder, example = _named(source, left, names), _named(source, right, names)
+                if builder and example and _BUILD.fullmatch(builder.rpartition(".")[2]):
+                    if not _BUILD.fullmatch(example.rpartition(".")[2]) and all(
+                        _callable_without_arguments(source, one) for one in (builder, example)
+                    ):
+                        yield builder, example, range_of(left)
+
+
+def _named(source: Source, element: ast.expr, names: set[str]) -> str:
+    """The module-level name that an element of a row is, or spells."""
+    if isinstance(element, ast.Constant) and isinstance(element.value, str):
+        return element.value if element.value in names else ""
+    if isinstance(element, ast.Name):
+        return element.id if element.id in names else ""
+    if isinstance(element, ast.Attribute):
+        text = ast.unparse(element)
+        return text if text.partition(".")[0] in source.imports else ""
+    return ""

@@ -1,0 +1,722 @@
+"""The ways to call a target, in the order in which they are tried.
+
+``plan`` decides from the text and from attribute look-ups; only ``Probe.build`` runs user code.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol import ProbeInfo
+from . import notation, tensors
+from .annotations import Parameter
+from .discovery import Target, Written
+from .notation import Arguments, Notation, Value
+from .sites import Site
+from .tensors import Built, Dynamic, ProbeError
+
+Namespace = dict[str, Any]
+
+_SITES = 4
+"""At most so many call sites of one target become probes."""
+
+
+@dataclass
+class Call:
+    """What to trace. ``function`` is an ``nn.Module``, a function or a bound method, not compiled.
+
+    ``init`` is what a constructor was called with, in notation.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic: tuple[Dynamic, ...] = ()
+    init: str = ""
+
+    @property
+    def inputs(self) -> str:
+        """The inputs in notation, as they were really built."""
+        return tensors.describe(self.args, self.kwargs, self.dynamic)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One way to call a target."""
+
+    info: ProbeInfo
+    _build: Callable[[Namespace], Call] = field(repr=False)
+
+    def build(self, namespace: Namespace) -> Call:
+        """Make the callable and its inputs. Runs user code, whose exceptions propagate.
+
+        Raises:
+            ProbeError: the probe itself does not fit, in one sentence for the user.
+        """
+        return self._build(namespace)
+
+
+def confirm(target: Target, namespace: Namespace) -> bool:
+    """Whether a target is what its text promised, now that the module has run.
+
+    False for a class that is no ``nn.Module``, a name that holds nothing to call, and the
+    definition of a repeated name that did not survive. A name that is missing counts as
+    confirmed: its statement failed, and that is worth a word.
+    """
+    if target.pairs or target.kind == "call" or target.definition not in namespace:
+        return True
+    found = namespace[target.definition]
+    if isinstance(found, type):
+        import torch
+
+        if target.get_module or not _is_torch_class(found, torch):
+            return target.get_module
+        return not target.repeated or _defined_in(target, _code_of_class(found))
+    if target.kind == "module":
+        return not inspect.isfunction(found) and callable(found)
+    if not callable(found):
+        return False
+    return not target.repeated or _defined_in(target, getattr(unwrap(found), "__code__", None))
+
+
+def _is_torch_class(found: type, torch: Any) -> bool:
+    return issubclass(found, torch.nn.Module)
+
+
+def _code_of_class(found: type) -> types.CodeType | None:
+    for value in vars(found).values():
+        code = getattr(unwrap(value), "__code__", None)
+        if isinstance(code, types.CodeType):
+            return code
+    return None
+
+
+def _defined_in(target: Target, code: types.CodeType | None) -> bool:
+    if code is None:
+        return True
+    return target.body.start.line <= code.co_firstlineno - 1 <= target.body.end.line
+
+
+def unwrap(function: Any) -> Any:
+    """The original behind ``torch.compile``: of a compiled module, function or method."""
+    for _ in range(8):
+        attributes = getattr(function, "__dict__", {})
+        original = attributes.get("_torchdynamo_orig_callable")
+        if original is None and type(function).__name__ == "OptimizedModule":
+            original = attributes.get("_modules", {}).get("_orig_mod")
+        if original is None and isinstance(function, types.MethodType):
+            inner = unwrap(function.__func__)
+            if inner is not function.__func__:
+                original = types.MethodType(inner, function.__self__)
+        if original is None:
+            return function
+        function = original
+    return function
+
+
+def plan(target: Target, namespace: Namespace) -> list[Probe]:
+    """The probes of a target: all its comments, else its annotations, else the conventions."""
+    return (
+        _from_comments(target, namespace)
+        or _from_annotations(target, namespace)
+        or _from_conventions(target, namespace)
+    )
+
+
+# -- comments and annotations -----------------------------------------------------------------
+
+
+def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
+    probes = []
+    for written in target.written:
+        inputs = _inputs_of(target, written)
+        said = written.notation
+        info = ProbeInfo(
+            origin="comment",
+            inputs=notation.show_arguments(inputs) if inputs is not None else "",
+            init=notation.show_arguments(said.init) if said.init is not None else "",
+            source=f"line {written.line + 1}",
+        )
+        if inputs is not None:
+            probes.append(Probe(info, _Written(target, said, inputs)))
+            continue
+        # Only ``init(…)``: the inputs come from elsewhere.
+        for other in _from_conventions(target, namespace, init=said.init) or []:
+            probes.append(other)
+    return probes
+
+
+def _inputs_of(target: Target, written: Written) -> Arguments | None:
+    """What a comment calls the target with, completed by annotations where it is silent."""
+    said = written.notation
+    ours = said.method in ("", target.method, target.subject)
+    if not ours:
+        return said.inputs
+    if said.inputs is None:
+        annotated = _annotated(target.parameters, Arguments())
+        return annotated if annotated is not None else None
+    return _annotated(target.parameters, said.inputs) or said.inputs
+
+
+def _annotated(parameters: tuple[Parameter, ...], given: Arguments) -> Arguments | None:
+    """``given`` plus the annotated shapes; None while a required parameter has neither."""
+    named = dict(given.named)
+    positional = list(given.positional)
+    left = len(positional)
+    for parameter in parameters:
+        if parameter.variadic:
+            continue
+        if left > 0 and not parameter.keyword_only:
+            left -= 1
+            continue
+        if parameter.name in named:
+            continue
+        if parameter.shape is None or (parameter.optional and not parameter.required):
+            if parameter.required:
+                return None
+            continue
+        if parameter.positional_only:
+            positional.append(parameter.shape)
+        else:
+            named[parameter.name] = parameter.shape
+    return _in_order(parameters, positional, named)
+
+
+def _in_order(
+    parameters: tuple[Parameter, ...], positional: list[Value], named: dict[str, Value]
+) -> Arguments:
+    """Pass by position what can be: that is how the target is called in life."""
+    rest = [
+        parameter
+        for parameter in parameters
+        if not parameter.keyword_only and not parameter.variadic
+    ][len(positional) :]
+    for parameter in rest:
+        if not parameter.required or parameter.name not in named:
+            break
+        positional.append(named.pop(parameter.name))
+    return Arguments(tuple(positional), tuple(named.items()))
+
+
+def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
+    if not any(parameter.shape is not None for parameter in target.parameters):
+        return []
+    inputs = _annotated(target.parameters, Arguments())
+    if inputs is None or not _constructible(target, namespace):
+        return []
+    info = ProbeInfo(
+        origin="annotation",
+        inputs=notation.show_arguments(inputs),
+        init=f"{target.init_from}()" if _uses_init_from(target, namespace) else "",
+        source="annotations",
+    )
+    return [Probe(info, _Written(target, Notation(inputs=inputs), inputs))]
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A probe in notation."""
+
+    target: Target
+    notation: Notation
+    inputs: Arguments
+
+    def __call__(self, namespace: Namespace) -> Call:
+        sizes = notation.choose_sizes(self.notation.init, self.inputs)
+        function, init = _subject(self.target, namespace, self.notation.init, sizes)
+        method = self.notation.method
+        if method and method not in (self.target.method, self.target.subject):
+            function = _method(self.target, function, method)
+        built = tensors.build(self.inputs, sizes, namespace)
+        _check(self.target, function, built)
+        return Call(function, built.args, built.kwargs, built.dynamic, init)
+
+
+def _method(target: Target, function: Any, method: str) -> Callable[..., Any]:
+    found = getattr(function, method, None)
+    if not callable(found):
+        raise ProbeError(f"The probe calls {method}(…), but {target.name} has no such method.")
+    return unwrap(found)  # type: ignore[no-any-return]
+
+
+def _check(target: Target, function: Any, built: Built) -> None:
+    """Say it in words when the inputs do not fit the signature."""
+    called = function.forward if _is_module(function) else function
+    reason = _misfit(called, built.args, built.kwargs)
+    if reason:
+        name = f"{target.name}.forward" if _is_module(function) else target.name
+        raise ProbeError(f"The probe does not fit the signature of {name}: {reason}.")
+
+
+def _misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Why a call would not bind, empty if it would or if nobody can tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _is_module(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.nn.Module)
+
+
+# -- the thing itself -------------------------------------------------------------------------
+
+
+def _named(target: Target, namespace: Namespace, name: str) -> Any:
+    if name not in namespace:
+        raise ProbeError(
+            f"{name} does not exist after the file has run; "
+            "the statement that defines it failed or was not reached."
+        )
+    return namespace[name]
+
+
+def _subject(
+    target: Target,
+    namespace: Namespace,
+    init: Arguments | None,
+    sizes: dict[str, int] | None = None,
+) -> tuple[Any, str]:
+    """The callable of a target and its constructor's arguments in notation."""
+    found = _named(target, namespace, target.subject)
+    if not isinstance(found, type):
+        if init is not None:
+            raise ProbeError(f"{target.name} is no class, so it has no constructor for init(…).")
+        return unwrap(found), ""
+    if init is not None:
+        built = tensors.build(init, sizes or {}, namespace)
+        args, kwargs, shown = built.args, built.kwargs, notation.show_arguments(init)
+    elif target.init_from and callable(namespace.get(target.init_from)):
+        args, kwargs = _init_arguments(found, namespace[target.init_from]())
+        shown = tensors.describe(args, kwargs)
+    else:
+        args, kwargs, shown = (), {}, ""
+    reason = _misfit(found, args, kwargs)
+    if reason:
+        raise ProbeError(
+            f"{target.name} cannot be constructed: {reason}; "
+            "give its arguments as init(…) in a probe comment."
+        )
+    return unwrap(found(*args, **kwargs)), shown
+
+
+def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What ``get_init_inputs`` means: a list, a dictionary, or ``[[…], {…}]``."""
+    if isinstance(value, dict):
+        if not _misfit(constructor, (), value):
+            return (), value
+        return (value,), {}
+    if not isinstance(value, (list, tuple)):
+        return (value,), {}
+    args = tuple(value)
+    last = args[-1] if args else None
+    if isinstance(last, dict) and all(isinstance(key, str) for key in last):
+        if (
+            len(args) == 2
+            and isinstance(args[0], (list, tuple))
+            and not _misfit(constructor, tuple(args[0]), last)
+        ):
+            return tuple(args[0]), last
+        if _misfit(constructor, args, {}) and not _misfit(constructor, args[:-1], last):
+            return args[:-1], last
+    return args, {}
+
+
+def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a value means as the inputs of ``function``: one argument, several, or keywords."""
+    called = function.forward if _is_module(function) else function
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return ((), dict(value)) if not _misfit(called, (), value) else ((value,), {})
+    if type(value) in (list, tuple):
+        args = tuple(value)
+        last = args[-1] if args else None
+        if isinstance(last, dict) and len(args) >= 2 and all(isinstance(k, str) for k in last):
+            # ``[x, {"mask": m}]`` and ``[[x], {"mask": m}]``, where only that fits.
+            if (
+                len(args) == 2
+                and type(args[0]) in (list, tuple)
+                and _misfit(called, args, {})
+                and not _misfit(called, tuple(args[0]), last)
+            ):
+                return tuple(args[0]), last
+            if _misfit(called, args, {}) and not _misfit(called, args[:-1], last):
+                return args[:-1], last
+        if _misfit(called, args, {}) and not _misfit(called, (value,), {}):
+            return (value,), {}
+        return args, {}
+    return (value,), {}
+
+
+def _required_init(found: type) -> list[str]:
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):
+        return []
+    return [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+
+
+def _uses_init_from(target: Target, namespace: Namespace) -> bool:
+    return bool(target.init_from) and target.init_from in namespace
+
+
+def _constructible(target: Target, namespace: Namespace) -> bool:
+    """Whether a class can be made without anyone saying with what."""
+    found = namespace.get(target.subject)
+    if not isinstance(found, type):
+        return True
+    return _uses_init_from(target, namespace) or not _required_init(found)
+
+
+# -- conventions ------------------------------------------------------------------------------
+
+
+def _from_conventions(
+    target: Target, namespace: Namespace, init: Arguments | None = None
+) -> list[Probe]:
+    """The first convention that applies; each call site is a probe of its own."""
+    able = init is not None or _constructible(target, namespace)
+    shown = notation.show_arguments(init) if init is not None else ""
+    if target.inputs_from and target.inputs_from in namespace and able:
+        if init is None and _uses_init_from(target, namespace):
+            shown = f"{target.init_from}()"
+        info = ProbeInfo("convention", f"{target.inputs_from}()", shown, target.inputs_from)
+        return [Probe(info, _Returned(target, init))]
+    if target.get_module:
+        return [Probe(ProbeInfo("convention", "", "", "get_module"), _GetModule(target))]
+    if target.pairs:
+        return [
+            Probe(
+                ProbeInfo("convention", pair.example, "", f"{pair.builder} and {pair.example}"),
+                _Paired(target, pair.builder, pair.example),
+            )
+            for pair in target.pairs
+        ]
+    if able:
+        for attribute in _attributes(target, namespace):
+            info = ProbeInfo("convention", attribute, shown, attribute)
+            return [Probe(info, _Attribute(target, attribute, init))]
+    if init is None and target.sites:
+        explicit = [site for site in target.sites if site.explicit] or list(target.sites)
+        unique = {(site.form, site.subject, site.arguments): site for site in reversed(explicit)}
+        return [
+            Probe(
+                ProbeInfo("convention", site.arguments[1:-1], "", _where(site)),
+                _Called(target, site),
+            )
+            for site in sorted(unique.values(), key=lambda one: one.range.start.line)[:_SITES]
+        ]
+    if init is not None and not any(one.required or one.variadic for one in target.parameters):
+        info = ProbeInfo("comment", "", shown, f"line {target.written[0].line + 1}")
+        return [Probe(info, _Written(target, Notation(init=init), Arguments()))]
+    return []
+
+
+def _where(site: Site) -> str:
+    return f"line {site.range.start.line + 1}"
+
+
+def _attributes(target: Target, namespace: Namespace) -> list[str]:
+    found = list(target.attributes)
+    subject = namespace.get(target.subject)
+    if "dummy_inputs" not in found and isinstance(subject, type):
+        # Hugging Face's base classes have it as a property.
+        if inspect.getattr_static(subject, "dummy_inputs", None) is not None:
+            found.append("dummy_inputs")
+    return found
+
+
+@dataclass(frozen=True)
+class _Returned:
+    """``get_inputs()``."""
+
+    target: Target
+    init: Arguments | None
+
+    def __call__(self, namespace: Namespace) -> Call:
+        sizes = notation.choose_sizes(self.init)
+        function, shown = _subject(self.target, namespace, self.init, sizes)
+        name = self.target.inputs_from
+        args, kwargs = fit(function, _value(namespace, name))
+        return Call(function, args, kwargs, (), shown)
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    """``example_input_array`` and ``dummy_inputs`` of the instance."""
+
+    target: Target
+    attribute: str
+    init: Arguments | None
+
+    def __call__(self, namespace: Namespace) -> Call:
+        sizes = notation.choose_sizes(self.init)
+        function, shown = _subject(self.target, namespace, self.init, sizes)
+        value = getattr(function, self.attribute, None)
+        if callable(value) and not isinstance(value, type):
+            value = value()
+        if value is None:
+            raise ProbeError(
+                f"{self.target.name}.{self.attribute} is None after construction; "
+                "write a probe comment instead."
+            )
+        args, kwargs = fit(function, value)
+        return Call(function, args, kwargs, (), shown)
+
+
+@dataclass(frozen=True)
+class _Paired:
+    """``build()`` called with ``example_input()``."""
+
+    target: Target
+    builder: str
+    example: str
+
+    def __call__(self, namespace: Namespace) -> Call:
+        builder = tensors.look_up(self.builder, namespace)
+        function = unwrap(builder() if not _is_module(builder) else builder)
+        if isinstance(function, type):
+            function = function()
+        value = _value(namespace, self.example)
+        if isinstance(function, tuple) and function and callable(function[0]):
+            function = unwrap(function[0])
+        if not callable(function):
+            raise ProbeError(
+                f"{self.builder}() returned {type(function).__name__}, "
+                "which is nothing that can be called."
+            )
+        args, kwargs = fit(function, value)
+        return Call(function, args, kwargs)
+
+
+def _value(namespace: Namespace, name: str) -> Any:
+    """What a name of the file holds, or returns."""
+    found = tensors.look_up(name, namespace)
+    import torch
+
+    if callable(found) and not isinstance(found, torch.Tensor):
+        return found()
+    return found
+
+
+@dataclass(frozen=True)
+class _GetModule:
+    """``Model(…).get_module()``."""
+
+    target: Target
+
+    # What TorchBench's models ask for.
+    KNOWN = {
+        "test": "eval",
+        "device": "cpu",
+        "batch_size": None,
+        "extra_args": [],
+        "jit": False,
+    }
+
+    def __call__(self, namespace: Namespace) -> Call:
+        found = _named(self.target, namespace, self.target.subject)
+        required = _required_init(found)
+        unknown = [name for name in required if name not in self.KNOWN]
+        if unknown:
+            raise ProbeError(
+                f"{self.target.name} needs {unknown[0]}, which get_module cannot guess; "
+                "write a probe comment on the model itself."
+            )
+        given = found(**{name: self.KNOWN[name] for name in required}).get_module()
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise ProbeError(
+                f"{self.target.name}.get_module() returned {type(given).__name__}, "
+                "not a model and its inputs."
+            )
+        function = unwrap(given[0])
+        args, kwargs = fit(function, given[1])
+        return Call(function, args, kwargs)
+
+
+@dataclass(frozen=True)
+class _Called:
+    """A call at module level, with the arguments that stand there."""
+
+    target: Target
+    site: Site
+
+    def __call__(self, namespace: Namespace) -> Call:
+        site = self.site
+        function = unwrap(self.evaluate(site.subject, namespace))
+        given = dict(namespace)
+        given["__collect__"] = lambda *args, **kwargs: (args, kwargs)
+        args, kwargs = self.evaluate(f"__collect__{site.arguments}", given)
+        if site.form == "call":
+            return Call(function, args, kwargs)
+        for name in ("model", "mod", "func", "f"):
+            if name in kwargs and (not args or name != "f"):
+                kwargs.pop(name)
+                break
+        else:
+            args = args[1:]
+        if site.form == "export":
+            return _exported(function, args, kwargs)
+        if site.form == "onnx":
+            return _onnx(function, args, kwargs)
+        if site.form == "trace":
+            return _jit_traced(function, args, kwargs)
+        return _summarised(function, args, kwargs, batch=site.form == "torchsummary")
+
+    def evaluate(self, text: str, namespace: Namespace) -> Any:
+        tree = ast.parse(text, mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.expr, ast.keyword)):
+                node.lineno = node.end_lineno = self.site.range.start.line + 1
+                node.col_offset = self.site.range.start.byte
+                node.end_col_offset = (
+                    self.site.range.end.byte
+                    if self.site.range.end.line == self.site.range.start.line
+                    else node.col_offset
+                )
+        code = compile(tree, str(namespace.get("__file__", "<probe>")), "eval")
+        return eval(code, namespace)
+
+
+def _taken(args: tuple[Any, ...], kwargs: dict[str, Any], at: int, *names: str) -> Any:
+    """An argument by its place or one of its names; None if it is not there."""
+    if len(args) > at:
+        return args[at]
+    return next((kwargs[name] for name in names if name in kwargs), None)
+
+
+def _exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """``torch.export.export(m, args, kwargs=None, *, dynamic_shapes=None)``."""
+    inputs = _taken(args, kwargs, 0, "args", "example_inputs")
+    named = _taken(args, kwargs, 1, "kwargs") or {}
+    found = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    call = Call(function, found if inputs is not None else (), dict(named))
+    shapes = kwargs.get("dynamic_shapes")
+    call.dynamic = _dynamic_shapes(call, shapes)
+    return call
+
+
+def _dynamic_shapes(call: Call, shapes: Any) -> tuple[Dynamic, ...]:
+    """The dimensions that ``dynamic_shapes`` of an export names."""
+    if not shapes:
+        return ()
+    called = call.function.forward if _is_module(call.function) else call.function
+    try:
+        bound = inspect.signature(called).bind(*call.args, **call.kwargs).arguments
+    except (TypeError, ValueError):
+        return ()
+    found: list[Dynamic] = []
+    pairs = (
+        [(f"args[{name}]", bound[name], spec) for name, spec in shapes.items() if name in bound]
+        if isinstance(shapes, dict)
+        else [
+            (f"args[{at}]", value, spec)
+            for at, (value, spec) in enumerate(zip(bound.values(), shapes, strict=False))
+        ]
+    )
+    for path, value, spec in pairs:
+        _collect_dynamic(path, value, spec, found)
+    return tuple(found)
+
+
+def _collect_dynamic(path: str, value: Any, spec: Any, found: list[Dynamic]) -> None:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        dims = (
+            spec.items()
+            if isinstance(spec, dict)
+            else enumerate(spec)
+            if isinstance(spec, (list, tuple))
+            else ()
+        )
+        for dim, size in dims:
+            name = getattr(size, "__name__", None) or getattr(size, "name", None)
+            if size is None or isinstance(size, int) or name in (None, "STATIC"):
+                continue
+            symbol = (
+                name if isinstance(size, type) or name not in ("AUTO", "DYNAMIC") else f"d{dim}"
+            )
+            found.append(Dynamic(path, value, int(dim), str(symbol)))
+    elif isinstance(value, (list, tuple)) and isinstance(spec, (list, tuple)):
+        for at, (inner, one) in enumerate(zip(value, spec, strict=False)):
+            _collect_dynamic(f"{path}[{at}]", inner, one, found)
+    elif isinstance(value, dict) and isinstance(spec, dict):
+        for key, one in spec.items():
+            if key in value:
+                _collect_dynamic(f"{path}[{key!r}]", value[key], one, found)
+
+
+def _onnx(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """``torch.onnx.export(model, args, f, kwargs=…)``: a final dictionary holds keywords."""
+    inputs = _taken(args, kwargs, 0, "args")
+    named = dict(kwargs.get("kwargs") or {})
+    if not isinstance(inputs, tuple):
+        inputs = (inputs,) if inputs is not None else ()
+    if inputs and isinstance(inputs[-1], dict) and not named:
+        called = function.forward if _is_module(function) else function
+        if not _misfit(called, inputs[:-1], inputs[-1]):
+            inputs, named = inputs[:-1], inputs[-1]
+    return Call(function, inputs, named)
+
+
+def _jit_traced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """``torch.jit.trace(func, example_inputs, example_kwarg_inputs=…)``."""
+    inputs = _taken(args, kwargs, 0, "example_inputs")
+    named = dict(kwargs.get("example_kwarg_inputs") or {})
+    if inputs is None:
+        return Call(function, (), named)
+    return Call(function, inputs if isinstance(inputs, tuple) else (inputs,), named)
+
+
+def _summarised(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: bool
+) -> Call:
+    """``torchinfo.summary(model, input_size | input_data)``; ``torchsummary`` adds a batch."""
+    import torch
+
+    data = _taken(args, kwargs, 1, "input_data") if not batch else None
+    if data is not None:
+        found, named = fit(function, data)
+        return Call(function, found, named)
+    size = _taken(args, kwargs, 0, "input_size")
+    if isinstance(size, torch.Tensor):  # torchsummary's fork takes tensors here too
+        return Call(function, (size,), {})
+    if size is None:
+        return Call(function, (), {})
+    several = bool(size) and isinstance(size[0], (list, tuple, torch.Size))
+    shapes = [tuple(one) for one in size] if several else [tuple(size)]
+    dtypes = kwargs.get("dtypes") or [torch.float32] * len(shapes)
+    device = kwargs.get("device")
+    made = []
+    for shape, dtype in zip(shapes, dtypes, strict=False):
+        whole = (2, *shape) if batch else shape
+        if "batch_dim" in kwargs and kwargs["batch_dim"] is not None and not batch:
+            at = int(kwargs["batch_dim"])
+            whole = (*shape[:at], 1, *shape[at:])
+        name = _abbreviation(dtype)
+        made.append(tensors.example(name, whole, None, str(device) if device else None))
+    return Call(function, tuple(made), {})
+
+
+def _abbreviation(dtype: Any) -> str:
+    from torch.fx.graph import dtype_abbrs
+
+    return dtype_abbrs[dtype]

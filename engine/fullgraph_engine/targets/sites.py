@@ -1,0 +1,240 @@
+"""Calls at module level that show what something is called with.
+
+``torch.compile(f)(x)``, ``compiled = torch.compile(model); compiled(x)``, ``torch.export.export``,
+``torch.onnx.export``, ``torch.jit.trace`` and ``torchinfo.summary`` say it on purpose; a plain
+``model(x)`` says it too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ..protocol import Range
+from .source import Source, range_of
+
+Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One such call. ``subject`` and ``arguments`` are expressions of the file.
+
+    ``owner`` is the function or class of the file that is called, empty for anything else.
+    ``explicit`` means that the call asks for compilation.
+    """
+
+    form: Form
+    subject: str
+    arguments: str
+    owner: str
+    explicit: bool
+    range: Range
+    text: str
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Something handed to ``torch.compile``. ``owner`` as in a site; ``bound`` is its new name."""
+
+    owner: str
+    bound: str
+    range: Range
+    text: str
+
+
+_COMPILE = frozenset(
+    ("torch.compile", "torch._dynamo.optimize", "torch._dynamo.optimize_assert", "torch.dynamo")
+)
+_FORMS: dict[str, Form] = {
+    "torch.export.export": "export",
+    "torch.export.export_for_training": "export",
+    "torch.export.export_for_inference": "export",
+    "torch.export.draft_export": "export",
+    "torch.onnx.export": "onnx",
+    "torch.onnx.dynamo_export": "onnx",
+    "torch.jit.trace": "trace",
+    "torchinfo.summary": "summary",
+    "torchsummary.summary": "torchsummary",
+}
+_FIRST_PARAMETER = ("model", "mod", "func", "f")
+
+
+def is_compile(
+    source: Source, expression: ast.expr, known: dict[str, _Bound] | None = None
+) -> bool:
+    """Whether an expression is ``torch.compile``, or ``torch.compile(…)`` without a model,
+    or a ``partial`` of it: something that compiles what it is given."""
+    if isinstance(expression, ast.Name) and known is not None and expression.id in known:
+        return known[expression.id].compiler
+    if source.dotted(expression) in _COMPILE:
+        return True
+    if isinstance(expression, ast.Name) and expression.id in source.assignments:
+        value = source.assignments[expression.id]
+        return isinstance(value, ast.Call) and is_compile(source, value, {})
+    if not isinstance(expression, ast.Call):
+        return False
+    function = source.dotted(expression.func)
+    if function in ("functools.partial", "partial") and expression.args:
+        return source.dotted(expression.args[0]) in _COMPILE
+    if function.startswith("torch._dynamo.optimize"):
+        return True
+    return function == "torch.compile" and _first(expression) is None
+
+
+def _first(call: ast.Call) -> ast.expr | None:
+    """What a call works on: its first argument, or the keyword that means it."""
+    if call.args:
+        return None if isinstance(call.args[0], ast.Starred) else call.args[0]
+    for keyword in call.keywords:
+        if keyword.arg in _FIRST_PARAMETER:
+            return keyword.value
+    return None
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """What a module-level name holds at some point of the file."""
+
+    owner: str = ""
+    compiled: bool = False
+    compiler: bool = False
+
+
+def find(source: Source) -> tuple[list[Site], list[Compiled]]:
+    """The sites of a file and what it compiles at module level, in the order of the text."""
+    finder = _Finder(source)
+    for statement in source.statements:
+        finder.statement(statement)
+    return finder.sites, finder.compiled
+
+
+class _Finder:
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.sites: list[Site] = []
+        self.compiled: list[Compiled] = []
+        self.bound: dict[str, _Bound] = {}
+
+    def statement(self, statement: ast.stmt) -> None:
+        for call in _calls(statement):
+            self.call(call)
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            self.bind(statement.targets[0], statement.value)
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            self.bind(statement.target, statement.value)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            # ``model.compile()`` compiles in place.
+            function = statement.value.func
+            if (
+                isinstance(function, ast.Attribute)
+                and function.attr == "compile"
+                and isinstance(function.value, ast.Name)
+                and function.value.id in self.bound
+            ):
+                name = function.value.id
+                self.bound[name] = _Bound(self.bound[name].owner, compiled=True)
+
+    def bind(self, target: ast.expr, value: ast.expr) -> None:
+        if not isinstance(target, ast.Name):
+            return
+        compiled = self.compiled_subject(value)
+        if compiled is not None:
+            owner = self.owner(compiled)
+            self.compiled.append(Compiled(owner, target.id, range_of(target), ast.unparse(value)))
+            self.bound[target.id] = _Bound(owner, compiled=True)
+        elif is_compile(self.source, value, self.bound):
+            self.bound[target.id] = _Bound(compiler=True)
+        else:
+            inner = self.source.without_moves(value)
+            known = self.bound.get(inner.id) if isinstance(inner, ast.Name) else None
+            owner = self.owner(inner)
+            if known is not None:
+                self.bound[target.id] = known
+            elif owner:
+                self.bound[target.id] = _Bound(owner)
+            else:
+                self.bound.pop(target.id, None)
+
+    def compiled_subject(self, expression: ast.expr) -> ast.expr | None:
+        """What ``torch.compile(…)`` in an expression compiles."""
+        expression = self.source.without_moves(expression)
+        if not isinstance(expression, ast.Call):
+            return None
+        if not is_compile(self.source, expression.func, self.bound):
+            return None
+        return _first(expression)
+
+    def owner(self, expression: ast.expr) -> str:
+        """The function or class of this file that an expression is, or is an instance of."""
+        expression = self.source.without_moves(expression)
+        if isinstance(expression, ast.Name):
+            if expression.id in self.bound:
+                return self.bound[expression.id].owner
+            return expression.id if expression.id in self.source.functions else ""
+        if isinstance(expression, ast.Call):
+            compiled = self.compiled_subject(expression)
+            if compiled is not None:
+                return self.owner(compiled)
+            function = expression.func
+            if isinstance(function, ast.Name) and function.id in self.source.classes:
+                return function.id
+        return ""
+
+    def call(self, call: ast.Call) -> None:
+        form = _FORMS.get(self.source.dotted(call.func))
+        if form is not None:
+            subject = _first(call)
+            if subject is not None:
+                self.add(form, subject, call, self.owner(subject), explicit=True)
+            return
+        compiled = self.compiled_subject(call.func)
+        if compiled is not None:
+            self.add("call", compiled, call, self.owner(compiled), explicit=True)
+            return
+        if isinstance(call.func, ast.Name):
+            known = self.bound.get(call.func.id)
+            if known is not None and not known.compiler:
+                self.add("call", call.func, call, known.owner, explicit=known.compiled)
+            elif known is None and call.func.id in self.source.functions:
+                self.add("call", call.func, call, call.func.id, explicit=False)
+        elif isinstance(call.func, ast.Call):
+            owner = self.owner(call.func)
+            if owner in self.source.classes:
+                self.add("call", call.func, call, owner, explicit=False)
+
+    def add(
+        self, form: Form, subject: ast.expr, call: ast.Call, owner: str, *, explicit: bool
+    ) -> None:
+        arguments = ast.unparse(ast.Call(ast.Name("_", ast.Load()), call.args, call.keywords))[1:]
+        self.sites.append(
+            Site(
+                form=form,
+                subject=ast.unparse(subject),
+                arguments=arguments,
+                owner=owner,
+                explicit=explicit,
+                range=range_of(call),
+                text=ast.unparse(call),
+            )
+        )
+
+
+def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+    """The calls of one simple statement, outer ones first, none of another scope."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop(0)
+        if (
+            isinstance(
+                node,
+                (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.stmt),
+            )
+            and node is not statement
+        ):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        waiting.extend(ast.iter_child_nodes(node))

@@ -1,0 +1,320 @@
+"""What a file defines at module level, from its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..protocol import Position, Range
+
+Function = ast.FunctionDef
+
+# Methods that give the module itself back, or change nothing that matters for its inputs.
+_SAME_MODULE = frozenset(
+    [
+        "to",
+        "cuda",
+        "cpu",
+        "half",
+        "float",
+        "double",
+        "bfloat16",
+        "eval",
+        "train",
+        "requires_grad_",
+        "to_empty",
+        "share_memory",
+        "xpu",
+        "compile",
+    ]
+)
+
+
+@dataclass
+class Source:
+    """The definitions of one file. Statements under ``if``, ``try`` and ``with`` count as module
+    level; a ``__main__`` block does not, since it is not executed."""
+
+    text: str
+    tree: ast.Module
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    assignments: dict[str, ast.expr] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+    imported_at: dict[str, ast.alias] = field(default_factory=dict)
+    definitions: list[Function | ast.ClassDef] = field(default_factory=list)
+    statements: list[ast.stmt] = field(default_factory=list)
+
+    def dotted(self, expression: ast.expr) -> str:
+        """The full dotted name of an expression through the imports, or nothing.
+
+        ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
+        """
+        parts: list[str] = []
+        while isinstance(expression, ast.Attribute):
+            parts.append(expression.attr)
+            expression = expression.value
+        if not isinstance(expression, ast.Name):
+            return ""
+        root = self.imports.get(expression.id, expression.id)
+        return ".".join([root, *reversed(parts)])
+
+    def bases(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
+        """The class and its bases that this file defines, nearest first."""
+        seen: set[str] = set()
+        waiting = [node]
+        while waiting:
+            current = waiting.pop(0)
+            if current.name in seen:
+                continue
+            seen.add(current.name)
+            yield current
+            for base in current.bases:
+                name = _subscripted(base)
+                if isinstance(name, ast.Name) and name.id in self.classes:
+                    waiting.append(self.classes[name.id])
+
+    def method(self, node: ast.ClassDef, name: str) -> Function | None:
+        """A method of a class, own or inherited within the file."""
+        for current in self.bases(node):
+            for statement in current.body:
+                if isinstance(statement, ast.FunctionDef) and statement.name == name:
+                    return statement
+        return None
+
+    def outside_bases(self, node: ast.ClassDef) -> Iterator[str]:
+        """Full names of the bases that come from elsewhere."""
+        for current in self.bases(node):
+            for base in current.bases:
+                expression = _subscripted(base)
+                if isinstance(expression, ast.Name) and expression.id in self.classes:
+                    continue
+                name = self.dotted(expression)
+                if name:
+                    yield name
+
+    def is_module(self, node: ast.ClassDef) -> bool:
+        """Whether a class is an ``nn.Module``, as far as names tell. Run time has the last word."""
+        own_forward = self.method(node, "forward") is not None
+        for name in self.outside_bases(node):
+            last = name.rpartition(".")[2]
+            if name.startswith("torch.nn.") or last in _MODULE_BASES or last.endswith("Module"):
+                return True
+            if last in _OTHER_BASES:
+                continue
+            if own_forward:
+                return True
+        return False
+
+    def has_forward(self, node: ast.ClassDef) -> bool:
+        """Whether there is a ``forward`` to trace: not one that only says it is missing."""
+        forward = self.method(node, "forward")
+        if forward is not None:
+            return not _is_abstract(forward)
+        return any(
+            name.startswith("torch.nn.")
+            and name != "torch.nn.Module"
+            and not name.startswith("torch.nn.modules.module")
+            and name.rpartition(".")[2] not in ("ModuleList", "ModuleDict", "ParameterList")
+            for name in self.outside_bases(node)
+        )
+
+    def without_moves(self, expression: ast.expr) -> ast.expr:
+        """``Net().to(d).eval()`` without its ``.to(d).eval()``."""
+        while (
+            isinstance(expression, ast.Call)
+            and isinstance(expression.func, ast.Attribute)
+            and expression.func.attr in _SAME_MODULE
+            and not self.dotted(expression.func).startswith("torch.")
+        ):
+            expression = expression.func.value
+        return expression
+
+
+_MODULE_BASES = frozenset(
+    ["Module", "LightningModule", "PreTrainedModel", "ModelMixin", "BaseModule", "MessagePassing"]
+)
+_OTHER_BASES = frozenset(
+    [
+        "object",
+        "Function",
+        "ABC",
+        "Protocol",
+        "Generic",
+        "NamedTuple",
+        "TypedDict",
+        "Enum",
+        "IntEnum",
+        "Exception",
+        "Dataset",
+        "IterableDataset",
+        "Optimizer",
+        "Sampler",
+        "TestCase",
+        "BenchmarkModel",
+        "dict",
+        "list",
+        "tuple",
+        "str",
+        "int",
+    ]
+)
+
+
+@functools.lru_cache(maxsize=4)
+def read(text: str) -> Source:
+    """The definitions of a text.
+
+    Raises:
+        SyntaxError: the text does not parse.
+    """
+    tree = parse(text)
+    source = Source(text, tree)
+    _collect(source, tree.body)
+    return source
+
+
+def parse(text: str) -> ast.Module:
+    """The syntax tree; everything that stops Python from parsing is a SyntaxError."""
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        raise
+    except ValueError as error:  # null bytes, before Python 3.12
+        raise SyntaxError(str(error)) from None
+    except (RecursionError, MemoryError):
+        raise SyntaxError("the text is nested too deeply to parse") from None
+
+
+def _collect(source: Source, body: list[ast.stmt]) -> None:
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            if isinstance(node, ast.ClassDef):
+                source.classes[node.name] = node
+            else:
+                source.functions[node.name] = node
+            source.definitions.append(node)
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                source.imports[bound] = alias.name if alias.asname else bound
+                source.imported_at[bound] = alias
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                bound = alias.asname or alias.name
+                source.imports[bound] = f"{node.module or ''}.{alias.name}".lstrip(".")
+                source.imported_at[bound] = alias
+        elif isinstance(node, ast.If):
+            if is_main_guard(node.test):
+                _collect(source, node.orelse)
+            else:
+                _collect(source, node.body)
+                _collect(source, node.orelse)
+            continue
+        elif isinstance(node, ast.Try):
+            for part in (node.body, *(handler.body for handler in node.handlers)):
+                _collect(source, part)
+            _collect(source, node.orelse)
+            _collect(source, node.finalbody)
+            continue
+        elif isinstance(node, (ast.With, ast.For, ast.While)):
+            _collect(source, node.body)
+            if not isinstance(node, ast.With):
+                _collect(source, node.orelse)
+            continue
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    source.assignments[target.id] = node.value
+        elif (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.value is not None
+        ):
+            source.assignments[node.target.id] = node.value
+        source.statements.append(node)
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """``__name__ == "__main__"``, either way round."""
+    if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
+        return False
+    sides = (test.left, test.comparators[0])
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides) and any(
+        isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
+    )
+
+
+def _subscripted(expression: ast.expr) -> ast.expr:
+    return expression.value if isinstance(expression, ast.Subscript) else expression
+
+
+def _is_abstract(function: Function) -> bool:
+    """A body that only says that someone else has to write it."""
+    for decorator in function.decorator_list:
+        name = decorator.attr if isinstance(decorator, ast.Attribute) else decorator
+        if name == "abstractmethod" or (isinstance(name, ast.Name) and name.id == "abstractmethod"):
+            return True
+    for statement in function.body:
+        if isinstance(statement, ast.Pass):
+            continue
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        if isinstance(statement, ast.Raise):
+            raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+            if isinstance(raised, ast.Name) and raised.id == "NotImplementedError":
+                continue
+        return False
+    return True
+
+
+def required_parameters(function: Function) -> list[str]:
+    """Names of the parameters that have no default, ``self`` included."""
+    arguments = function.args
+    ordered = [*arguments.posonlyargs, *arguments.args]
+    names = [argument.arg for argument in ordered[: len(ordered) - len(arguments.defaults)]]
+    names += [
+        argument.arg
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is None
+    ]
+    return names
+
+
+def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
+    """The whole range of a node."""
+    return Range(
+        Position(node.lineno - 1, node.col_offset),
+        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
+    )
+
+
+def name_range(node: Function | ast.ClassDef, lines: list[bytes]) -> Range:
+    """The range of the name behind ``def`` or ``class``."""
+    line = node.lineno - 1
+    name = node.name.encode()
+    text = lines[line] if line < len(lines) else b""
+    keyword = b"class" if isinstance(node, ast.ClassDef) else b"def"
+    at = text.find(name, node.col_offset + len(keyword))
+    if at < 0:  # the name stands on another line, or is spelled with other code points
+        at = node.col_offset
+        name = keyword
+    return Range(Position(line, at), Position(line, at + len(name)))
+
+
+def body_range(node: Function | ast.ClassDef) -> Range:
+    """A definition with its decorators."""
+    start = Position(node.lineno - 1, node.col_offset)
+    for decorator in node.decorator_list:
+        # The ``@`` stands one or more bytes before the expression; the line is what matters.
+        if decorator.lineno - 1 < start.line:
+            start = Position(decorator.lineno - 1, node.col_offset)
+    return Range(start, Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0))
+
+
+def byte_lines(text: str) -> list[bytes]:
+    """The lines of a text as ``ast`` counts them, encoded."""
+    return [line.encode() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]

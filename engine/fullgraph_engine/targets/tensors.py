@@ -1,0 +1,311 @@
+"""From notation to values, and back: the inputs of a run.
+
+``torch`` is imported inside the functions, so that static discovery works without it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import importlib
+from collections.abc import Callable
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import notation
+from .notation import (
+    Arguments,
+    Constant,
+    Mapping,
+    Reference,
+    Sequence,
+    SizeText,
+    Symbol,
+    TensorText,
+    Value,
+    evaluate,
+    show_size,
+    symbols_of_size,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ProbeError(Exception):
+    """A probe that cannot be built, in one sentence for the user."""
+
+
+@dataclass
+class Dynamic:
+    """A dimension that the probe calls symbolic. ``path`` says where: ``args[0]``."""
+
+    path: str
+    tensor: torch.Tensor
+    dim: int
+    symbol: str
+
+
+@dataclass
+class Built:
+    """The values of one set of arguments."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    dynamic: tuple[Dynamic, ...]
+
+
+def build(arguments: Arguments, sizes: dict[str, int], namespace: AnyMapping[str, Any]) -> Built:
+    """Make the values that ``arguments`` describe, under the tensor mode of the caller.
+
+    Raises:
+        ProbeError: a name means nothing in the file.
+    """
+    builder = _Builder(sizes, namespace)
+    args = tuple(
+        builder.value(value, f"args[{index}]") for index, value in enumerate(arguments.positional)
+    )
+    kwargs = {name: builder.value(value, f"kwargs[{name!r}]") for name, value in arguments.named}
+    return Built(args, kwargs, tuple(builder.dynamic))
+
+
+class _Builder:
+    def __init__(self, sizes: dict[str, int], namespace: AnyMapping[str, Any]) -> None:
+        self.sizes = sizes
+        self.namespace = namespace
+        self.dynamic: list[Dynamic] = []
+
+    def value(self, value: Value, path: str) -> Any:
+        if isinstance(value, TensorText):
+            return self.tensor(value, path)
+        if isinstance(value, Constant):
+            return value.value
+        if isinstance(value, SizeText):
+            return self.size(value)
+        if isinstance(value, Sequence):
+            items = [self.value(item, f"{path}[{at}]") for at, item in enumerate(value.items)]
+            return items if value.kind == "list" else tuple(items)
+        if isinstance(value, Mapping):
+            keys = [self.value(key, path) for key, _ in value.items]
+            return {
+                key: self.value(item, f"{path}[{key!r}]")
+                for key, (_, item) in zip(keys, value.items, strict=True)
+            }
+        return self.reference(value, path)
+
+    def size(self, text: SizeText) -> Any:
+        size = text.size
+        unknown = [symbol.name for symbol in symbols_of_size(size) if symbol.name not in self.sizes]
+        if not unknown:
+            return evaluate(size, self.sizes)
+        if isinstance(size, Symbol):
+            return look_up(size.name, self.namespace)
+        raise ProbeError(
+            f"The probe uses {unknown[0]} in {show_size(size)}, but no tensor of the probe has "
+            f"a dimension {unknown[0]}; write the number."
+        )
+
+    def reference(self, reference: Reference, path: str) -> Any:
+        found = look_up(reference.name, self.namespace)
+        if reference.call is None:
+            return found
+        args = [
+            self.value(value, f"{path}({at})") for at, value in enumerate(reference.call.positional)
+        ]
+        kwargs = {
+            name: self.value(value, f"{path}({name})") for name, value in reference.call.named
+        }
+        return found(*args, **kwargs)
+
+    def tensor(self, text: TensorText, path: str) -> torch.Tensor:
+        shape = tuple(evaluate(size, self.sizes) for size in text.sizes)
+        for size, length in zip(text.sizes, shape, strict=True):
+            if length < 0:
+                raise ProbeError(f"The size {show_size(size)} of the probe is {length}, below 0.")
+        tensor = example(text.dtype, shape, text.strides, text.device)
+        for dim, size in enumerate(text.sizes):
+            if next(symbols_of_size(size), None) is not None:
+                self.dynamic.append(Dynamic(path, tensor, dim, _symbol_text(size)))
+        return tensor
+
+
+def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
+    """A dotted name of the file; ``torch`` is known everywhere.
+
+    Raises:
+        ProbeError: there is no such name.
+    """
+    root, *rest = name.split(".")
+    if root in namespace:
+        found = namespace[root]
+    elif root == "torch":
+        found = importlib.import_module("torch")
+    elif hasattr(builtins, root):
+        found = getattr(builtins, root)
+    else:
+        raise ProbeError(
+            f"The probe names {root}, which is neither a dimension of its tensors "
+            "nor a name of this file."
+        )
+    for part in rest:
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise ProbeError(f"The probe names {name}, but {root} has no {part}.") from None
+    return found
+
+
+def example(
+    dtype_name: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None = None,
+    device: str | None = None,
+) -> torch.Tensor:
+    """A tensor with unremarkable values: normal floats, small integers, random booleans.
+
+    Integers are 0 or 1, which any embedding and any number of classes can take as an index.
+    """
+    import torch
+    from torch.fx.graph import dtype_abbrs
+
+    dtype = next((known for known, name in dtype_abbrs.items() if name == dtype_name), None)
+    if dtype is None:
+        raise ProbeError(f"torch {torch.__version__} has no dtype {dtype_name}.")
+    where = torch.device(device) if device is not None else None
+    if where is not None and not _fills(where):
+        tensor = torch.empty(shape, dtype=dtype, device=where)
+    elif dtype == torch.bool:
+        tensor = torch.randint(0, 2, shape, device=where).to(torch.bool)
+    elif dtype == torch.uint8:
+        tensor = torch.randint(0, 8, shape, dtype=dtype, device=where)
+    elif dtype.is_complex or (dtype.is_floating_point and dtype.itemsize >= 2):
+        tensor = torch.randn(shape, dtype=dtype, device=where)
+    elif dtype.is_floating_point and "float4" not in str(dtype):
+        tensor = torch.randn(shape, device=where).to(dtype)
+    elif dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
+        tensor = torch.randint(0, 2, shape, dtype=dtype, device=where)
+    elif dtype in (torch.uint16, torch.uint32, torch.uint64):
+        tensor = torch.randint(0, 2, shape, device=where).to(dtype)
+    else:
+        tensor = torch.empty(shape, dtype=dtype, device=where)
+    if strides is None or tuple(tensor.stride()) == strides:
+        return tensor
+    return torch.empty_strided(shape, strides, dtype=dtype, device=where).copy_(tensor)
+
+
+def _fills(device: torch.device) -> bool:
+    """Whether random fills work: not for a fake device whose backend this torch lacks."""
+    import torch
+
+    if device.type in ("cpu", "meta"):
+        return True
+    backend = getattr(torch, device.type, None)
+    available: Callable[[], bool] | None = getattr(backend, "is_available", None)
+    if available is not None and available():
+        return True
+    if fake_mode() is None:
+        raise ProbeError(
+            f"The probe asks for the device {device}, which this machine does not have; "
+            "trace in fake mode, or write another device."
+        )
+    return False
+
+
+def fake_mode() -> object | None:
+    """The FakeTensorMode that is active, if one is."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    modes = reversed(_get_current_dispatch_mode_stack())
+    return next((mode for mode in modes if isinstance(mode, FakeTensorMode)), None)
+
+
+# -- back to notation -------------------------------------------------------------------------
+
+_ITEMS = 6
+_LENGTH = 300
+
+
+def describe(
+    args: tuple[Any, ...], kwargs: AnyMapping[str, Any], dynamic: tuple[Dynamic, ...] = ()
+) -> str:
+    """What a target is called with, in notation: ``f32[b=4, 16], mask=b8[4]``."""
+    names = {(id(one.tensor), one.dim): one.symbol for one in dynamic}
+    seen: set[int] = set()
+    parts = [_show(value, names, seen) for value in args]
+    parts += [f"{name}={_show(value, names, seen)}" for name, value in kwargs.items()]
+    text = ", ".join(parts)
+    return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"
+
+
+def _show(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return _show_tensor(value, names)
+    if isinstance(value, torch.nn.Module):
+        return type(value).__name__
+    if value is None or isinstance(value, (bool, int, float, complex, bytes)):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    if isinstance(value, (torch.dtype, torch.device)):
+        return str(value)
+    if isinstance(value, type) or callable(value):
+        return getattr(value, "__name__", type(value).__name__)
+    if id(value) in seen:
+        return "…"
+    seen.add(id(value))
+    try:
+        return _show_container(value, names, seen)
+    finally:
+        seen.discard(id(value))
+
+
+def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int]) -> str:
+    if isinstance(value, AnyMapping):
+        items = [
+            f"{_show(key, names, seen)}: {_show(item, names, seen)}"
+            for key, item in list(value.items())[:_ITEMS]
+        ]
+        return "{" + ", ".join(items + ["…"] * (len(value) > _ITEMS)) + "}"
+    if isinstance(value, (list, tuple)):
+        inner = [_show(item, names, seen) for item in value[:_ITEMS]]
+        inner += ["…"] * (len(value) > _ITEMS)
+        if isinstance(value, list):
+            return "[" + ", ".join(inner) + "]"
+        text = ", ".join(inner) + ("," if len(value) == 1 else "")
+        name = type(value).__name__ if type(value) is not tuple else ""
+        return f"{name}({text})"
+    if dataclasses.is_dataclass(value):
+        fields = [
+            f"{field.name}={_show(getattr(value, field.name, None), names, seen)}"
+            for field in dataclasses.fields(value)[:_ITEMS]
+        ]
+        return f"{type(value).__name__}({', '.join(fields)})"
+    return f"{type(value).__name__}(…)"
+
+
+def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str:
+    import torch
+    from torch.fx.graph import dtype_abbrs
+
+    dtype = dtype_abbrs.get(tensor.dtype) or str(tensor.dtype).removeprefix("torch.")
+    sizes = []
+    for dim, size in enumerate(tensor.shape):
+        symbol = names.get((id(tensor), dim))
+        if symbol is None:
+            sizes.append(str(size))
+        else:
+            sizes.append(f"{symbol}={size}" if symbol.isidentifier() else symbol)
+    text = f"{dtype}[{', '.join(sizes)}]"
+    try:
+        device = tensor.device
+    except RuntimeError:  # a tensor subclass without one
+        return text
+    return text if device == torch.device("cpu") else f"{text}@{device}"
+
+
+def _symbol_text(size: notation.Size) -> str:
+    return size.name if isinstance(size, Symbol) else show_size(size)
