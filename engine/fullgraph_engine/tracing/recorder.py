@@ -45,6 +45,17 @@ def active() -> Recorder | None:
     return _active
 
 
+@contextlib.contextmanager
+def _never_disturb(recorder: Recorder) -> Iterator[None]:
+    """What goes wrong while writing something down must not change what Dynamo does."""
+    try:
+        yield
+    except Exception as error:
+        note = f"Part of the recording is missing: {type(error).__name__}: {error}"
+        if note not in recorder.recording.incomplete:
+            recorder.recording.incomplete.append(note)
+
+
 class Recorder:
     """Collects one :class:`Recording`.
 
@@ -172,9 +183,7 @@ class Recorder:
             add(Guard(self.frame, kind, guard.name, tuple(guard.code_list or ()), stack))
         shape_env = getattr(output, "shape_env", None)
         for shape_guard in getattr(shape_env, "guards", ()):
-            location = getattr(shape_guard.sloc, "framework_loc", None)
-            user = getattr(shape_guard.sloc, "user_loc", None) or location
-            stack = stacks.of_summary(_captured_summary(user))
+            stack = stacks.of_location(getattr(shape_guard.sloc, "maybe_user_loc", None))
             add(Guard(self.frame, "SHAPE_ENV", "", (str(shape_guard.expr),), stack))
 
 
@@ -220,17 +229,17 @@ def _around_unsupported(original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = _active
         if recorder is None:
             return
-        recorder.saw_unsupported(self)
-        self._fullgraph_cause, source = _raised_by_unimplemented()
-        translator = _translator()
-        past = getattr(source, "_fullgraph_stack", None)
-        if past is not None:
-            self._fullgraph_stack = past
-        elif source is not None and getattr(source, "real_stack", None):
-            self._fullgraph_stack = stacks.of_summary(source.real_stack)
-        else:
-            self._fullgraph_stack = stacks.of_translator(translator)
-        self._fullgraph_source = source
+        with _never_disturb(recorder):
+            recorder.saw_unsupported(self)
+            self._fullgraph_cause, source = _raised_by_unimplemented()
+            self._fullgraph_source = source
+            past = getattr(source, "_fullgraph_stack", None)
+            if past is not None:
+                self._fullgraph_stack = past
+            elif source is not None and getattr(source, "real_stack", None):
+                self._fullgraph_stack = stacks.of_summary(source.real_stack)
+            else:
+                self._fullgraph_stack = stacks.of_translator(_translator())
 
     return init
 
@@ -241,7 +250,7 @@ def _raised_by_unimplemented() -> tuple[Cause | None, BaseException | None]:
     Its message is these words laid out for a terminal; its locals are the words themselves.
     """
     frame: types.FrameType | None = sys._getframe(2)
-    for _ in range(4):
+    for _ in range(5):
         if frame is None:
             break
         if frame.f_code.co_name.startswith("unimplemented") and "gb_type" in frame.f_locals:
@@ -264,8 +273,9 @@ def _around_log_break(original: Callable[..., Any]) -> Callable[..., Any]:
         error = kwargs.get("exc", args[2] if len(args) > 2 else None)
         if recorder is not None and error is not None:
             reason = str(kwargs.get("reason", args[1] if len(args) > 1 else ""))
-            traced = getattr(error, "_fullgraph_stack", None) or stacks.of_translator(self)
-            recorder.broke(error, _outcome(reason), traced)
+            with _never_disturb(recorder):
+                traced = getattr(error, "_fullgraph_stack", None) or stacks.of_translator(self)
+                recorder.broke(error, _outcome(reason), traced)
         return original(self, *args, **kwargs)
 
     return log_graph_break
@@ -308,7 +318,8 @@ def _around_compile(original: Callable[..., Any]) -> Callable[..., Any]:
 def _around_skip(original: Callable[..., Any]) -> Callable[..., Any]:
     def add_skip_reason(reason: str, frame: Any) -> Any:
         if _active is not None:
-            _active.skipped(reason, frame.f_code)
+            with _never_disturb(_active):
+                _active.skipped(reason, frame.f_code)
         return original(reason, frame)
 
     return add_skip_reason
@@ -318,15 +329,16 @@ def _around_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
     def reasons_of(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         reasons = original(cache_entries, frame, *args, **kwargs)
         if _active is not None:
-            code = frame.f_code
-            _active.recording.recompiles.append(
-                Recompile(
-                    stacks.original_name(code.co_name),
-                    code.co_filename,
-                    code.co_firstlineno - 1,
-                    tuple(str(reason) for reason in reasons),
+            with _never_disturb(_active):
+                code = frame.f_code
+                _active.recording.recompiles.append(
+                    Recompile(
+                        stacks.original_name(code.co_name),
+                        code.co_filename,
+                        code.co_firstlineno - 1,
+                        tuple(str(reason) for reason in reasons),
+                    )
                 )
-            )
         return reasons
 
     return reasons_of
@@ -354,7 +366,7 @@ def _around_compliance(original: Callable[..., Any]) -> Callable[..., Any]:
             output.non_compliant_ops, output.compliant_custom_ops = bad, good
             bad.update(new_bad)
             good.update(new_good)
-            if new_bad or new_good:
+            with _never_disturb(recorder):
                 stack = stacks.collapse(stacks.of_translator(output.current_tx))
                 for compliant, ops in ((False, new_bad), (True, new_good)):
                     for op in ops:
@@ -377,7 +389,8 @@ def _around_create_node(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_node(self: Any, *args: Any, **kwargs: Any) -> Any:
         node = original(self, *args, **kwargs)
         if _active is not None:
-            node.meta[_LOCATION] = _raw_location(self.output_graph)
+            with _never_disturb(_active):
+                node.meta[_LOCATION] = _raw_location(self.output_graph)
         return node
 
     return create_node
@@ -401,7 +414,8 @@ def _located(raw: tuple[Any, ...] | None) -> Stack:
 def _around_call_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
     def call_user_compiler(self: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         if _active is not None:
-            _active.captured(self, module)
+            with _never_disturb(_active):
+                _active.captured(self, module)
         return original(self, module, *args, **kwargs)
 
     return call_user_compiler
@@ -411,7 +425,8 @@ def _around_check_function(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
         original(self, code, output, *args, **kwargs)
         if _active is not None:
-            _active.guarded(output)
+            with _never_disturb(_active):
+                _active.guarded(output)
 
     return init
 
@@ -425,18 +440,19 @@ def _around_replacement(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, symbol, value, reason)
         new = self.replacements.get(symbol)
         if not known and new is not None and new.is_number:
-            recorder.recording.specialisations.append(
-                Specialisation(
-                    recorder.frame,
-                    str(symbol),
-                    _source_of(self, symbol),
-                    str(new),
-                    str(reason),
-                    stacks.join(
-                        stacks.above(recorder.bottom), stacks.of_translator(_translator())
-                    ),
+            with _never_disturb(recorder):
+                recorder.recording.specialisations.append(
+                    Specialisation(
+                        recorder.frame,
+                        str(symbol),
+                        _source_of(self, symbol),
+                        str(new),
+                        str(reason),
+                        stacks.join(
+                            stacks.above(recorder.bottom), stacks.of_translator(_translator())
+                        ),
+                    )
                 )
-            )
         return result
 
     return _set_replacement
@@ -446,14 +462,15 @@ def _around_create_symbol(original: Callable[..., Any]) -> Callable[..., Any]:
     def create_symbol(self: Any, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, val, source, *args, **kwargs)
         if _active is not None and getattr(result, "is_Symbol", False):
-            _active.recording.symbols.append(
-                Symbol(
-                    _active.frame,
-                    str(result),
-                    _source_name(source),
-                    val if isinstance(val, int) else None,
+            with _never_disturb(_active):
+                _active.recording.symbols.append(
+                    Symbol(
+                        _active.frame,
+                        str(result),
+                        _source_name(source),
+                        val if isinstance(val, int) else None,
+                    )
                 )
-            )
         return result
 
     return create_symbol
