@@ -18,6 +18,9 @@ from ..tracing.recording import Break, Failure, Recording
 from . import breaks, dimensions, failures, operators
 from .places import SourceText
 
+OTHER_BRANCHES = 4
+"""How often a fake run that ran into an exception is repeated with another truth chosen."""
+
 REAL_BYTES = 512 << 20
 """Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
 
@@ -53,6 +56,8 @@ def run_target(
     fake = mode != "real"
     trace_mode: TraceMode = "fake" if fake else "real"
     source = SourceText(path, text)
+    if "cuda" in text:
+        tracing.want_cuda()
     ledger = _Ledger(target, run or target.name, trace_mode, emit)
     attempt = _Attempt(target, probe, namespace, source, ledger, fake=fake, auto=mode == "auto")
 
@@ -137,28 +142,44 @@ class _Attempt:
     def first(self) -> None:
         """The call as the probe gives it."""
         with tracing.tensor_mode(self.fake) as mode:
-            call = self._build()
-            if call is None:
-                return
-            self.info = dataclasses.replace(
-                self.info, inputs=describe(call.args, call.kwargs) or self.info.inputs
-            )
-            self.asked_dynamic = bool(call.dynamic)
-            if mode is not None:
-                mode.prefer_real = self.auto and self._could_be_real(call)
-            recording = tracing.trace(
-                call.function,
-                call.args,
-                call.kwargs,
-                dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
-                on_break=self._saw_break,
-            )
+            turned: frozenset[int] = frozenset()
+            for left in range(OTHER_BRANCHES, -1, -1):
+                if mode is not None:
+                    mode.begin(turned)
+                call = self._build()
+                if call is None:
+                    return
+                recording = self._trace(call, mode)
+                if recording.failure is None or mode is None or not mode.truths or not left:
+                    break
+                # A chosen truth led into the exception: that says nothing about the program, so
+                # take the other way at the last one that was not turned yet.
+                untried = [number for number in mode.truths if number not in turned]
+                if not untried:
+                    break
+                turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
+                torch._dynamo.reset()
             self.recording = recording
             self._report_recording(recording)
             if recording.failure is None:
                 self.finished = True
             else:
                 self._report_failure(recording.failure, call)
+
+    def _trace(self, call: Call, mode: Any) -> Recording:
+        self.info = dataclasses.replace(
+            self.info, inputs=describe(call.args, call.kwargs) or self.info.inputs
+        )
+        self.asked_dynamic = bool(call.dynamic)
+        if mode is not None:
+            mode.prefer_real = self.auto and self._could_be_real(call)
+        return tracing.trace(
+            call.function,
+            call.args,
+            call.kwargs,
+            dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
+            on_break=self._saw_break,
+        )
 
     def second(self) -> None:
         """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
@@ -170,6 +191,7 @@ class _Attempt:
             if call is None:
                 return
             if mode is not None:
+                mode.begin()
                 mode.prefer_real = False
             wishes = batch_dimensions(call)
             if not wishes:

@@ -24,6 +24,7 @@ _SLOTS = 48
 _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 _ANSWER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
 _keep: list[Any] = []
+_wanted = False
 
 
 def is_needed() -> bool:
@@ -31,6 +32,21 @@ def is_needed() -> bool:
     import torch
 
     return not torch.backends.cuda.is_built()
+
+
+def want() -> None:
+    """The code of this process speaks of CUDA: fake runs shall :func:`pretend` to have it.
+
+    Asked for and not always done, because autograd looks for a real accelerator once the guard is
+    there, and code without CUDA shall run exactly as without us.
+    """
+    global _wanted
+    _wanted = True
+
+
+def is_wanted() -> bool:
+    """Whether :func:`want` was called."""
+    return _wanted
 
 
 def pretend() -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch._dynamo
 
-from . import adapter, recorder, stacks
+from ..protocol import Frame
+from . import absent_cuda, adapter, recorder, stacks
 from .recording import Break, ChosenValue, Failure, Recording
 from .tensors import RunTensorMode, ValueNeeded, swappable_parameters
 
@@ -31,6 +33,8 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     if not fake:
         yield None
         return
+    if absent_cuda.is_needed() and absent_cuda.is_wanted():
+        absent_cuda.pretend()
     mode = fake_mode()
     with mode, swappable_parameters():
         yield mode
@@ -67,6 +71,13 @@ def trace(
         finally:
             recording.seconds = time.perf_counter() - started
     return recording
+
+
+def live_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
+    """Where a run is: the live frames from ``frame`` up, continued by what the tracer is in."""
+    live = stacks.of_frame(frame, _call.__code__)
+    traced = recorder.translator_stack()
+    return stacks.join(live, traced)
 
 
 def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -84,14 +84,17 @@ def of_location(words: Any) -> Stack:
 
 def above(bottom: types.CodeType | None) -> Stack:
     """The live frames from ``bottom`` (exclusive) down to the caller, without Dynamo's and ours."""
+    return of_frame(sys._getframe(1), bottom)
+
+
+def of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> Stack:
+    """Like :func:`above`, from any live frame."""
     frames: list[Frame] = []
-    frame = sys._getframe(1)
-    walker: types.FrameType | None = frame
-    while walker is not None and walker.f_code is not bottom:
-        code = walker.f_code
+    while frame is not None and frame.f_code is not bottom:
+        code = frame.f_code
         if not is_machinery(code.co_filename):
-            frames.append(frame_of(code, walker.f_lineno, _position(code, walker.f_lasti)))
-        walker = walker.f_back
+            frames.append(frame_of(code, frame.f_lineno, _position(code, frame.f_lasti)))
+        frame = frame.f_back
     return collapse(tuple(reversed(frames)))
 
 

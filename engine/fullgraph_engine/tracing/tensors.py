@@ -52,6 +52,9 @@ _FACTORIES = frozenset(
         "zeros",
     )
 )
+_UNINITIALISED = frozenset(
+    f"aten::{name}" for name in ("empty_like", "new_empty", "new_empty_strided", "resize_")
+)
 _UNKNOWN = (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -70,14 +73,25 @@ class RunTensorMode(FakeTensorMode):
     """The outer tensor mode of a fake run.
 
     ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
-    one raises :class:`ValueNeeded` instead.
+    one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``.
     """
 
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.on_chosen: Callable[[ChosenValue], None] | None = None
         self.prefer_real = False
+        self.turned: frozenset[int] = frozenset()
+        self.truths: list[int] = []
+        self._answers = 0
         self._generator = torch.Generator().manual_seed(0)
+
+    def begin(self, turned: frozenset[int] = frozenset()) -> None:
+        """Start over: the same questions get the same answers, but for the truths to turn.
+
+        ``turned`` are numbers of earlier answers that were truth values (see ``truths``).
+        """
+        self.turned, self.truths, self._answers = turned, [], 0
+        self._generator.manual_seed(0)
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
         return (
@@ -89,6 +103,10 @@ class RunTensorMode(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        name = _schema_name(func)
+        if name == "aten::set_":
+            # It would set a storage without data (what deepcopy makes) on the kept values.
+            self._forget(args)
         try:
             out = super().dispatch(func, types, args, kwargs)
         except _UNKNOWN:
@@ -96,9 +114,18 @@ class RunTensorMode(FakeTensorMode):
             if answer is _NO_ANSWER:
                 raise
             return answer
-        if isinstance(out, FakeTensor) and out.constant is None and _is_factory(func, args):
+        if name in _UNINITIALISED:
+            self._forget((out,))
+        elif name in _FACTORIES and isinstance(out, FakeTensor) and out.constant is None:
             return self._known(func, args, kwargs, out)
         return out
+
+    def _forget(self, tensors: Any) -> None:
+        """Drop the kept values of tensors, and of all that share memory with them."""
+        for tensor in tensors:
+            if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+                tensor.constant = None
 
     def _known(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
         """A factory's output with its values, where it is small and on the CPU."""
@@ -142,6 +169,11 @@ class RunTensorMode(FakeTensorMode):
                 out = func(*real_args, **real_kwargs)
             except Exception:  # whatever the kernel dislikes about the data: no answer
                 return _NO_ANSWER
+        if isinstance(out, bool):
+            # Most truths that code asks for are checks that something is wrong.
+            out = self._answers in self.turned
+            self.truths.append(self._answers)
+        self._answers += 1
         if self.on_chosen is not None and not initialising:
             shown = out if not isinstance(out, torch.Tensor) else f"{out.numel()} elements"
             self.on_chosen(ChosenValue(str(func), str(shown)[:80], stacks.above(None)))
@@ -172,9 +204,8 @@ class _NoAnswer:
 _NO_ANSWER = _NoAnswer()
 
 
-def _is_factory(func: Any, args: Any) -> bool:
-    name = getattr(getattr(func, "_schema", None), "name", "")
-    return name in _FACTORIES
+def _schema_name(func: Any) -> str:
+    return getattr(getattr(func, "_schema", None), "name", "")
 
 
 def _called_from_init() -> bool:
