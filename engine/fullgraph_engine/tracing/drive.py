@@ -14,7 +14,7 @@ import torch._dynamo
 from ..protocol import Frame
 from . import absent_cuda, adapter, recorder, stacks
 from .recording import Break, ChosenValue, Failure, Recording
-from .tensors import RunTensorMode, ValueNeeded, swappable_parameters
+from .tensors import RunTensorMode, ValueNeeded, copyable_constants, swappable_parameters
 
 _fake: RunTensorMode | None = None
 
@@ -36,7 +36,7 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     if absent_cuda.is_needed() and absent_cuda.is_wanted():
         absent_cuda.pretend()
     mode = fake_mode()
-    with mode, swappable_parameters():
+    with mode, swappable_parameters(), copyable_constants():
         yield mode
 
 

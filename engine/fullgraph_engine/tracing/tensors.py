@@ -85,6 +85,10 @@ class RunTensorMode(FakeTensorMode):
         self._answers = 0
         self._generator = torch.Generator().manual_seed(0)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunTensorMode:
+        """Itself: copying a fake tensor copies its attributes, and two modes cannot meet."""
+        return self
+
     def begin(self, turned: frozenset[int] = frozenset()) -> None:
         """Start over: the same questions get the same answers, but for the truths to turn.
 
@@ -104,9 +108,6 @@ class RunTensorMode(FakeTensorMode):
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = _schema_name(func)
-        if name == "aten::set_":
-            # It would set a storage without data (what deepcopy makes) on the kept values.
-            self._forget(args)
         try:
             out = super().dispatch(func, types, args, kwargs)
         except _UNKNOWN:
@@ -237,6 +238,32 @@ def swappable_parameters() -> Iterator[None]:
         yield
     finally:
         owner.weakref = original  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def copyable_constants() -> Iterator[None]:
+    """Let ``copy.deepcopy`` take fake tensors that keep their values.
+
+    It copies a tensor's attributes under the fake mode as well, and the kept values are real.
+    """
+
+    def deepcopy(self: FakeTensor, memo: dict[int, Any]) -> Any:
+        values, self.constant = self.constant, None
+        try:
+            copied = torch.Tensor.__deepcopy__(self, memo)
+        finally:
+            self.constant = values
+        if values is not None and copied.constant is None:
+            with unset_fake_temporarily():
+                copied.constant = values.clone()
+            self.fake_mode.fake_tensor_converter.add_constant_storage_mapping(copied)
+        return copied
+
+    FakeTensor.__deepcopy__ = deepcopy  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del FakeTensor.__deepcopy__  # type: ignore[attr-defined]
 
 
 def storage_bytes(values: Any) -> int:
