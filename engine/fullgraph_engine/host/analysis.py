@@ -1,0 +1,549 @@
+"""One Analyse from its request to its last event: which processes it has, and what they found."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ..protocol import (
+    Analyse,
+    Analysed,
+    Event,
+    Failed,
+    Finding,
+    FindingFound,
+    Frame,
+    Log,
+    Mode,
+    Range,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+    TargetStarted,
+    TraceMode,
+)
+from . import blackbox, frames, processes, run, wire
+from .blackbox import LastWords
+from .limits import INTERRUPT, MIB
+from .lines import LineReader
+from .module import Given, distance
+from .output import Budget, Capture
+from .wire import (
+    Exited,
+    Forked,
+    Job,
+    Launch,
+    Planned,
+    PlannedRun,
+    RunDone,
+    Skip,
+    Unparsable,
+)
+
+if TYPE_CHECKING:
+    from .loop import Host
+
+_ANSWER = 0.3
+"""Seconds a run gets to say where it is before it is killed."""
+_MODULE_GRACE = 2.0
+"""The same for a module process, which goes on with the statements that are left."""
+_WATCH = 0.5
+_MOST_ATTEMPTS = 4
+_MEMORY_SLACK = 1.25
+
+Cause = Literal["timeout", "memory", "processes"]
+
+
+@dataclass
+class Watched:
+    """A process of this analysis, as the parent sees it."""
+
+    pid: int
+    reports: LineReader
+    captures: list[Capture]
+    box: int
+    started: float
+    deadline: float
+    cause: Cause | None = None
+    """Why it is being ended."""
+    kill_at: float = float("inf")
+
+
+@dataclass
+class Run:
+    """A launched run; ``watched.pid`` is 0 until its process is known."""
+
+    plan: PlannedRun
+    mode: Mode
+    watched: Watched
+    done: RunDone | None = None
+
+
+class Analysis:
+    def __init__(self, request: Analyse, host: Host, scratch: str) -> None:
+        self.request, self.scratch = request, scratch
+        self._host = host
+        self._started = time.monotonic()
+        self._lines: list[str] = []
+        self._control: socket.socket | None = None
+        self._module: Watched | None = None
+        self._planned = False
+        self._unparsable: str | None = None
+        self._finished = False
+        self._pending: list[tuple[PlannedRun, Mode]] = []
+        self._running: dict[int, Run] = {}
+        self._number = 0
+        self._skips: list[Skip] = []
+        self._told: set[bytes] = set()
+        """Findings and reports of an attempt are repeated by the next one."""
+        self._begun: set[int] = set()
+        self._targets: TargetsFound | None = None
+        self._reported: set[tuple[str, Range]] = set()
+        self._next_watch = 0.0
+
+    # -- the module process -------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start a module process; again without a statement that ended the last one."""
+        ours, theirs = _control_pair()
+        report, report_in = os.pipe()
+        streams, (stdout, stderr) = _streams()
+        box = blackbox.create()
+        given = Given(theirs, report_in, stdout, stderr, os.dup(box))
+        job = Job(self.request, self.scratch, tuple(self._skips))
+        try:
+            pid = self._host.fork_module(job, given, self._module_ended)
+        finally:
+            for descriptor in vars(given).values():
+                os.close(descriptor)
+        self._control = ours
+        self._planned = False
+        self._module = self._watched(report, streams, box, self.request.limits.module_seconds)
+        self._module.pid = pid
+        self._host.watch(report, self._read_module)
+
+    def _read_module(self) -> None:
+        module = self._module
+        if module is None:
+            return
+        for line in module.reports.read():
+            self._from_module(line)
+            if self._finished:
+                return
+        if module.reports.ended:
+            # The process is ending, or user code has closed its side: either way it is lost.
+            processes.signal_process(module.pid, signal.SIGKILL)
+            self._host.unwatch(module.reports.descriptor)
+
+    def _from_module(self, line: bytes) -> None:
+        message = wire.received(line)
+        if isinstance(message, Planned):
+            self._planned = True
+            focus = self.request.focus
+            runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
+            self._pending = [(planned, self.request.mode) for planned in runs]
+            self._launch()
+        elif isinstance(message, Forked):
+            launched = self._running.get(message.number)
+            if launched is not None:
+                launched.watched.pid = message.pid
+        elif isinstance(message, Exited):
+            self._run_ended(message.number, message.status)
+        elif isinstance(message, Unparsable):
+            self._unparsable = message.reason
+            self._finish()
+        elif isinstance(message, (FindingFound, TargetDone, TargetsFound, Log)):
+            self._tell_once(line, message)
+
+    def _tell_once(self, line: bytes, message: Event) -> None:
+        if isinstance(message, TargetsFound):
+            self._targets = message
+        if line not in self._told:
+            self._told.add(line)
+            if isinstance(message, TargetDone):
+                self._report(message.report)
+            else:
+                self._host.forward(line + b"\n")
+
+    def _module_ended(self, status: int) -> None:
+        module = self._module
+        if module is None or self._finished:
+            return
+        for line in module.reports.drain():
+            self._from_module(line)
+            if self._finished:
+                return
+        words = blackbox.read(module.box, self.request.path)
+        self._module = None
+        self._dismiss(module)
+        self._close_control()
+        planned, self._planned = self._planned, False
+        cause = _why(status, module.cause, self.request.limits.module_seconds, self.request)
+        if planned:
+            self._lose_runs(status, cause)
+            self._finish()
+            return
+        self._tell_end(words, cause, module.cause)
+        if words.statement is not None and self._try_without(words.statement, cause):
+            return
+        for target in self._targets.targets if self._targets is not None else ():
+            if (target.name, target.range) not in self._reported:
+                self._report(
+                    TargetReport(
+                        target.name,
+                        target.kind,
+                        target.range,
+                        "timeout" if module.cause == "timeout" else "crashed",
+                        mode="real",
+                        error=f"The module could not be executed: {cause}",
+                    )
+                )
+        self._finish()
+
+    def _try_without(self, statement: int, cause: str) -> bool:
+        known = any(skip.statement == statement for skip in self._skips)
+        if known or len(self._skips) + 1 >= _MOST_ATTEMPTS:
+            return False
+        self._skips.append(Skip(statement, cause))
+        try:
+            self.begin()
+        except OSError:
+            return False
+        return True
+
+    def _lose_runs(self, status: int, cause: str) -> None:
+        """The module process ended, and its runs with it or before they were launched."""
+        for number in list(self._running):
+            launched = self._running.pop(number)
+            self._conclude(launched, status)
+        for planned, mode in self._pending:
+            self._report(
+                TargetReport(
+                    planned.info.name,
+                    planned.info.kind,
+                    planned.info.range,
+                    "crashed",
+                    mode=_trace_mode(mode),
+                    probe=planned.probe_info,
+                    error=f"The process that had executed the module ended: {cause}",
+                )
+            )
+        self._pending.clear()
+
+    def _tell_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
+        """The finding for a module process that ended while it was executing statements."""
+        here = frames.innermost(words.stack, self.request.path)
+        where = self._range(here) or frames.line_range(words.line or 0, self._text())
+        code = "trace/timeout" if why == "timeout" else "trace/crashed"
+        self._finding(
+            Finding(
+                code=code,
+                message=f"Executing the module stopped here: {cause}",
+                range=where,
+                stack=words.stack,
+                notes=("fullgraph executes the module again without this statement.",)
+                if words.statement is not None
+                else (),
+                mode="real",
+                identity=f"{code}:module:{where.start.line}",
+            )
+        )
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def _launch(self) -> None:
+        while self._pending and len(self._running) < max(1, self.request.jobs):
+            if not self._launch_one(*self._pending[0]):
+                return
+            del self._pending[0]
+        if self._planned and not self._pending and not self._running:
+            self._finish()
+
+    def _launch_one(self, planned: PlannedRun, mode: Mode) -> bool:
+        """False if the module process is gone: its end is on the way, and told then."""
+        self._number += 1
+        number, limits = self._number, self.request.limits
+        report, report_in = os.pipe()
+        streams, theirs = _streams()
+        box = blackbox.create()
+        command = Launch(
+            number,
+            planned.target,
+            planned.probe,
+            mode,
+            self.request.try_dynamic,
+            limits.seconds,
+            limits.memory,
+        )
+        given = [report_in, *theirs, box]
+        sent = self._control is not None and wire.send(self._control, command, given)
+        for descriptor in given[:-1]:
+            os.close(descriptor)
+        watched = self._watched(report, streams, box, limits.seconds)
+        if not sent:
+            self._dismiss(watched)
+            return False
+        self._running[number] = Run(planned, mode, watched)
+        self._host.watch(report, lambda: self._read_run(number))
+        if planned.target not in self._begun:
+            self._begun.add(planned.target)
+            self._host.send(TargetStarted(self.request.request, planned.info.name))
+        return True
+
+    def _read_run(self, number: int) -> None:
+        launched = self._running.get(number)
+        if launched is None:
+            return
+        for line in launched.watched.reports.read():
+            self._from_run(launched, line)
+        if launched.watched.reports.ended:
+            # How it ended is told by the module process, with the status.
+            self._host.unwatch(launched.watched.reports.descriptor)
+
+    def _from_run(self, launched: Run, line: bytes) -> None:
+        message = wire.received(line)
+        if isinstance(message, RunDone):
+            launched.done = message
+        elif isinstance(message, (FindingFound, Log)):
+            self._host.forward(line + b"\n")
+
+    def _run_ended(self, number: int, status: int) -> None:
+        launched = self._running.pop(number, None)
+        if launched is None:
+            return
+        self._conclude(launched, status)
+        self._launch()
+
+    def _conclude(self, launched: Run, status: int) -> None:
+        watched = launched.watched
+        for line in watched.reports.drain():
+            self._from_run(launched, line)
+        words = blackbox.read(watched.box, self.request.path)
+        self._dismiss(watched)
+        done = launched.done
+        if done is None:
+            limit = self.request.limits.seconds
+            self._crashed(launched, _why(status, watched.cause, limit, self.request), words)
+        elif done.needs_real and launched.mode == "auto":
+            self._pending.insert(0, (launched.plan, "real"))
+        else:
+            self._report(done.report)
+
+    def _crashed(self, launched: Run, cause: str, words: LastWords) -> None:
+        planned, watched = launched.plan, launched.watched
+        here = frames.innermost(words.stack, self.request.path)
+        where = self._range(here) or planned.info.range
+        timeout = watched.cause == "timeout"
+        code = "trace/timeout" if timeout else "trace/crashed"
+        self._finding(
+            Finding(
+                code=code,
+                message=f"The run of `{planned.info.name}` stopped here: {cause}",
+                range=where,
+                target=planned.info.name,
+                stack=words.stack,
+                mode=_trace_mode(launched.mode),
+                identity=f"{code}:{where.start.line}",
+                run=f"{planned.info.name}#{planned.probe}",
+            )
+        )
+        report = TargetReport(
+            name=planned.info.name,
+            kind=planned.info.kind,
+            range=planned.info.range,
+            status="timeout" if timeout else "crashed",
+            mode=_trace_mode(launched.mode),
+            probe=planned.probe_info,
+            seconds=round(time.monotonic() - watched.started, 4),
+            error=cause,
+        )
+        self._report(report)
+
+    # -- limits -------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        times = [min(watched.deadline, watched.kill_at) for watched in self._limited()]
+        return min([self._next_watch, *times])
+
+    def tick(self, now: float) -> None:
+        """Interrupt and then kill what is over its limits."""
+        for watched in self._limited():
+            if watched.cause is None and now >= watched.deadline:
+                self._interrupt(watched, "timeout", now)
+            elif watched.cause is not None and now >= watched.kill_at:
+                # A run that no process is known of: its module process does not even fork.
+                pid = watched.pid or (self._module.pid if self._module is not None else 0)
+                if pid:
+                    processes.kill([pid])
+                watched.kill_at = now + 1.0
+        if now >= self._next_watch:
+            self._next_watch = now + _WATCH
+            self._measure(now)
+            for watched in self._processes():
+                for capture in watched.captures:
+                    capture.flush()
+
+    def _measure(self, now: float) -> None:
+        table = processes.parents()
+        self._host.kill_strangers(table)
+        limits, shared = self.request.limits, processes.resident(os.getpid())
+        for watched in self._processes():
+            if not watched.pid or watched.cause is not None:
+                continue
+            most = limits.memory * MIB * _MEMORY_SLACK
+            used = processes.usage(watched.pid, table)
+            allowed = limits.processes
+            if watched is self._module:
+                allowed += len(self._running)
+                most *= 1 + len(self._running)
+            if used.processes > allowed:
+                watched.cause = "processes"
+                processes.kill([watched.pid])
+                watched.kill_at = now + 1.0
+            elif used.memory - used.processes * shared > most:
+                self._interrupt(watched, "memory", now)
+
+    def _interrupt(self, watched: Watched, cause: Cause, now: float) -> None:
+        watched.cause = cause
+        grace = _MODULE_GRACE if watched is self._module and cause == "timeout" else _ANSWER
+        watched.kill_at = now + grace
+        watched.deadline = float("inf")
+        if watched.pid:
+            processes.signal_process(watched.pid, INTERRUPT)
+
+    def _processes(self) -> list[Watched]:
+        module = [self._module] if self._module is not None else []
+        return [*module, *(launched.watched for launched in self._running.values())]
+
+    def _limited(self) -> list[Watched]:
+        """Those whose time counts: a module process only until it has executed the text."""
+        return [
+            watched
+            for watched in self._processes()
+            if watched is not self._module or not self._planned or watched.cause is not None
+        ]
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        self._finish(cancelled=True)
+
+    def _finish(self, *, cancelled: bool = False) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        pids = [watched.pid for watched in self._processes() if watched.pid]
+        for pid in pids:
+            processes.signal_process(pid, signal.SIGKILL)
+        for launched in self._running.values():
+            self._dismiss(launched.watched)
+        self._running.clear()
+        if self._module is not None:
+            self._dismiss(self._module)
+            self._module = None
+        self._close_control()
+        request = self.request
+        seconds = round(time.monotonic() - self._started, 4)
+        if self._unparsable is not None:
+            reason = f"The file does not parse: {self._unparsable}"
+            self._host.send(Failed(request.request, reason, "Findings follow once it does."))
+        else:
+            self._host.send(Analysed(request.request, request.generation, seconds, cancelled))
+        # Nobody waits for what they may have left behind any more.
+        processes.kill(pids)
+        self._host.finished(self)
+
+    def _close_control(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _dismiss(self, watched: Watched) -> None:
+        """Take the last of a process's output and close what led to it."""
+        for capture in watched.captures:
+            capture.drain()
+            self._host.close(capture.descriptor)
+        watched.captures = []
+        self._host.close(watched.reports.descriptor)
+        os.close(watched.box)
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def _finding(self, finding: Finding) -> None:
+        self._host.send(FindingFound(self.request.request, finding))
+
+    def _report(self, report: TargetReport) -> None:
+        self._reported.add((report.name, report.range))
+        self._host.send(TargetDone(self.request.request, report))
+
+    def _range(self, frame: Frame | None) -> Range | None:
+        return None if frame is None else frames.range_of(frame, self._text())
+
+    def _text(self) -> list[str]:
+        if not self._lines:
+            self._lines = self.request.text.splitlines(keepends=True)
+        return self._lines
+
+    # -- new processes ------------------------------------------------------------------------
+
+    def _watched(self, report: int, streams: tuple[int, int], box: int, seconds: float) -> Watched:
+        budget = Budget()
+        number, log = self.request.request, self._host.send
+        captures = [
+            Capture(streams[0], number, "stdout", budget, log),
+            Capture(streams[1], number, "stderr", budget, log),
+        ]
+        for capture in captures:
+            self._watch_capture(capture)
+        now = time.monotonic()
+        return Watched(0, LineReader(report), captures, box, now, now + seconds)
+
+    def _watch_capture(self, capture: Capture) -> None:
+        def ready() -> None:
+            if not capture.read():
+                self._host.unwatch(capture.descriptor)
+
+        self._host.watch(capture.descriptor, ready)
+
+
+def _control_pair() -> tuple[socket.socket, int]:
+    """Our end and the child's of a control channel, on which a command is one packet."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    return ours, theirs.detach()
+
+
+def _streams() -> tuple[tuple[int, int], tuple[int, int]]:
+    """Read ends and write ends of a standard output and a standard error."""
+    (out, out_in), (err, err_in) = os.pipe(), os.pipe()
+    os.set_blocking(out, False)
+    os.set_blocking(err, False)
+    return (out, err), (out_in, err_in)
+
+
+def _trace_mode(mode: Mode) -> TraceMode:
+    return "real" if mode == "real" else "fake"
+
+
+def _why(status: int, cause: Cause | None, seconds: float, request: Analyse) -> str:
+    """How a process ended, for people."""
+    limits = request.limits
+    if cause == "timeout":
+        return f"it did not end within {seconds:g} seconds"
+    if cause == "memory":
+        return f"it used more than {limits.memory} MiB of memory"
+    if cause == "processes":
+        return f"it started more than {limits.processes} processes"
+    if status >= 0 and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        name = signal.strsignal(number) or f"signal {number}"
+        return f"the process crashed ({name})"
+    code = os.waitstatus_to_exitcode(status) if status >= 0 else -1
+    if code == run.LOST:
+        return "it closed the file descriptors that fullgraph is told the results through"
+    if code < 0:
+        return "the process ended, nobody knows how"
+    return f"the process exited with status {code}"

@@ -1,0 +1,122 @@
+"""What a process last said about where it is, readable after its death.
+
+A file in memory that the host shares with one process: a segmentation fault, a kill, or the end
+of the process lose nothing that was written to it, and writing never blocks as a pipe might.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+
+from ..protocol import Frame, from_plain, to_plain
+
+_write = os.write
+_MOST = 1 << 20
+_STATEMENT, _STACK = b"@", b"#"
+_PROGRESS = re.compile(rb"^@(?:(\d+) (\d+))?$")
+_THREAD = re.compile(rb"^(Current thread|Thread) 0x")
+_FRAME = re.compile(rb'^  File "(.*)", line (\d+) in (.*)$')
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """``statement`` and ``line`` are the index and the zero-based line of the top-level statement
+    that was being executed; None before and after that."""
+
+    statement: int | None
+    line: int | None
+    stack: tuple[Frame, ...]
+    fatal: str
+    """The interpreter's own name for what happened: ``Segmentation fault``; or empty."""
+
+
+def create() -> int:
+    """A new descriptor, closed on exec."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fullgraph", os.MFD_CLOEXEC)
+    descriptor, name = tempfile.mkstemp()
+    os.unlink(name)  # noqa: PTH108
+    return descriptor
+
+
+def attend(descriptor: int) -> None:
+    """Let the interpreter write the stack here when the process gets a fatal signal."""
+    faulthandler.disable()  # else the handlers would not be installed anew after a reset
+    faulthandler.enable(descriptor, all_threads=True)
+
+
+def dump_at(descriptor: int, seconds: float) -> None:
+    """Write the stacks of all threads after so long, even if C code never returns."""
+    faulthandler.dump_traceback_later(max(seconds, 0.05), repeat=False, file=descriptor)
+
+
+def undo_dump() -> None:
+    faulthandler.cancel_dump_traceback_later()
+
+
+def at_statement(descriptor: int, index: int, line: int) -> None:
+    _write(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
+
+
+def after_statements(descriptor: int) -> None:
+    _write(descriptor, _STATEMENT + b"\n")
+
+
+def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
+    """A stack with columns, from the process itself; preferred over the interpreter's."""
+    _write(descriptor, _STACK + json.dumps(to_plain(stack)).encode() + b"\n")
+
+
+def read(descriptor: int, path: str) -> LastWords:
+    """What was written; of several threads the one that was in ``path`` is chosen."""
+    try:
+        size = os.fstat(descriptor).st_size
+        data = os.pread(descriptor, _MOST, max(0, size - _MOST))
+    except OSError:
+        data = b""
+    statement: int | None = None
+    where: int | None = None
+    stack: tuple[Frame, ...] = ()
+    fatal = ""
+    threads: list[tuple[bool, list[Frame]]] = []
+    for line in data.splitlines():
+        if found := _PROGRESS.match(line):
+            statement = int(found[1]) if found[1] else None
+            where = int(found[2]) if found[2] else None
+            stack = ()
+        elif line.startswith(_STACK):
+            stack = _stack(line[1:]) or stack
+        elif line.startswith(b"Fatal Python error: "):
+            fatal = line[20:].decode("utf-8", "replace")
+        elif _THREAD.match(line):
+            threads.append((line.startswith(b"Current"), []))
+        elif threads and (found := _FRAME.match(line)):
+            name = _unescape(found[1])
+            function = _unescape(found[3])
+            threads[-1][1].insert(0, Frame(name, function, int(found[2]) - 1))
+    if not stack:
+        # The interpreter lists the newest thread first: of the others, the last is the main one.
+        ordered = [frames for current, frames in threads if current]
+        ordered += [frames for current, frames in reversed(threads) if not current]
+        in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]
+        stack = tuple((in_file or ordered or [[]])[0])
+    return LastWords(statement, where, stack, fatal)
+
+
+def _stack(line: bytes) -> tuple[Frame, ...]:
+    try:
+        return tuple(from_plain(Frame, raw) for raw in json.loads(line))
+    except (ValueError, TypeError):
+        return ()
+
+
+def _unescape(name: bytes) -> str:
+    """faulthandler writes what is not ASCII as backslash escapes."""
+    if b"\\" not in name:
+        return name.decode("ascii", "replace")
+    return name.decode("unicode_escape", "replace")

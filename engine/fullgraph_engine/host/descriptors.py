@@ -1,0 +1,83 @@
+"""File descriptors: where a process keeps its own ones, and what it gives user code as 0 to 2."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import resource
+import sys
+from collections.abc import Iterable
+
+_ROOM = 24
+"""Descriptors at the very end of the table are left for the engine."""
+
+_LINUX = sys.platform.startswith("linux")
+_close, _dup2, _open = os.close, os.dup2, os.open
+
+
+def listed() -> set[int]:
+    """All open descriptors of this process."""
+    folder = "/proc/self/fd" if _LINUX else "/dev/fd"
+    return {int(name) for name in os.listdir(folder)}  # noqa: PTH208 - also in a hurry
+
+
+def raised(descriptor: int) -> int:
+    """Move a descriptor to the end of the table, closed on exec.
+
+    ``os.closerange(3, 1000)``, which daemons and careless tests do, then leaves it alone.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    top = 4096 if soft == resource.RLIM_INFINITY else min(soft, 4096)
+    try:
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(top - _ROOM, 3))
+    except OSError:
+        return descriptor
+    _close(descriptor)
+    return moved
+
+
+def close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        try:
+            _close(descriptor)
+        except OSError:
+            continue
+
+
+def fill_standard() -> None:
+    """Make sure that 0 to 2 are open, so that no pipe of ours becomes one of them."""
+    while (descriptor := _open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    _close(descriptor)
+
+
+def attach(stdout: int, stderr: int) -> None:
+    """Make these the standard streams of this process, with an empty standard input.
+
+    New stream objects, too: what user code did to ``sys.stdout`` in the process that this one
+    was forked from, or left in its buffer, is not repeated.
+    """
+    null = _open(os.devnull, os.O_RDONLY)
+    for descriptor, standard in ((null, 0), (stdout, 1), (stderr, 2)):
+        _dup2(descriptor, standard)
+    close_all({null, stdout, stderr} - {0, 1, 2})
+    sys.stdin = sys.__stdin__ = _text(0, "r")  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _text(1, "w")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _text(2, "w")  # type: ignore[misc]
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # a stream of the user's own may raise anything
+            continue
+
+
+def _text(descriptor: int, mode: str) -> io.TextIOWrapper:
+    raw = io.FileIO(descriptor, mode, closefd=False)
+    buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+    return io.TextIOWrapper(
+        buffered, encoding="utf-8", errors="backslashreplace", line_buffering=mode == "w"
+    )

@@ -1,0 +1,357 @@
+"""Executing a module's top-level statements one at a time, and going on after those that fail."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.util
+import sys
+import types
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol import Finding, Frame, Related
+from . import blackbox, frames, syntax
+from .placeholder import Placeholder, Unavailable, describe, origin
+
+_CUDA_MISSING = (
+    "Torch not compiled with CUDA enabled",
+    "PyTorch is not linked with support for cuda",
+    "Found no NVIDIA driver",
+    "No CUDA GPUs are available",
+    "no CUDA-capable device is detected",
+    "Cannot initialize CUDA",
+    "with arguments from the 'CUDA' backend",
+    "CUDA driver initialization failed",
+    "CUDA driver version is insufficient",
+    "Attempting to deserialize object on a CUDA device",
+)
+_MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of memory")
+# Distributions that are not called like the module that they bring.
+_DISTRIBUTIONS = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "einops_exts": "einops-exts",
+    "hydra": "hydra-core",
+    "pytorch_lightning": "pytorch-lightning",
+    "OpenGL": "PyOpenGL",
+    "PIL": "pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+
+
+class TimeIsUp(BaseException):
+    """Raised into a top-level statement that has used up the module's time."""
+
+
+@dataclass
+class Clock:
+    """Whether a statement may be interrupted right now, and whether the time is used up."""
+
+    executing: bool = False
+    over: bool = False
+
+
+@dataclass
+class Execution:
+    """The statements of one text. ``unavailable`` says why a name could not be bound."""
+
+    tree: ast.Module
+    path: str
+    lines: list[str]
+    box: int
+    emit: Callable[[Finding], None]
+    fake_mode: Callable[[], AbstractContextManager[Any]]
+    skip: dict[int, str] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock)
+    unavailable: dict[str, Unavailable] = field(default_factory=dict)
+    failures: int = 0
+    _open_import: Unavailable | None = None
+    """A failed ``from x import *``: any name might have come from it."""
+
+    def __post_init__(self) -> None:
+        self._flags = syntax.future_flags(self.tree)
+
+    def run(self, module: types.ModuleType, start: int, stop: int) -> None:
+        """Execute the statements from ``start`` to before ``stop`` in the module's namespace."""
+        namespace = module.__dict__
+        # Else exec() would insert the engine's own builtins.
+        namespace["__builtins__"] = builtins
+        if start == 0:
+            namespace["__doc__"] = ast.get_docstring(self.tree, clean=False)
+        for index in range(start, stop):
+            node = self.tree.body[index]
+            if index in self.skip:
+                # What happened there was found in the process that it ended.
+                self._bind(node, namespace, node.lineno - 1, self.skip[index])
+                continue
+            if self.clock.over and not syntax.is_definition(node):
+                self._bind(node, namespace, node.lineno - 1, "the module's time was used up")
+                continue
+            blackbox.at_statement(self.box, index, node.lineno - 1)
+            self._statement(node, namespace)
+        blackbox.after_statements(self.box)
+
+    # -- one statement ------------------------------------------------------------------------
+
+    def _statement(self, node: ast.stmt, namespace: dict[str, Any]) -> None:
+        error = self._attempt(node, namespace)
+        if error is None:
+            self._bound(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node, error, namespace)
+        else:
+            self._failed(node, error, namespace)
+
+    def _attempt(self, node: ast.stmt, namespace: dict[str, Any]) -> BaseException | None:
+        """Execute it, in the ways that may work; the first error if none does."""
+        error = self._execute(node, namespace, self._flags)
+        if error is None:
+            return None
+        if origin(error) and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            # Only an annotation may need the missing name: then the definition can do without.
+            if self._execute(node, namespace, self._flags | _LAZY_ANNOTATIONS) is None:
+                return None
+        elif _wants_fake(error):
+            # No such device, or no room for the tensors: shapes are all that tracing needs.
+            try:
+                with self.fake_mode():
+                    if self._execute(node, namespace, self._flags) is None:
+                        return None
+            except Exception:  # entering the mode itself may fail in a broken torch
+                return error
+        return error
+
+    def _execute(
+        self, node: ast.stmt, namespace: dict[str, Any], flags: int
+    ) -> BaseException | None:
+        try:
+            code = compile(
+                ast.Module([node], []), self.path, "exec", flags=flags, dont_inherit=True
+            )
+            self.clock.executing = True
+            exec(code, namespace)
+        except BaseException as error:
+            return error
+        finally:
+            self.clock.executing = False
+        return None
+
+    # -- failures -----------------------------------------------------------------------------
+
+    def _import(
+        self, node: ast.Import | ast.ImportFrom, error: BaseException, namespace: dict[str, Any]
+    ) -> None:
+        """Bind the names that can be imported; one finding for each reason why others cannot."""
+        told: set[str] = set()
+        for alias in node.names:
+            single = syntax.one_alias(node, alias)
+            own = self._execute(single, namespace, self._flags) if len(node.names) > 1 else error
+            if own is None:
+                self._bound(single)
+                continue
+            reason = _reason(own)
+            self._bind(single, namespace, node.lineno - 1, reason, own)
+            if isinstance(own, (TimeIsUp, Unavailable)):
+                if isinstance(own, TimeIsUp):
+                    self._failed(node, own, namespace)
+                return
+            if reason not in told:
+                told.add(reason)
+                self._tell_import(node, alias, own, single)
+
+    def _tell_import(
+        self,
+        node: ast.Import | ast.ImportFrom,
+        alias: ast.alias,
+        error: BaseException,
+        single: ast.stmt,
+    ) -> None:
+        self.failures += 1
+        stack = frames.of_traceback(error.__traceback__)
+        if isinstance(node, ast.Import):
+            name, where = alias.name, syntax.range_of(alias)
+        else:
+            name = "." * node.level + (node.module or "")
+            lacks_name = (
+                type(error) is ImportError and len(frames.of_traceback(error.__traceback__)) <= 1
+            )
+            if lacks_name:
+                where = syntax.range_of(alias)
+                name = f"{name}.{alias.name}" if node.module else name + alias.name
+            else:
+                where = syntax.module_range(node, self.lines)
+        self.emit(
+            Finding(
+                code="trace/import-error",
+                message=f"Cannot import `{name}`: {_reason(error)}",
+                range=where,
+                hints=_import_hints(error),
+                stack=stack,
+                related=_elsewhere(stack, self.path),
+                mode="real",
+                identity=f"import-error:{name}",
+                data={"module": getattr(error, "name", None) or name},
+            )
+        )
+
+    def _failed(self, node: ast.stmt, error: BaseException, namespace: dict[str, Any]) -> None:
+        self.failures += 1
+        cause = self._consequence(node, error)
+        if cause is not None:
+            # Found where it began; here it only spreads to the names of this statement.
+            self._bind(node, namespace, cause.line, cause.reason, error)
+            return
+        reason = _reason(error)
+        stack = frames.of_traceback(error.__traceback__)
+        here = frames.innermost(stack, self.path)
+        line = here.line if here is not None else node.lineno - 1
+        where = syntax.head_of(node, self.lines)
+        if here is not None and not isinstance(error, SyntaxError):
+            where = frames.range_of(here, self.lines)
+        self._bind(node, namespace, line, reason)
+        code = "trace/eager-error"
+        notes: tuple[str, ...] = ()
+        if isinstance(error, TimeIsUp):
+            self.clock.over = True
+            code = "trace/timeout"
+            message = "This statement used up the time that executing the module may take"
+            notes = ("Statements after it were executed only if they define or import something.",)
+        elif isinstance(error, SystemExit):
+            message = f"The module exits here: {reason}"
+            notes = ("fullgraph went on with the next statement.",)
+        elif _is_out_of_memory(error):
+            message = f"Out of memory while the module was executed: {reason}"
+        else:
+            message = f"The module fails here: {reason}"
+        self.emit(
+            Finding(
+                code=code,
+                message=message,
+                range=where,
+                stack=stack,
+                related=_elsewhere(stack, self.path),
+                notes=notes,
+                mode="real",
+                identity=f"{code}:module:{line}",
+            )
+        )
+
+    def _consequence(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
+        """The earlier failure that this one comes from, if it does."""
+        found = origin(error)
+        if found is not None:
+            return found
+        if isinstance(error, NameError) and self._open_import is not None:
+            return self._open_import
+        if isinstance(error, (TypeError, AttributeError, NameError)):
+            for name in syntax.used(node) & self.unavailable.keys():
+                return self.unavailable[name]
+        return None
+
+    # -- names --------------------------------------------------------------------------------
+
+    def _bound(self, node: ast.stmt) -> None:
+        for name in syntax.bound(node) if self.unavailable else ():
+            self.unavailable.pop(name, None)
+
+    def _bind(
+        self,
+        node: ast.stmt,
+        namespace: dict[str, Any],
+        line: int,
+        reason: str,
+        error: BaseException | None = None,
+    ) -> None:
+        """Put placeholders where the statement would have put values."""
+        star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+        if star:
+            self._open_import = Unavailable("*", line, reason)
+        for name in syntax.bound(node):
+            if name in namespace and (syntax.is_compound(node) or _is_deeper(node)):
+                continue
+            stand_in = Placeholder(name, line, reason)
+            namespace[name] = stand_in
+            self.unavailable[name] = describe(stand_in)
+
+
+_LAZY_ANNOTATIONS = 0x1000000 if sys.version_info >= (3, 8) else 0
+
+
+def _is_deeper(node: ast.stmt) -> bool:
+    """``import a.b`` without ``as``: a failure leaves an ``a`` that was there as it is."""
+    return isinstance(node, ast.Import) and any(
+        "." in alias.name and alias.asname is None for alias in node.names
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """One line, in Python's words."""
+    if isinstance(error, SystemExit):
+        code = "" if error.code is None else repr(error.code)
+        return f"sys.exit({code})"
+    if isinstance(error, TimeIsUp):
+        return "the module's time was used up"
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # an exception of the user's whose own text fails
+        text = ""
+    if isinstance(error, ImportError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _wants_fake(error: BaseException) -> bool:
+    if _is_out_of_memory(error):
+        return True
+    if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
+        return False
+    text = str(error)
+    return any(part in text for part in _CUDA_MISSING)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(part in str(error) for part in _MEMORY)
+
+
+def _import_hints(error: BaseException) -> tuple[str, ...]:
+    missing = getattr(error, "name", None)
+    if not isinstance(error, ModuleNotFoundError) or not isinstance(missing, str) or not missing:
+        return ()
+    top = missing.partition(".")[0]
+    if top != missing and _exists(top):
+        return (f"`{top}` is there, but has no `{missing}`: check its version.",)
+    distribution = _DISTRIBUTIONS.get(top, top)
+    return (
+        f"Install it into the interpreter that fullgraph uses: "
+        f"`{sys.executable} -m pip install {distribution}`",
+        "A module of your own is found in the workspace folders and in the folder of this file.",
+    )
+
+
+def _exists(name: str) -> bool:
+    try:
+        return name in sys.modules or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _elsewhere(stack: Iterable[Frame], path: str) -> tuple[Related, ...]:
+    """The frames below the analysed file: where a module that it imports failed."""
+    found: list[Related] = []
+    for frame in stack:
+        if frame.path == path:
+            found.clear()
+        else:
+            where = frames.range_of(frame, [])
+            found.append(Related(frame.path, where, f"in `{frame.function}`"))
+    return tuple(reversed(found[-5:]))

@@ -1,0 +1,78 @@
+"""Where code is: frames of the interpreter as frames of the protocol."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import sys
+import types
+from pathlib import Path
+
+from ..protocol import Frame, Position, Range
+
+_ENGINE = str(Path(__file__).resolve().parent.parent)
+_getframe, _getline = sys._getframe, linecache.getline
+
+
+def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
+    """The frames of an exception outermost first, without the engine's and importlib's."""
+    frames = []
+    while trace is not None:
+        if not _is_machinery(trace.tb_frame.f_code.co_filename):
+            frames.append(_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
+        trace = trace.tb_next
+    return tuple(frames)
+
+
+def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
+    """The live stack outermost first, likewise."""
+    frames = []
+    while frame is not None:
+        if not _is_machinery(frame.f_code.co_filename):
+            frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(reversed(frames))
+
+
+def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:
+    """The frame of the analysed file that a finding stands on."""
+    return next((frame for frame in reversed(stack) if frame.path == path), None)
+
+
+def range_of(frame: Frame, lines: list[str]) -> Range:
+    """The frame's own columns, else its line without the indentation."""
+    if frame.end_byte >= 0:
+        end_line = max(frame.end_line, frame.line)
+        return Range(Position(frame.line, frame.byte), Position(end_line, frame.end_byte))
+    return line_range(frame.line, lines)
+
+
+def line_range(line: int, lines: list[str]) -> Range:
+    text = lines[line].rstrip("\r\n") if 0 <= line < len(lines) else ""
+    start = len(text) - len(text.lstrip())
+    end = len(text.rstrip().encode("utf-8", "surrogatepass"))
+    return Range(Position(line, min(start, end)), Position(line, end))
+
+
+def _is_machinery(path: str) -> bool:
+    return path.startswith((_ENGINE, "<frozen"))
+
+
+def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
+    number = line or code.co_firstlineno
+    text = _getline(code.co_filename, number).strip()
+    if lasti >= 0 and sys.version_info >= (3, 11):
+        found = next(itertools.islice(code.co_positions(), lasti // 2, None), None)
+        if found is not None:
+            start, end, byte, end_byte = found
+            if start == number and byte is not None and end_byte is not None:
+                return Frame(
+                    code.co_filename,
+                    code.co_name,
+                    number - 1,
+                    byte,
+                    (end or start) - 1,
+                    end_byte,
+                    text,
+                )
+    return Frame(code.co_filename, code.co_name, number - 1, text=text)

@@ -1,0 +1,71 @@
+"""What a process may use: what the kernel enforces, and how the parent is allowed to interrupt."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+MIB = 1 << 20
+_FILE_SIZE = 2048 * MIB
+_setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
+_signal, _sigmask = signal.signal, signal.pthread_sigmask
+_setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
+
+# A real-time signal: SIGALRM and SIGUSR1 are what programs use themselves.
+INTERRUPT: int = signal.SIGRTMAX - 5 if sys.platform.startswith("linux") else signal.SIGUSR2
+"""The parent's word that time is up: say where you are."""
+
+
+def data_size() -> int:
+    """Bytes that count against RLIMIT_DATA already; 0 where that cannot be known."""
+    try:
+        with open("/proc/self/status", "rb") as status:  # noqa: PTH123
+            for line in status:
+                if line.startswith(b"VmData:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def apply(memory: int) -> None:
+    """Let this process allocate ``memory`` MiB more than it has, and leave no core file.
+
+    RLIMIT_DATA and not RLIMIT_AS: libraries reserve address space that they never touch.
+    """
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, _FILE_SIZE)
+    held = data_size()
+    if held:
+        _lower(resource.RLIMIT_DATA, held + memory * MIB)
+
+
+def _lower(kind: int, value: int) -> None:
+    _, hard = _getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    # The hard limit stays: a fork of this process may have to set its own.
+    _setrlimit(kind, (value, hard))
+
+
+def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
+    """Undo whatever signal handlers, masks and timers there are, and listen for the parent."""
+    _setitimer(signal.ITIMER_REAL, 0)
+    for number in _valid:
+        if number in (signal.SIGKILL, signal.SIGSTOP, INTERRUPT):
+            continue
+        default = signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL
+        try:
+            _signal(number, signal.default_int_handler if number == signal.SIGINT else default)
+        except (OSError, ValueError):
+            continue
+    _signal(INTERRUPT, interrupted)
+    _sigmask(signal.SIG_SETMASK, ())
+    signal.set_wakeup_fd(-1)
+
+
+# As the interpreter has them: a write to a closed pipe or a full disk is an exception.
+_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)

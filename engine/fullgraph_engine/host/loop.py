@@ -1,0 +1,316 @@
+"""The warm parent: imports torch once, forks module processes, passes on what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import platform
+import selectors
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from .. import protocol
+from ..protocol import (
+    Analyse,
+    Cancel,
+    Event,
+    Failed,
+    Log,
+    ProtocolError,
+    Ready,
+    SelfCheck,
+    SelfChecked,
+    Shutdown,
+    Unusable,
+)
+from . import descriptors, module, processes
+from .analysis import Analysis
+from .lines import LineReader
+from .pipeline import OLDEST_TORCH, Pipeline, chosen
+from .wire import Job
+
+_TICK = 0.25
+_MOST_WAITING = 8 << 20
+"""Bytes the server has not read: beyond it, output of user code is dropped."""
+
+
+def serve(read: int, write: int, *, user_path: list[str], pipeline: str = "") -> int:
+    """Serve requests until the pipe closes; the exit status of the engine."""
+    descriptors.fill_standard()
+    # An interrupt from the terminal is for the server; a closed pipe is an error of a write.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    read, write = descriptors.raised(read), descriptors.raised(write)
+    started = time.monotonic()
+    try:
+        stages = chosen(pipeline)
+        unusable, version = _torch(stages)
+        if unusable is None:
+            stages.warm()
+            degraded = tuple(hook.name for hook in stages.self_check() if not hook.present)
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        unusable = Unusable(
+            f"The engine cannot start with {sys.executable}: {_words(error)}",
+            "Reinstall torch there, or report this with the output of `fullgraph doctor`.",
+        )
+    if unusable is not None:
+        os.write(write, protocol.encode(unusable))
+        return 1
+    host = Host(read, write, stages, user_path, version)
+    host.send(Ready(version, round(time.monotonic() - started, 3), degraded))
+    gc.collect()
+    gc.freeze()
+    return host.run()
+
+
+def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
+    interpreter = sys.executable
+    try:
+        version = stages.torch_version()
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            return _broken(error), ""
+        return Unusable(
+            f"No torch in this interpreter: {interpreter}",
+            f"Install it with `{interpreter} -m pip install torch`, or choose an interpreter "
+            "that has it.",
+        ), ""
+    except Exception as error:
+        return _broken(error), ""
+    oldest = ".".join(map(str, OLDEST_TORCH))
+    if _release(version) < OLDEST_TORCH:
+        return Unusable(
+            f"torch {version} in {interpreter} is older than {oldest}, which fullgraph needs.",
+            f"Upgrade it with `{interpreter} -m pip install -U torch`, or choose another "
+            "interpreter.",
+        ), version
+    return None, version
+
+
+def _broken(error: Exception) -> Unusable:
+    return Unusable(
+        f"torch in {sys.executable} cannot be imported: {_words(error)}",
+        f"Find out why with `{sys.executable} -c 'import torch'`, and reinstall torch.",
+    )
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _release(version: str) -> tuple[int, int]:
+    parts = version.split(".")
+    try:
+        return int(parts[0]), int("".join(c for c in parts[1] if c.isdigit()))
+    except (IndexError, ValueError):
+        return 0, 0
+
+
+class Host:
+    """The selector loop. Never executes user code, never blocks on a child."""
+
+    def __init__(
+        self, read: int, write: int, pipeline: Pipeline, user_path: list[str], torch: str
+    ) -> None:
+        self.pipeline = pipeline
+        self.adopting = processes.adopt_orphans()
+        self.scratch = tempfile.mkdtemp(prefix="fullgraph-")
+        self._user_path, self._torch = user_path, torch
+        self._requests, self._write = LineReader(read), write
+        os.set_blocking(write, False)
+        self._waiting = bytearray()
+        self._analyses: dict[int, Analysis] = {}
+        self._children: dict[int, Callable[[int], None]] = {}
+        # What is open now belongs to torch or the interpreter and is inherited; what the parent
+        # opens from here on, children close.
+        self._inherited = descriptors.listed() - {read, write}
+        self._selector = selectors.DefaultSelector()
+        self._wake, wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.watch(self._wake, self._child_ended)
+        self.watch(read, self._read_requests)
+
+    # -- for the analyses ---------------------------------------------------------------------
+
+    def send(self, event: Event) -> None:
+        """Queue an event for the server."""
+        if isinstance(event, Log) and len(self._waiting) > _MOST_WAITING:
+            return
+        self.forward(protocol.encode(event))
+
+    def forward(self, line: bytes) -> None:
+        """Queue a line that is an event already."""
+        self._waiting += line
+        self._flush()
+
+    def watch(self, descriptor: int, ready: Callable[[], None]) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, ready)
+
+    def unwatch(self, descriptor: int) -> None:
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Stop watching a descriptor and close it."""
+        self.unwatch(descriptor)
+        os.close(descriptor)
+
+    def fork_module(self, job: Job, given: module.Given, ended: Callable[[int], None]) -> int:
+        """A new process that executes a text; ``ended`` gets its wait status."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_module(parent, job, given)
+        self._children[pid] = ended
+        return pid
+
+    def finished(self, analysis: Analysis) -> None:
+        self._analyses.pop(analysis.request.request, None)
+        shutil.rmtree(analysis.scratch, ignore_errors=True)
+
+    def _become_module(self, parent: int, job: Job, given: module.Given) -> NoReturn:
+        try:
+            os.setsid()
+            processes.die_with(parent)
+            kept = self._inherited | {0, 1, 2} | set(vars(given).values())
+            descriptors.close_all(descriptors.listed() - kept)
+            signal.set_wakeup_fd(-1)
+            module.main(job, given, self.pipeline, self._user_path)
+        finally:
+            os._exit(1)
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    def run(self) -> int:
+        try:
+            while not self._requests.ended:
+                for key, mask in self._selector.select(self._pause()):
+                    if key.fd == self._write:
+                        self._flush()
+                    elif mask:
+                        # An earlier callback of this turn may have closed this one.
+                        with contextlib.suppress(KeyError):
+                            self._selector.get_key(key.fd).data()
+                self._tick()
+        except (BrokenPipeError, SystemExit):
+            pass  # nobody is there to be told
+        finally:
+            self._end()
+        return 0
+
+    def _pause(self) -> float | None:
+        if not self._analyses:
+            return None
+        now = time.monotonic()
+        nearest = min(analysis.next_deadline() for analysis in self._analyses.values())
+        return min(max(nearest - now, 0.0), _TICK)
+
+    def _tick(self) -> None:
+        for analysis in list(self._analyses.values()):
+            analysis.tick(time.monotonic())
+
+    def _end(self) -> None:
+        processes.kill([*self._children, *self._strangers(processes.parents())])
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _flush(self) -> None:
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(self._write, self._waiting[: 1 << 20])]
+        except BlockingIOError:
+            with contextlib.suppress(KeyError):
+                self._selector.register(self._write, selectors.EVENT_WRITE)
+        else:
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(self._write)
+
+    # -- children -----------------------------------------------------------------------------
+
+    def _child_ended(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wake, 4096):
+                pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            ended = self._children.pop(pid, None)
+            if ended is not None:
+                ended(status)
+
+    def kill_strangers(self, table: dict[int, int]) -> None:
+        """End what user code has left behind: only module processes are children of this one."""
+        strangers = self._strangers(table)
+        if strangers:
+            processes.kill(strangers)
+
+    def _strangers(self, table: dict[int, int]) -> list[int]:
+        if not self.adopting:
+            return []
+        own = os.getpid()
+        return [pid for pid, up in table.items() if up == own and pid not in self._children]
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def _read_requests(self) -> None:
+        for line in self._requests.read():
+            try:
+                request = protocol.decode(line)
+            except ProtocolError as error:
+                self.send(Log(0, "engine", f"A request was not understood: {error}\n"))
+                continue
+            self._handle(request)
+
+    def _handle(self, request: protocol.Message) -> None:
+        if isinstance(request, Analyse):
+            self._begin(request)
+        elif isinstance(request, Cancel):
+            analysis = self._analyses.get(request.request)
+            if analysis is not None:
+                analysis.cancel()
+        elif isinstance(request, SelfCheck):
+            self._check(request)
+        elif isinstance(request, Shutdown):
+            raise SystemExit
+
+    def _begin(self, request: Analyse) -> None:
+        if request.request in self._analyses:
+            self.send(Failed(request.request, f"Request {request.request} is running already."))
+            return
+        try:
+            scratch = tempfile.mkdtemp(dir=self.scratch)
+            analysis = Analysis(request, self, scratch)
+            self._analyses[request.request] = analysis
+            analysis.begin()
+        except OSError as error:
+            self._analyses.pop(request.request, None)
+            self.send(
+                Failed(
+                    request.request,
+                    f"The engine could not start a process: {error.strerror or error}",
+                    "Free memory or file descriptors, then try again.",
+                )
+            )
+
+    def _check(self, request: SelfCheck) -> None:
+        try:
+            hooks = self.pipeline.self_check()
+        except Exception as error:
+            self.send(Failed(request.request, f"The self-check failed: {_words(error)}"))
+            return
+        version = platform.python_version()
+        self.send(SelfChecked(request.request, self._torch, version, hooks))

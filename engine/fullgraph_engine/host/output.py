@@ -1,0 +1,74 @@
+"""What user code printed, as log events: bounded, and in pieces worth sending."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable
+
+from ..protocol import Log, Stream
+
+MOST = 64 * 1024
+_PIECE = 4096
+_READ = 1 << 16
+
+
+class Budget:
+    """How much one process may still say, on both streams together."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.left = most
+        self.told = False
+
+
+class Capture:
+    """The read end of one stream of one process. What exceeds the budget is read and dropped."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        request: int,
+        stream: Stream,
+        budget: Budget,
+        log: Callable[[Log], None],
+    ) -> None:
+        self.descriptor = descriptor
+        self._request, self._stream, self._budget, self._log = request, stream, budget, log
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
+
+    def read(self) -> bool:
+        """Take what is there, at most one buffer; False at the end of the stream."""
+        try:
+            data = os.read(self.descriptor, _READ)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        if not data:
+            return False
+        kept = data[: max(self._budget.left, 0)]
+        self._budget.left -= len(data)
+        self._text += self._decoder.decode(kept)
+        if len(self._text) >= _PIECE or self._budget.left < 0:
+            self.flush()
+        return True
+
+    def drain(self) -> None:
+        """Take what is left once nobody is expected to write any more."""
+        left = -1
+        while left != self._budget.left and self._budget.left >= 0:
+            left = self._budget.left
+            if not self.read():
+                break
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what has been held back."""
+        if self._text:
+            self._log(Log(self._request, self._stream, self._text))
+            self._text = ""
+        if self._budget.left < 0 and not self._budget.told:
+            self._budget.told = True
+            note = f"Output beyond {MOST // 1024} KiB is not shown.\n"
+            self._log(Log(self._request, "engine", note))

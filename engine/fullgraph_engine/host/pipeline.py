@@ -1,0 +1,214 @@
+"""The only place where the host meets what it is there for: targets, findings and the tracer.
+
+Tests replace all of it (``boot.py --pipeline FILE:NAME``) to see the processes alone, without
+torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from ..protocol import Finding, Frame, Hook, Mode, ProbeInfo, Range, TargetKind, TargetReport
+
+OLDEST_TORCH = (2, 6)
+
+
+class Target(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> TargetKind: ...
+    @property
+    def range(self) -> Range: ...
+    @property
+    def body(self) -> Range: ...
+
+
+class Probe(Protocol):
+    @property
+    def info(self) -> ProbeInfo: ...
+
+
+class Discovery(Protocol):
+    @property
+    def targets(self) -> Sequence[Target]: ...
+    @property
+    def off(self) -> bool: ...
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+
+
+class Outcome(Protocol):
+    @property
+    def report(self) -> TargetReport: ...
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+    @property
+    def needs_real(self) -> str | None: ...
+
+
+class Pipeline(Protocol):
+    """Everything the host calls. ``run_target`` streams findings to ``emit``."""
+
+    def torch_version(self) -> str:
+        """Imports torch. Raises what the import raises."""
+
+    def warm(self) -> None: ...
+
+    def self_check(self) -> tuple[Hook, ...]: ...
+
+    def discover(self, text: str, path: str) -> Discovery: ...
+
+    def is_target(self, target: Target, namespace: dict[str, Any]) -> bool:
+        """False for what looked like a target in the text and is none."""
+
+    def plan(self, target: Target, namespace: dict[str, Any]) -> Sequence[Probe]: ...
+
+    def missing_probe(
+        self, target: Target, namespace: dict[str, Any] | None, text: str
+    ) -> Finding: ...
+
+    def run_target(
+        self,
+        target: Any,
+        probe: Any,
+        namespace: dict[str, Any],
+        *,
+        path: str,
+        text: str,
+        mode: Mode,
+        try_dynamic: bool,
+        emit: Callable[[Finding], None],
+        run: str,
+    ) -> Outcome: ...
+
+    def untraced(self) -> AbstractContextManager[Any]:
+        """Inside, ``torch.compile`` gives functions that run as they are."""
+
+    def fake_mode(self) -> AbstractContextManager[Any]:
+        """Inside, tensors have no data; the mode that runs of this process enter as well."""
+
+    def before_forks(self) -> None:
+        """Called in every process that is about to fork others."""
+
+    def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
+        """The user's stack, also when the tracer only pretends to be in it."""
+
+
+class RealPipeline:
+    """The engine's own packages. They import torch, so they are imported when first needed."""
+
+    def torch_version(self) -> str:
+        import torch
+
+        return str(torch.__version__)
+
+    def warm(self) -> None:
+        import torch
+        import torch._dynamo
+
+        from .. import targets, tracing  # noqa: F401
+        from ..findings import run_target  # noqa: F401
+
+        torch.set_num_threads(1)
+        tracing.warm()
+
+    def self_check(self) -> tuple[Hook, ...]:
+        from .. import tracing
+
+        return tracing.self_check()
+
+    def discover(self, text: str, path: str) -> Discovery:
+        from .. import targets
+
+        return targets.discover(text, path)
+
+    def is_target(self, target: Any, namespace: dict[str, Any]) -> bool:
+        from .. import targets
+
+        confirm = getattr(targets, "is_target", None)
+        return confirm is None or bool(confirm(target, namespace))
+
+    def plan(self, target: Any, namespace: dict[str, Any]) -> Sequence[Probe]:
+        from .. import targets
+
+        return targets.plan(target, namespace)
+
+    def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
+        from .. import targets
+
+        return targets.missing_probe(target, namespace, text)
+
+    def run_target(
+        self,
+        target: Any,
+        probe: Any,
+        namespace: dict[str, Any],
+        *,
+        path: str,
+        text: str,
+        mode: Mode,
+        try_dynamic: bool,
+        emit: Callable[[Finding], None],
+        run: str,
+    ) -> Outcome:
+        from ..findings import run_target
+
+        return run_target(
+            target,
+            probe,
+            namespace,
+            path=path,
+            text=text,
+            mode=mode,
+            try_dynamic=try_dynamic,
+            emit=emit,
+            run=run,
+        )
+
+    def untraced(self) -> AbstractContextManager[Any]:
+        import torch
+
+        eager: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+        return eager
+
+    def fake_mode(self) -> AbstractContextManager[Any]:
+        from .. import tracing
+
+        return tracing.tensor_mode(True)
+
+    def before_forks(self) -> None:
+        import torch
+
+        # A pool of threads does not survive a fork; one thread needs no pool.
+        torch.set_num_threads(1)
+
+    def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
+        from .. import tracing
+
+        position = getattr(tracing, "live_stack", None)
+        if position is not None:
+            with contextlib.suppress(Exception):
+                return tuple(position(frame))
+        return ()
+
+
+def chosen(option: str) -> Pipeline:
+    """The real pipeline, or the object ``NAME`` of the file in ``FILE:NAME``."""
+    if not option:
+        return RealPipeline()
+    file, _, name = option.rpartition(":")
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return getattr(module, name)()  # type: ignore[no-any-return]

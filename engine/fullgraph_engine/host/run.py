@@ -1,0 +1,154 @@
+"""A run: one probe of one target, in a process of its own that ends with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import traceback
+from dataclasses import replace
+from types import FrameType
+from typing import Any, NoReturn
+
+from ..protocol import Analyse, Finding, FindingFound, Log, Mode, TargetReport
+from . import blackbox, descriptors, exits, frames, limits, placeholder, wire
+from .pipeline import Pipeline, Probe, Target
+from .wire import Launch, RunDone
+
+_exit, _monotonic = os._exit, time.monotonic
+LOST = 97
+"""Exit status of a process whose way to the parent was closed by user code."""
+_MOST_FINDINGS = 2000
+GRACE = 0.15
+"""Seconds that the parent is given to act before the interpreter writes down its stacks."""
+
+
+def main(
+    launch: Launch,
+    given: list[int],
+    analyse: Analyse,
+    pipeline: Pipeline,
+    target: Target,
+    probe: Probe,
+    namespace: dict[str, Any],
+    lines: list[str],
+) -> NoReturn:
+    """Never returns, whatever the user's code does to the interpreter."""
+    try:
+        _main(launch, given, analyse, pipeline, target, probe, namespace, lines)
+    except wire.Lost:
+        _exit(LOST)
+    finally:
+        _exit(0)
+
+
+def _main(
+    launch: Launch,
+    given: list[int],
+    analyse: Analyse,
+    pipeline: Pipeline,
+    target: Target,
+    probe: Probe,
+    namespace: dict[str, Any],
+    lines: list[str],
+) -> None:
+    report, stdout, stderr, box = given
+    report, box = descriptors.raised(report), descriptors.raised(box)
+    descriptors.attach(stdout, stderr)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        blackbox.at_stack(box, pipeline.where(frame) or frames.of_stack(frame))
+
+    limits.reset_signals(interrupted)
+    blackbox.attend(box)
+    blackbox.dump_at(box, launch.seconds + GRACE)
+    limits.apply(launch.memory)
+    exits.watch(box)
+    # The same choices on every edit: findings must not come and go by chance.
+    random.seed(0)
+    placeholder.touched.clear()
+
+    emitted: dict[str, Finding] = {}
+
+    def emit(finding: Finding) -> None:
+        if emitted.get(finding.identity) == finding and finding.identity:
+            return
+        if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
+            return
+        if finding.code.startswith("trace/") and placeholder.behind(finding.message):
+            return  # told at the statement that failed, and in the report
+        emitted[finding.identity or str(len(emitted))] = finding
+        wire.report(report, FindingFound(analyse.request, finding))
+
+    started = _monotonic()
+    mode: Mode = launch.mode
+    needs_real: str | None = None
+    try:
+        outcome = pipeline.run_target(
+            target,
+            probe,
+            namespace,
+            path=analyse.path,
+            text=analyse.text,
+            mode=mode,
+            try_dynamic=launch.try_dynamic,
+            emit=emit,
+            run=f"{target.name}#{launch.probe}",
+        )
+        for finding in outcome.findings:
+            emit(finding)
+        done, needs_real = outcome.report, outcome.needs_real
+    except wire.Lost:
+        raise
+    except BaseException as error:
+        done = _failed(error, launch, analyse, target, probe, lines, emit)
+        done = replace(done, seconds=round(_monotonic() - started, 4))
+        stack = frames.of_traceback(error.__traceback__)
+        if frames.innermost(stack, analyse.path) is None:
+            words = "".join(traceback.format_exception(error))
+            wire.report(report, Log(analyse.request, "engine", words))
+    missing = placeholder.behind(done.error or needs_real or "")
+    if missing is not None:
+        done, needs_real = replace(done, error=str(missing)), None
+    descriptors.flush()
+    wire.report(report, RunDone(done, needs_real))
+
+
+def _failed(
+    error: BaseException,
+    launch: Launch,
+    analyse: Analyse,
+    target: Target,
+    probe: Probe,
+    lines: list[str],
+    emit: Any,
+) -> TargetReport:
+    """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""
+    stack = frames.of_traceback(error.__traceback__)
+    here = frames.innermost(stack, analyse.path)
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if here is None:
+        reason = f"fullgraph itself failed on this target: {words}"
+    else:
+        reason = f"The code raises here: {words}"
+        emit(
+            Finding(
+                code="trace/eager-error",
+                message=reason,
+                range=frames.range_of(here, lines),
+                target=target.name,
+                stack=stack,
+                mode="real" if launch.mode == "real" else "fake",
+                identity=f"trace/eager-error:{here.line}",
+                run=f"{target.name}#{launch.probe}",
+            )
+        )
+    return TargetReport(
+        name=target.name,
+        kind=target.kind,
+        range=target.range,
+        status="failed",
+        mode="real" if launch.mode == "real" else "fake",
+        probe=probe.info,
+        error=reason,
+    )

@@ -1,0 +1,167 @@
+"""What user code is kept from: changing files, starting processes, the network, other processes.
+
+It guards against accidents (a training script that writes its checkpoint, a test that spawns
+workers), not against malice: code runs only in a workspace that the user trusts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from . import landlock
+
+_realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
+_AF_UNIX = 1
+
+Rule = Callable[[str, tuple[Any, ...]], None]
+
+
+class Sandbox:
+    """Installed once in a process; it holds for all that this process forks."""
+
+    def __init__(self, scratch: str) -> None:
+        self.scratch = _realpath(scratch)
+        self.forking = False
+        """Set while the engine itself forks."""
+
+    def install(self) -> None:
+        rules: dict[str, Rule] = {
+            "open": self._open,
+            **dict.fromkeys(_CHANGES, self._changes),
+            **dict.fromkeys(_STARTS, self._starts),
+            **dict.fromkeys(_CONNECTS, self._connects),
+            **dict.fromkeys(_RESOLVES, self._resolves),
+            "os.kill": self._signals,
+            "os.killpg": self._signals,
+        }
+        lookup = rules.get
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            rule = lookup(event)
+            if rule is not None:
+                rule(event, arguments)
+
+        sys.addaudithook(hook)
+        landlock.restrict((self.scratch, "/dev/shm"), ("/dev",))
+
+    # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
+
+    def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
+        path, _, flags = arguments
+        if isinstance(flags, int) and flags & _WRITING:
+            self._writes(path)
+
+    def _changes(self, event: str, arguments: tuple[Any, ...]) -> None:
+        for path, folder in _CHANGES[event]:
+            name = arguments[path]
+            base = arguments[folder] if folder < len(arguments) else -1
+            if base != -1 and not isinstance(name, int):
+                name = os.path.join(f"/proc/self/fd/{base}", _fsdecode(name))  # noqa: PTH118
+            self._writes(name)
+
+    def _writes(self, path: Any) -> None:
+        if isinstance(path, int):
+            return
+        name = _fsdecode(path)
+        if name in _STREAMS:
+            return
+        real = _realpath(name)
+        if real == self.scratch or real.startswith((self.scratch + os.sep, "/dev/shm/")):
+            return
+        raise PermissionError(
+            f"fullgraph runs this code only to trace it and lets it change no files: {name}"
+        )
+
+    def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.forking:
+            raise PermissionError(
+                f"fullgraph runs this code only to trace it and lets it start no processes: {event}"
+            )
+
+    def _connects(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if getattr(arguments[0], "family", None) != _AF_UNIX:
+            self._resolves(event, arguments[1:])
+
+    def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
+        where = arguments[0] if arguments else ""
+        raise PermissionError(
+            f"fullgraph runs this code only to trace it and gives it no network: {where}"
+        )
+
+    def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
+        own = _getpid() if event == "os.kill" else _getpgrp()
+        if arguments[0] != own and arguments[1] != 0:
+            raise PermissionError(
+                "fullgraph runs this code only to trace it and lets it signal no other process"
+            )
+
+
+_NO_FOLDER = 99
+# Of the arguments of an event: which is the path, and which the descriptor that it is relative to.
+_CHANGES: dict[str, tuple[tuple[int, int], ...]] = {
+    "os.chflags": ((0, _NO_FOLDER),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.link": ((0, 2), (1, 3)),
+    "os.mkdir": ((0, 2),),
+    "os.remove": ((0, 1),),
+    "os.removexattr": ((0, _NO_FOLDER),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.rmdir": ((0, 1),),
+    "os.setxattr": ((0, _NO_FOLDER),),
+    "os.symlink": ((1, 2),),
+    "os.truncate": ((0, _NO_FOLDER),),
+    "os.utime": ((0, 3),),
+}
+_STARTS = (
+    "os.exec",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.spawn",
+    "os.system",
+    "pty.spawn",
+    "subprocess.Popen",
+)
+_CONNECTS = ("socket.bind", "socket.connect", "socket.sendmsg", "socket.sendto")
+_RESOLVES = (
+    "socket.getaddrinfo",
+    "socket.gethostbyaddr",
+    "socket.gethostbyname",
+    "socket.getnameinfo",
+)
+
+
+def environment(scratch: str) -> dict[str, str]:
+    """Variables for user code: caches go to the scratch folder, libraries do not ask the network.
+
+    What is only read from the user's real caches (downloaded weights, tokenizers) stays there.
+    """
+    caches = {
+        name: f"{scratch}/{folder}"
+        for name, folder in (
+            ("MPLCONFIGDIR", "matplotlib"),
+            ("NUMBA_CACHE_DIR", "numba"),
+            ("PYTHONPYCACHEPREFIX", "pycache"),
+            ("TORCHINDUCTOR_CACHE_DIR", "inductor"),
+            ("TORCH_EXTENSIONS_DIR", "extensions"),
+            ("TRITON_CACHE_DIR", "triton"),
+        )
+    }
+    return {
+        **caches,
+        "TMPDIR": scratch,
+        "MPLBACKEND": "Agg",
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "WANDB_MODE": "disabled",
+    }

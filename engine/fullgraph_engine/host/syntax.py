@@ -1,0 +1,142 @@
+"""What the executor needs to know about statements before it executes them."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ..protocol import Position, Range
+
+_FROM = re.compile(rb"from[\s\\]*([.\w\x80-\xff]+)")
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def future_flags(tree: ast.Module) -> int:
+    """Compiler flags of the file's ``from __future__`` imports."""
+    flags = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level:
+            for alias in node.names:
+                feature = getattr(__future__, alias.name, None)
+                flags |= getattr(feature, "compiler_flag", 0)
+    return flags
+
+
+def relative_level(tree: ast.Module) -> int:
+    """The most dots that a relative import of the file has."""
+    levels = (node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return max(levels, default=0)
+
+
+def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
+    return Range(
+        Position(node.lineno - 1, node.col_offset),
+        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),
+    )
+
+
+def head_of(node: ast.stmt, lines: list[str]) -> Range:
+    """The statement, but of several lines only the first."""
+    whole = range_of(node)
+    if whole.end.line == whole.start.line:
+        return whole
+    text = lines[whole.start.line].rstrip() if whole.start.line < len(lines) else ""
+    return Range(whole.start, Position(whole.start.line, len(text.encode())))
+
+
+def module_range(node: ast.ImportFrom, lines: list[str]) -> Range:
+    """The module's name in ``from name import ...``, of which the syntax tree has no place."""
+    whole = range_of(node)
+    text = "".join(lines[whole.start.line : whole.end.line + 1]).encode()
+    found = _FROM.match(text, whole.start.byte)
+    if found is None:
+        return head_of(node, lines)
+    before = text[: found.start(1)]
+    line = whole.start.line + before.count(b"\n")
+    byte = found.start(1) - (before.rfind(b"\n") + 1)
+    return Range(Position(line, byte), Position(line, byte + len(found[1])))
+
+
+def bound(node: ast.stmt) -> list[str]:
+    """The names that a statement binds in its own scope."""
+    return list(dict.fromkeys(_bound(node)))
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            if alias.name != "*":
+                name = alias.asname or alias.name
+                yield name.partition(".")[0] if isinstance(node, ast.Import) else name
+    elif isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            yield node.id
+    elif isinstance(node, ast.ExceptHandler):
+        for child in node.body:  # the name after "as" is deleted again
+            yield from _bound(child)
+    elif not isinstance(node, _SCOPES):
+        for inner in ast.iter_child_nodes(node):
+            yield from _bound(inner)
+
+
+def used(node: ast.stmt) -> set[str]:
+    """All names that a statement mentions, also inside functions."""
+    return {
+        inner.id
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)
+    }
+
+
+def is_compound(node: ast.stmt) -> bool:
+    """Whether a failure may leave some of its names bound as intended."""
+    return isinstance(node, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor)) or (
+        type(node).__name__ in ("TryStar", "Match", "AsyncWith")
+    )
+
+
+def is_definition(node: ast.stmt) -> bool:
+    """Statements that are still executed when the module has used up its time."""
+    return isinstance(
+        node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    )
+
+
+def one_alias(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> ast.stmt:
+    """The import statement with one of its names only, at the same place."""
+    single: ast.stmt
+    if isinstance(node, ast.Import):
+        single = ast.Import([alias])
+    else:
+        single = ast.ImportFrom(node.module, [alias], node.level)
+    return ast.copy_location(single, node)
+
+
+def imports_end(tree: ast.Module) -> int:
+    """How many statements the import header has: docstring, imports, guarded imports."""
+    for index, node in enumerate(tree.body):
+        if not _is_header(node):
+            return index
+    return len(tree.body)
+
+
+def _is_header(node: ast.stmt) -> bool:
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Try):
+        bodies = [*node.body, *node.orelse, *node.finalbody]
+        bodies += [inner for handler in node.handlers for inner in handler.body]
+        return all(_is_header(inner) or _is_constant(inner) for inner in bodies)
+    return False
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Pass) or (
+        isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    )
