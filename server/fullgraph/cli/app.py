@@ -62,23 +62,29 @@ def main(arguments: Sequence[str]) -> int:
         app(args=list(arguments), prog_name="fullgraph")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
-    except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain again while it exits.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
     return CLEAN
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"fullgraph {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def _global(
     version: Annotated[
-        bool, typer.Option("--version", "-V", help="Print the version and exit.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            "-V",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=_print_version,
+        ),
     ] = False,
 ) -> None:
-    if version:
-        print(f"fullgraph {__version__}")
-        raise typer.Exit
+    pass
 
 
 @app.command("server", help="Start the language server. Editors do this.")
@@ -179,7 +185,14 @@ def _check(
         verbose=verbose,
         output=output,
     )
-    raise typer.Exit(job.run(flags))
+    try:
+        status = job.run(flags)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain again while it exits.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = _BROKEN_PIPE
+    raise typer.Exit(status)
 
 
 @app.command("doctor")

@@ -14,8 +14,11 @@ from pathspec import GitIgnoreSpec
 
 STANDARD_INPUT = "-"
 
-# Text without any of these holds no target: no class, no mention of torch, no probe comment.
-_TARGET_WORDS = re.compile(r"torch|fullgraph|^\s*class\s", re.MULTILINE)
+# Text without any of these holds no target: no class, no mention of torch, no probe comment, no
+# annotation with a shape.
+_TARGET_WORDS = re.compile(
+    r"""torch|fullgraph|jaxtyping|^\s*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
+)
 
 _NEVER = {"node_modules", "__pycache__", "site-packages"}
 

@@ -35,7 +35,7 @@ class FileFinding:
 def merge(findings: Iterable[Finding], settings: Settings) -> tuple[FileFinding, ...]:
     """The findings of all runs of one text, as they are shown, in the order of the text."""
     groups: dict[object, list[Finding]] = {}
-    for finding in findings:
+    for finding in _latest(findings):
         if codes.shown(finding.code, settings.select, settings.ignore):
             groups.setdefault(_key(finding), []).append(finding)
     merged = []
@@ -44,6 +44,15 @@ def merge(findings: Iterable[Finding], settings: Settings) -> tuple[FileFinding,
         if severity is not Severity.OFF:
             merged.append(_merged(group, severity))
     return tuple(sorted(merged, key=_order))
+
+
+def _latest(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """Without what the same run has said again with a higher count."""
+    latest: dict[object, Finding] = {}
+    for number, finding in enumerate(findings):
+        said_again = finding.run and finding.identity
+        latest[(finding.run, finding.code, finding.identity) if said_again else number] = finding
+    return latest.values()
 
 
 def _key(finding: Finding) -> object:

@@ -427,7 +427,7 @@ def resolve(*sources: Source) -> Resolved:
             except ValueError as error:
                 kept = "is used" if declaration.field not in values else "stays in force"
                 now = values.get(declaration.field, declaration.default)
-                problems.append(f"Setting {key!r} of {source.origin} {error}; {shown(now)} {kept}.")
+                problems.append(f"{source.named(key)} {error}; {shown(now)} {kept}.")
                 continue
             if not source.sparse and value == declaration.default:
                 continue

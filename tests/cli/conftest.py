@@ -1,0 +1,94 @@
+"""Checks through the real command line, against an engine that follows a script."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fullgraph_engine import protocol
+from fullgraph_engine.protocol import Event, Position, Range
+
+ROOT = Path(__file__).parents[2]
+SCRIPTED_ENGINE = Path(__file__).with_name("scripted_engine.py")
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+def script(*events: Event) -> str:
+    """Comments that make the scripted engine say these events."""
+    return "".join("#! " + protocol.encode(event).decode() for event in events)
+
+
+def on(line: int, start: int, end: int) -> Range:
+    return Range(Position(line, start), Position(line, end))
+
+
+@dataclass
+class CommandLine:
+    """Runs ``fullgraph`` in a folder, with the scripted engine as its interpreter."""
+
+    folder: Path
+    interpreter: Path
+    log: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return {
+            **kept,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "engine"), str(ROOT / "server")]),
+            "PYTHONUTF8": "1",
+            "SCRIPTED_LOG": str(self.log),
+            **more,
+        }
+
+    def start(self, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "fullgraph", *arguments],
+            cwd=self.folder,
+            env=self.environment(**env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *arguments: str, stdin: bytes = b"", **env: str) -> Ran:
+        process = self.start(*arguments, **env)
+        out, err = process.communicate(stdin, timeout=60)
+        return Ran(process.returncode, out.decode(), err.decode())
+
+    def check(self, *arguments: str, stdin: bytes = b"", **env: str) -> Ran:
+        return self.run("check", "--python", str(self.interpreter), *arguments, stdin=stdin, **env)
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def engine_log(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def command_line(tmp_path: Path) -> CommandLine:
+    interpreter = tmp_path / "python-with-script"
+    interpreter.write_text(f'#!/bin/sh\nexec {sys.executable} {SCRIPTED_ENGINE} "$@"\n')
+    interpreter.chmod(0o755)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    return CommandLine(folder, interpreter, tmp_path / "engine.log")
+
+
+Write = Callable[[str, str], Path]

@@ -1,0 +1,65 @@
+"""A stand-in for a Python interpreter with torch: an engine that says what the file tells it to.
+
+Started the way the real one is, with the boot script as first argument. Events stand in the
+analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+boot, arguments = Path(sys.argv[1]), sys.argv[2:]
+sys.path.insert(0, str(boot.parent.parent))
+
+from fullgraph_engine import protocol  # noqa: E402
+
+UNUSABLE = os.environ.get("SCRIPTED_UNUSABLE")
+LOG = os.environ.get("SCRIPTED_LOG")
+
+incoming = os.fdopen(int(arguments[arguments.index("--read") + 1]), "rb")
+outgoing = os.fdopen(int(arguments[arguments.index("--write") + 1]), "wb", 0)
+
+
+def say(message: protocol.Message) -> None:
+    outgoing.write(protocol.encode(message))
+
+
+def note(text: str) -> None:
+    if LOG:
+        with Path(LOG).open("a") as log:
+            log.write(text + "\n")
+
+
+note(f"started {os.getpid()}")
+say(protocol.Starting(protocol.VERSION, os.getpid(), "3.11.7", sys.executable))
+if UNUSABLE:
+    say(protocol.Unusable(UNUSABLE, "Install torch."))
+    sys.exit(1)
+say(protocol.Ready("2.13.0", 0.1))
+for line in incoming:
+    request = protocol.decode(line)
+    if isinstance(request, protocol.Shutdown):
+        break
+    if isinstance(request, protocol.SelfCheck):
+        hooks = (
+            protocol.Hook("breaks", True, "graph breaks with their ids"),
+            protocol.Hook("schemas", "SCRIPTED_DEGRADED" not in os.environ, "operators", "gone"),
+        )
+        say(protocol.SelfChecked(request.request, "2.13.0", "3.11.7", hooks))
+    if not isinstance(request, protocol.Analyse):
+        continue
+    note(f"analyse {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
+    for order in request.text.splitlines():
+        if not order.startswith("#! "):
+            continue
+        if order == "#! die":
+            os._exit(7)
+        if order == "#! hang":
+            note("hanging")
+            time.sleep(600)
+        event = json.loads(order[3:])
+        event["request"] = request.request
+        outgoing.write(json.dumps(event).encode() + b"\n")
+    say(protocol.Analysed(request.request, request.generation, 0.25))

@@ -1,0 +1,82 @@
+"""The table of finding codes and its page."""
+
+import pytest
+
+from fullgraph.render import codes
+from fullgraph.render.codes import Severity
+
+
+@pytest.mark.parametrize(
+    ("code", "row", "severity"),
+    [
+        ("graph-break/GB0059", "graph-break", "warning"),
+        ("graph-break/some-slug", "graph-break", "warning"),
+        ("frame-skipped/with-block", "frame-skipped", "warning"),
+        ("op/not-pt2-compliant", "op/not-pt2-compliant", "warning"),
+        ("guard/specialised-dimension", "guard/specialised-dimension", "warning"),
+        ("guard/type-match", "guard", "off"),
+        ("recompile/size", "recompile", "information"),
+        ("shape/data-dependent", "shape/data-dependent", "information"),
+        ("trace/import-error", "trace/import-error", "error"),
+        ("trace/sandboxed", "trace/sandboxed", "information"),
+        ("probe/missing", "probe/missing", "information"),
+        ("probe/invalid", "probe/invalid", "error"),
+        ("graph-breaks", "", "warning"),
+    ],
+)
+def test_the_longest_row_that_fits_stands_for_a_code(code: str, row: str, severity: str) -> None:
+    assert codes.row(code).name == row
+    assert codes.severity(code, {}) == Severity(severity)
+
+
+def test_graph_breaks_with_an_id_link_to_pytorch_and_the_rest_to_our_page() -> None:
+    site = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
+    assert codes.href("graph-break/GB0059") == f"{site}/gb0059.html"
+    assert codes.href("graph-break/a-slug").endswith("codes.md#graph-break")
+    assert codes.href("op/not-pt2-compliant").endswith("codes.md#opnot-pt2-compliant")
+    assert codes.href("nonsense") == ""
+
+
+def test_the_longest_choice_decides_the_severity() -> None:
+    chosen = {"graph-break": Severity.ERROR, "graph-break/GB0059": Severity.OFF}
+    assert codes.severity("graph-break/GB0059", chosen) == Severity.OFF
+    assert codes.severity("graph-break/GB0060", chosen) == Severity.ERROR
+    assert codes.severity("graph-breakage", chosen) == Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "shown"),
+    [
+        ((), (), True),
+        (("graph-break",), (), True),
+        (("op",), (), False),
+        ((), ("graph-break",), False),
+        ((), ("GB0059",), False),
+        (("graph-break/GB0059",), ("graph-break",), True),
+        (("graph-break",), ("graph-break/GB0059",), False),
+        (("graph-break",), ("graph-break",), False),
+    ],
+)
+def test_the_longer_of_select_and_ignore_decides(
+    select: tuple[str, ...], ignore: tuple[str, ...], shown: bool
+) -> None:
+    assert codes.shown("graph-break/GB0059", select, ignore) is shown
+
+
+def test_every_row_is_explained_and_known_as_a_selector() -> None:
+    for code in codes.CODES:
+        assert code.title and code.help.endswith("."), code.name
+        assert codes.is_known_selector(code.name)
+    assert codes.is_known_selector("GB0059")
+    assert codes.is_known_selector("specialised-dimension")
+    assert not codes.is_known_selector("trace/nonsense")
+
+
+def test_no_two_rows_share_a_heading() -> None:
+    anchors = [code.anchor for code in codes.CODES]
+    assert len(set(anchors)) == len(anchors)
+
+
+def test_the_page_is_as_the_table_says() -> None:
+    written = codes.PAGE_PATH.read_text(encoding="utf-8")
+    assert written == codes.page(), "run `python -m fullgraph.render.codes`"

@@ -1,0 +1,85 @@
+"""Findings of many runs become the findings of one file."""
+
+import dataclasses
+
+from fullgraph.render.codes import Severity
+from fullgraph.session.findings import merge
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Finding, Position, Range, Related
+
+PLACE = Range(Position(4, 2), Position(4, 9))
+BREAK = Finding("graph-break/GB0059", "Broken", PLACE, "Net", identity="a", run="1")
+
+
+def change(finding: Finding = BREAK, **values: object) -> Finding:
+    return dataclasses.replace(finding, **values)
+
+
+def test_one_place_reached_by_two_targets_is_one_finding() -> None:
+    (item,) = merge(
+        [change(count=3), change(target="Other", run="2", count=2, notes=("n",))], Settings()
+    )
+    assert item.finding.count == 5
+    assert item.finding.target == "Net"
+    assert item.targets == ("Net", "Other")
+    assert item.finding.notes == ("n",)
+
+
+def test_within_a_run_the_last_word_replaces_the_earlier_ones() -> None:
+    (item,) = merge([change(count=1), change(count=4), change(run="2", count=2)], Settings())
+    assert item.finding.count == 6
+
+
+def test_what_differs_in_code_place_or_identity_stays_apart() -> None:
+    elsewhere = Range(Position(5, 2), Position(5, 9))
+    items = merge(
+        [
+            BREAK,
+            change(code="graph-break/GB0060"),
+            change(range=elsewhere, run="2"),
+            change(identity="b"),
+        ],
+        Settings(),
+    )
+    assert len(items) == 4
+
+
+def test_related_places_are_listed_once() -> None:
+    related = Related("/a.py", PLACE, "here")
+    other = Related("/b.py", PLACE, "there")
+    (item,) = merge(
+        [change(related=(related,)), change(run="2", related=(related, other))], Settings()
+    )
+    assert item.finding.related == (related, other)
+
+
+def test_a_finding_is_of_real_tensors_only_if_no_fake_run_had_it() -> None:
+    real = change(mode="real")
+    assert merge([real], Settings())[0].finding.mode == "real"
+    assert merge([real, change(run="2")], Settings())[0].finding.mode == "fake"
+
+
+def test_severity_and_link_come_from_the_table_unless_chosen() -> None:
+    (item,) = merge([BREAK], Settings())
+    assert item.severity is Severity.WARNING
+    assert item.href.endswith("/gb0059.html")
+    (item,) = merge([change(href="https://x")], Settings(severity={"GB0059": Severity.ERROR}))
+    assert (item.severity, item.href) == (Severity.ERROR, "https://x")
+
+
+def test_what_is_off_ignored_or_not_selected_is_not_there() -> None:
+    guard = change(code="guard/type-match")
+    assert merge([guard], Settings()) == ()
+    assert merge([guard], Settings(severity={"guard": Severity.HINT})) != ()
+    assert merge([BREAK], Settings(ignore=("graph-break",))) == ()
+    assert merge([BREAK], Settings(select=("op",))) == ()
+
+
+def test_findings_come_in_the_order_of_the_text_and_the_loudest_first() -> None:
+    later = change(range=Range(Position(9, 0), Position(9, 1)), identity="z", run="0")
+    error = change(code="trace/eager-error")
+    assert [item.finding.code for item in merge([later, BREAK, error], Settings())] == [
+        "trace/eager-error",
+        "graph-break/GB0059",
+        "graph-break/GB0059",
+    ]

@@ -1,0 +1,205 @@
+"""Settings from every source, and what a user is told about bad ones."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from fullgraph.render.codes import Severity
+from fullgraph.session.settings import (
+    Resolved,
+    Settings,
+    Source,
+    command_line_source,
+    declarations,
+    editor_source,
+    find_project,
+    resolve,
+    vscode_configuration,
+)
+
+
+def from_pyproject(folder: Path, table: str) -> Resolved:
+    (folder / "pyproject.toml").write_text(f"[tool.fullgraph]\n{table}\n")
+    project = find_project(folder)
+    assert project.root == folder
+    return resolve(project.source)
+
+
+def test_nothing_chosen_is_all_defaults() -> None:
+    assert resolve() == Resolved(Settings(), {}, ())
+
+
+@pytest.mark.parametrize("key", ["memory-limit", "memory_limit", "memoryLimit"])
+def test_pyproject_may_spell_a_setting_in_any_way(tmp_path: Path, key: str) -> None:
+    resolved = from_pyproject(tmp_path, f"{key} = 1024")
+    assert resolved.settings.memory_limit == 1024
+    assert resolved.origins == {"memory-limit": str(tmp_path / "pyproject.toml")}
+    assert resolved.problems == ()
+
+
+def test_pyproject_holds_every_kind_of_value(tmp_path: Path) -> None:
+    resolved = from_pyproject(
+        tmp_path,
+        """
+        mode = "fake"
+        select = ["graph-break", "op/not-pt2-compliant"]
+        ignore = ["GB0059"]
+        severity = { "graph-break" = "error", "guard/*" = "hint", recompile = "off" }
+        exit-severity = "error"
+        timeout = 2.5
+        try-dynamic = false
+        """,
+    )
+    assert resolved.problems == ()
+    assert resolved.settings == Settings(
+        mode="fake",
+        select=("graph-break", "op/not-pt2-compliant"),
+        ignore=("GB0059",),
+        severity={
+            "graph-break": Severity.ERROR,
+            "guard": Severity.HINT,
+            "recompile": Severity.OFF,
+        },
+        exit_severity=Severity.ERROR,
+        timeout=2.5,
+        try_dynamic=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"mode": "fast"}, 'must be "auto", "fake" or "real"; "auto" is used.'),
+        ({"timeout": 0}, "must be a number of seconds, at least 0.1; 60 is used."),
+        ({"timeout": float("nan")}, "must be a number of seconds, at least 0.1; 60 is used."),
+        ({"jobs": 1.5}, "must be a whole number, at least 0; 0 is used."),
+        ({"jobs": True}, "must be a whole number, at least 0; 0 is used."),
+        ({"memory-limit": "lots"}, "must be a whole number of MiB, at least 256; 4096 is used."),
+        ({"try-dynamic": "yes"}, "must be true or false; true is used."),
+        ({"exclude": {"a": 1}}, "must be a list of texts; [] is used."),
+        (
+            {"select": ["grph-break"]},
+            "names 'grph-break', which is no finding code or beginning of one; [] is used.",
+        ),
+        (
+            {"severity": {"graph-break": "loud"}},
+            'must map finding codes to "error", "warning", "information", "hint" or "off", '
+            "but 'graph-break' has 'loud'; {} is used.",
+        ),
+    ],
+)
+def test_a_bad_value_is_one_sentence_and_the_default_stays(
+    values: dict[str, object], problem: str
+) -> None:
+    resolved = resolve(Source("setup", values))
+    key = next(iter(values))
+    assert resolved.problems == (f"Setting '{key}' of setup {problem}",)
+    assert resolved.settings == Settings()
+
+
+def test_a_misspelt_setting_is_named_with_the_one_that_was_meant() -> None:
+    resolved = resolve(Source("setup", {"timout": 3}))
+    assert resolved.problems == ("Setting 'timout' of setup is unknown; did you mean 'timeout'?",)
+
+
+def test_a_bad_later_value_leaves_the_earlier_one_in_force() -> None:
+    resolved = resolve(Source("one", {"jobs": 3}), command_line_source({"jobs": "many"}))
+    assert resolved.settings.jobs == 3
+    assert resolved.problems == ("--jobs must be a whole number, at least 0; 3 stays in force.",)
+
+
+def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
+    resolved = resolve(
+        Source("pyproject.toml", {"timeout": 5, "mode": "real"}),
+        command_line_source({"timeout": "7", "mode": None, "severity": ["op=error", "GB0059=off"]}),
+    )
+    assert resolved.settings.timeout == 7
+    assert resolved.settings.mode == "real"
+    assert resolved.settings.severity == {"op": Severity.ERROR, "GB0059": Severity.OFF}
+    assert resolved.origins == {
+        "timeout": "the command line",
+        "mode": "pyproject.toml",
+        "severity": "the command line",
+    }
+
+
+def test_defaults_that_an_editor_sends_unasked_do_not_override_the_project() -> None:
+    everything = {declaration.editor_name: declaration.default for declaration in declarations()}
+    editor = editor_source({"fullgraph": {**everything, "traceOn": "save"}})
+    resolved = resolve(Source("pyproject.toml", {"timeout": 5}), editor)
+    assert resolved.settings == Settings(timeout=5, trace_on="save")
+    assert resolved.problems == ()
+
+
+@pytest.mark.parametrize("raw", [None, [], "", 3, {"fullgraph": None}])
+def test_an_editor_that_sends_nonsense_changes_nothing(raw: object) -> None:
+    assert resolve(editor_source(raw)).settings == Settings()
+
+
+def test_settings_of_the_client_alone_are_no_mistakes() -> None:
+    resolved = resolve(editor_source({"trace": {"server": "verbose"}, "mode": "real"}))
+    assert resolved.problems == ()
+    assert resolved.settings.mode == "real"
+
+
+def test_the_nearest_table_is_the_project_but_not_beyond_a_repository(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.fullgraph]\njobs = 1\n")
+    repository = tmp_path / "repository"
+    package = repository / "package"
+    package.mkdir(parents=True)
+    (package / "pyproject.toml").write_text("[project]\nname = 'p'\n")
+    assert find_project(package).root == tmp_path
+    (repository / ".git").mkdir()
+    assert find_project(package).root == package
+    (repository / "pyproject.toml").write_text("[tool.fullgraph]\njobs = 2\n")
+    project = find_project(package / "model.py")
+    assert (project.root, project.source.values) == (repository, {"jobs": 2})
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [(b"[tool", "is not valid TOML"), (b"\xff", "is not valid TOML")],
+)
+def test_a_broken_pyproject_is_said_and_not_used(tmp_path: Path, content: bytes, part: str) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(content)
+    project = find_project(tmp_path)
+    assert project.source.values == {}
+    (problem,) = project.problems
+    assert part in problem and problem.endswith("its settings are not used.")
+
+
+def test_a_table_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool]\nfullgraph = 3\n")
+    assert "must be a table" in find_project(tmp_path).problems[0]
+
+
+def test_folders_of_the_project_become_absolute(tmp_path: Path) -> None:
+    settings = Settings(extra_paths=("lib", "/opt/x", "${workspaceFolder}/gen"))
+    assert settings.roots(tmp_path) == (
+        str(tmp_path / "lib"),
+        "/opt/x",
+        str(tmp_path / "gen"),
+    )
+
+
+def test_the_manifest_describes_every_setting_of_editors() -> None:
+    properties = vscode_configuration()["properties"]
+    fields = {field.name for field in dataclasses.fields(Settings)}
+    assert {declaration.field for declaration in declarations()} == fields
+    assert "fullgraph.exitSeverity" not in properties
+    assert properties["fullgraph.traceOn"] == {
+        "type": "string",
+        "enum": ["change", "save", "manual"],
+        "markdownEnumDescriptions": [
+            "While typing.",
+            "When the file is saved or opened.",
+            "Only on command.",
+        ],
+        "default": "change",
+        "markdownDescription": "When the editor traces a file.",
+        "scope": "resource",
+    }
+    for name, property_ in properties.items():
+        assert property_["markdownDescription"].endswith("."), name
+        assert "type" in property_ and "default" in property_, name
