@@ -97,7 +97,7 @@ class Stub:
             for row, match in targets
         ]
         self.say(p.TargetsFound(number, tuple(names)))
-        ends = [row for row, _ in targets[1:]] + [len(lines)]
+        ends = [row for row, _ in targets[1:]] + [len(lines)] * bool(targets)
         self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
         for info, (row, match), end in zip(names, targets, ends, strict=True):
             if request.only and info.name not in request.only:

@@ -89,6 +89,7 @@ def _data(item: FileFinding, document: Document) -> dict[str, Any]:
     place = Place(name.rsplit("/", 1)[-1], name, document.positions)
     return {
         "rendered": finding_text(item, place),
+        "href": item.href,
         "targets": list(item.targets),
         "count": finding.count,
         "mode": finding.mode,

@@ -1,0 +1,307 @@
+"""An editor to test the server with: a pytest-lsp client that keeps texts as an editor does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from lsprotocol.converters import get_converter
+from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+
+HERE = Path(__file__).parent
+ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+ROUNDS, PAUSE = 1000, 0.01
+"""How long to wait for what must come; nothing that passes waits that long."""
+
+WIDTHS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+
+
+def profile(name: str) -> types.ClientCapabilities:
+    if name == "neovim":
+        return client_capabilities("neovim@v0.11.0")
+    raw = json.loads((HERE / f"{name}.json").read_text())
+    return get_converter().structure(raw["capabilities"], types.ClientCapabilities)
+
+
+class Editor:
+    """What a user does, and what a user sees."""
+
+    def __init__(self, client: LanguageClient, name: str, root: Path) -> None:
+        self.client = client
+        self.profile = name
+        self.root = root
+        self.texts: dict[str, str] = {}
+        self.versions: dict[str, int] = {}
+        self.statuses: list[dict[str, Any]] = []
+        self.published: list[types.PublishDiagnosticsParams] = []
+        self.lens_refreshes = 0
+        self.registrations: list[types.Registration] = []
+        self.results: dict[str, tuple[str, list[types.Diagnostic]]] = {}
+        self.encoding = "utf-16"
+        self.offers: types.ServerCapabilities = types.ServerCapabilities()
+        self._listen()
+
+    def _listen(self) -> None:
+        client = self.client
+
+        @client.feature("fullgraph/status")
+        def status(params: Any) -> None:
+            self.statuses.append(dict(params._asdict()))
+
+        @client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
+        def refresh(params: Any) -> None:
+            self.lens_refreshes += 1
+
+        @client.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def register(params: types.RegistrationParams) -> None:
+            self.registrations += params.registrations
+
+        client.protocol.fm.features.pop(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+
+        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def publish(params: types.PublishDiagnosticsParams) -> None:
+            self.published.append(params)
+            client.diagnostics[params.uri] = params.diagnostics
+
+    async def start(
+        self, encoding: str | None, options: Any, configuration: dict[str, Any] | None
+    ) -> None:
+        capabilities = profile(self.profile)
+        if encoding is not None:
+            assert capabilities.general is not None
+            capabilities.general.position_encodings = [types.PositionEncodingKind(encoding)]
+        if configuration is not None:
+            self.client.set_configuration({"fullgraph": configuration})
+        result = await self.client.initialize_session(
+            types.InitializeParams(
+                capabilities=capabilities,
+                initialization_options=options,
+                workspace_folders=[types.WorkspaceFolder(self.root.as_uri(), "project")],
+            )
+        )
+        self.offers = result.capabilities
+        encoding_kind = self.offers.position_encoding
+        self.encoding = getattr(encoding_kind, "value", encoding_kind) or "utf-16"
+
+    @property
+    def pulls(self) -> bool:
+        return self.offers.diagnostic_provider is not None
+
+    # -- texts --------------------------------------------------------------------------------
+
+    def uri(self, name: str) -> str:
+        return name if ":" in name else (self.root / name).as_uri()
+
+    def open(self, name: str, text: str, language: str = "python") -> str:
+        uri = self.uri(name)
+        self.texts[uri], self.versions[uri] = text, 1
+        self.client.text_document_did_open(
+            types.DidOpenTextDocumentParams(types.TextDocumentItem(uri, language, 1, text))
+        )
+        return uri
+
+    def edit(self, uri: str, old: str, new: str) -> None:
+        """Replace the only place where ``old`` is, the way an editor sends it."""
+        text = self.texts[uri]
+        assert text.count(old) == 1, (old, text)
+        start = text.index(old)
+        change = types.TextDocumentContentChangePartial(
+            range=types.Range(self.position(uri, start), self.position(uri, start + len(old))),
+            text=new,
+        )
+        self.texts[uri] = text[:start] + new + text[start + len(old) :]
+        self._changed(uri, change)
+
+    def replace(self, uri: str, text: str) -> None:
+        """Send the whole text."""
+        self.texts[uri] = text
+        self._changed(uri, types.TextDocumentContentChangeWholeDocument(text=text))
+
+    def _changed(self, uri: str, change: types.TextDocumentContentChangeEvent) -> None:
+        self.versions[uri] += 1
+        identifier = types.VersionedTextDocumentIdentifier(
+            uri=uri, version=self.versions[uri]
+        )
+        self.client.text_document_did_change(
+            types.DidChangeTextDocumentParams(identifier, [change])
+        )
+
+    def save(self, uri: str) -> None:
+        identifier = types.TextDocumentIdentifier(uri)
+        self.client.text_document_did_save(types.DidSaveTextDocumentParams(identifier))
+
+    def close(self, uri: str) -> None:
+        identifier = types.TextDocumentIdentifier(uri)
+        self.client.text_document_did_close(types.DidCloseTextDocumentParams(identifier))
+
+    def position(self, uri: str, offset: int) -> types.Position:
+        before = self.texts[uri][:offset]
+        line = before.count("\n")
+        rest = before[before.rfind("\n") + 1 :]
+        width = len(rest.encode(ENCODINGS[self.encoding])) // WIDTHS[self.encoding]
+        return types.Position(line, width)
+
+    def at(self, uri: str, range_: types.Range) -> str:
+        """The text that a range covers, counted in the units that were agreed on."""
+        lines = self.texts[uri].split("\n")
+        width, codec = WIDTHS[self.encoding], ENCODINGS[self.encoding]
+
+        def offset(position: types.Position) -> int:
+            raw = lines[position.line].encode(codec)[: position.character * width]
+            return sum(len(line) + 1 for line in lines[: position.line]) + len(raw.decode(codec, "replace"))
+
+        return self.texts[uri][offset(range_.start) : offset(range_.end)]
+
+    # -- what is seen -------------------------------------------------------------------------
+
+    async def diagnostics(self, uri: str) -> list[types.Diagnostic]:
+        """What the editor shows in its gutter now."""
+        if not self.pulls:
+            return list(self.client.diagnostics.get(uri, []))
+        previous = self.results.get(uri)
+        report = await self.client.text_document_diagnostic_async(
+            types.DocumentDiagnosticParams(
+                types.TextDocumentIdentifier(uri),
+                previous_result_id=previous[0] if previous else None,
+            )
+        )
+        if report.kind == "unchanged":
+            assert previous is not None and report.result_id == previous[0]
+            return previous[1]
+        assert report.result_id is not None
+        self.results[uri] = report.result_id, list(report.items)
+        return list(report.items)
+
+    async def seen(self, uri: str) -> list[tuple[str, str]]:
+        """First line of the message and the text underlined, of each diagnostic."""
+        return [
+            (d.message.split("\n")[0], self.at(uri, d.range)) for d in await self.diagnostics(uri)
+        ]
+
+    async def until_seen(self, uri: str, *expected: tuple[str, str]) -> None:
+        for _ in range(ROUNDS):
+            if (seen := await self.seen(uri)) == list(expected):
+                return
+            await asyncio.sleep(PAUSE)
+        pytest.fail(f"{seen} instead of {list(expected)}; {self.statuses[-1:]}")
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        for _ in range(ROUNDS):
+            if found := condition():
+                return found
+            await asyncio.sleep(PAUSE)
+        return pytest.fail(f"It never came to that; {self.statuses[-1:]}")
+
+    async def until_state(self, state: str) -> dict[str, Any]:
+        await self.until(lambda: self.statuses and self.statuses[-1]["state"] == state)
+        return self.statuses[-1]
+
+    async def lenses(self, uri: str) -> list[types.CodeLens]:
+        params = types.CodeLensParams(types.TextDocumentIdentifier(uri))
+        return list(await self.client.text_document_code_lens_async(params) or [])
+
+    async def titles(self, uri: str) -> list[str]:
+        return [lens.command.title for lens in await self.lenses(uri) if lens.command]
+
+    async def actions(self, uri: str, needle: str) -> list[types.CodeAction]:
+        start = self.texts[uri].index(needle)
+        params = types.CodeActionParams(
+            types.TextDocumentIdentifier(uri),
+            types.Range(self.position(uri, start), self.position(uri, start + 1)),
+            types.CodeActionContext(diagnostics=[]),
+        )
+        return list(await self.client.text_document_code_action_async(params) or [])
+
+    async def command(self, name: str, *arguments: Any) -> Any:
+        return await self.client.workspace_execute_command_async(
+            types.ExecuteCommandParams(name, list(arguments))
+        )
+
+    def configure(self, **settings: Any) -> None:
+        self.client.set_configuration({"fullgraph": settings})
+        self.client.workspace_did_change_configuration(
+            types.DidChangeConfigurationParams(settings=None)
+        )
+
+
+class Counter:
+    """What the stub did, which it writes into a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+    @property
+    def words(self) -> list[str]:
+        return [line.split()[0] for line in self.lines]
+
+    @property
+    def analysed(self) -> int:
+        return self.words.count("analyse")
+
+    @property
+    def engine_pid(self) -> int:
+        return int(next(line for line in self.lines if line.startswith("start")).split()[1])
+
+
+@pytest.fixture
+def counter(tmp_path: Path) -> Counter:
+    return Counter(tmp_path / "stub-engine.log")
+
+
+@pytest.fixture(params=["neovim", "vscode"])
+def profile_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def open_editor(
+    tmp_path: Path, counter: Counter, profile_name: str
+) -> AsyncIterator[Callable[..., Any]]:
+    """Starts the server and an editor in front of it."""
+    editors: list[Editor] = []
+    root = tmp_path / "project"
+    root.mkdir()
+
+    async def start(
+        *,
+        name: str = profile_name,
+        encoding: str | None = None,
+        options: Any = None,
+        configuration: dict[str, Any] | None = None,
+        engine: str = "",
+    ) -> Editor:
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("VIRTUAL_ENV")
+        }
+        environment["STUB_ENGINE"] = ",".join(filter(None, [engine, f"count={counter.path}"]))
+        command = [sys.executable, str(HERE / "stub_server.py")]
+        config = ClientServerConfig(server_command=command, server_env=environment)
+        client = await config.start()
+        assert isinstance(client, LanguageClient)
+        editor = Editor(client, name, root)
+        editors.append(editor)
+        await editor.start(encoding, options, {"interpreter": sys.executable, **(configuration or {})})
+        return editor
+
+    yield start
+    for editor in editors:
+        if not editor.client.stopped:
+            await editor.client.shutdown_session()
+        await editor.client.stop()
+
+
+@pytest.fixture
+async def editor(open_editor: Callable[..., Any]) -> Editor:
+    opened: Editor = await open_editor()
+    return opened

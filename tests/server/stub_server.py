@@ -1,0 +1,13 @@
+"""The server, with the stub in place of the engine."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "server"), str(ROOT / "engine")]
+
+from fullgraph.lsp import serve  # noqa: E402
+
+if __name__ == "__main__":
+    tcp = ("127.0.0.1", 0) if "--tcp" in sys.argv else None
+    sys.exit(serve(tcp=tcp, boot=Path(__file__).with_name("stub_engine.py")))
