@@ -5,7 +5,8 @@ does not support, to be able to say so. Nothing of the user's project may shadow
 this folder leaves ``sys.path`` at once, and the folders of ``PYTHONPATH`` go behind the others
 until user code runs.
 """
-# ruff: noqa: PTH, UP031, UP036 - written for any Python 3, and loads next to nothing
+# Written for any Python 3, and loading next to nothing:
+# ruff: noqa: PTH100, PTH110, PTH112, PTH118, PTH120, PTH123, UP031, UP036
 
 import sys
 
@@ -16,7 +17,7 @@ _ENGINE = "fullgraph_engine"
 def main(arguments: list) -> int:  # type: ignore[type-arg]
     """Serve on the two descriptors until the first of them ends."""
     options = {"--read": "0", "--write": "1", "--pipeline": ""}
-    for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905 - not on old Pythons
+    for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905
         if name not in options:
             sys.stderr.write("boot.py: unknown option " + name + "\n")
             return 2
@@ -115,7 +116,7 @@ def _load_engine() -> None:
     class EngineLoader(machinery.SourceFileLoader):
         def exec_module(self, module):  # type: ignore[no-untyped-def]
             module.__dict__["__builtins__"] = private
-            super(EngineLoader, self).exec_module(module)  # noqa: UP008 - in a nested class
+            super(EngineLoader, self).exec_module(module)  # noqa: UP008
 
     class EngineFinder(object):  # noqa: UP004
         @staticmethod

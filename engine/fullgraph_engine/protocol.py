@@ -21,6 +21,9 @@ from typing import Any, Literal, Union
 
 VERSION = 1
 
+# Bound now: user code in the engine's processes may replace the functions of `json`.
+_loads, _dumps = json.loads, json.dumps
+
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 TargetKind = Literal["module", "function", "call"]
@@ -370,7 +373,7 @@ def decode(line: bytes | str) -> Message:
         ProtocolError: the line is no JSON object, names no known type, or lacks a field.
     """
     try:
-        raw = json.loads(line)
+        raw = _loads(line)
     except ValueError as error:
         raise ProtocolError(f"not JSON: {error}") from error
     if not isinstance(raw, dict):
@@ -386,7 +389,7 @@ def decode(line: bytes | str) -> Message:
 
 def to_plain(value: Any) -> Any:
     """Any dataclass of this module as JSON-ready data."""
-    return json.loads(json.dumps(_plain(value)))
+    return _loads(_dumps(_plain(value)))
 
 
 def from_plain(kind: Any, raw: Any) -> Any:
@@ -396,7 +399,7 @@ def from_plain(kind: Any, raw: Any) -> Any:
 
 def _line(message: Message) -> bytes:
     body = {"type": type(message).__name__, **_plain(message)}
-    return json.dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    return _dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..protocol import Frame, from_plain, to_plain
 
-_write = os.write
+_write, _dumps = os.write, json.dumps
 _MOST = 1 << 20
 _STATEMENT, _STACK = b"@", b"#"
 _PROGRESS = re.compile(rb"^@(?:(\d+) (\d+))?$")
@@ -69,7 +69,7 @@ def after_statements(descriptor: int) -> None:
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
     """A stack with columns, from the process itself; preferred over the interpreter's."""
-    _write(descriptor, _STACK + json.dumps(to_plain(stack)).encode() + b"\n")
+    _write(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
 def read(descriptor: int, path: str) -> LastWords:

@@ -43,6 +43,12 @@ def apply(memory: int) -> None:
         _lower(resource.RLIMIT_DATA, held + memory * MIB)
 
 
+def lift() -> None:
+    """Let a process that ran out of memory have some to say so."""
+    _, hard = _getrlimit(resource.RLIMIT_DATA)
+    _setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
 def _lower(kind: int, value: int) -> None:
     _, hard = _getrlimit(kind)
     if hard != resource.RLIM_INFINITY:

@@ -222,6 +222,9 @@ class Host:
 
     def _end(self) -> None:
         processes.kill([*self._children, *self._strangers(processes.parents())])
+        with contextlib.suppress(ChildProcessError):
+            while True:  # they were all sent SIGKILL
+                os.waitpid(-1, 0)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _flush(self) -> None:

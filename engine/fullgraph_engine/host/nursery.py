@@ -7,10 +7,12 @@ import select
 import socket
 from collections.abc import Callable
 
-from . import descriptors, wire
+from . import descriptors, processes, wire
 from .wire import Downward, Exited, Forked
 
+# Bound now: user code may replace them later in the same process.
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
+_getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
 _pidfd_open = getattr(os, "pidfd_open", None)
 
@@ -46,7 +48,7 @@ class Nursery:
 
     def fork(self, command: Downward, given: list[int]) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
-        parent = os.getpid()
+        parent = _getpid()
         descriptors.flush()
         self._forking(True)
         try:
@@ -55,7 +57,8 @@ class Nursery:
             self._forking(False)
         if pid == 0:
             self._disown()
-            _enter(parent)
+            _setsid()
+            processes.die_with(parent)
             return True
         descriptors.close_all(given)
         try:
@@ -90,10 +93,3 @@ class Nursery:
         descriptors.close_all([ended for _, ended in self._children.values() if ended >= 0])
         self._children.clear()
         descriptors.close_all([self._control.detach(), self._report])
-
-
-def _enter(parent: int) -> None:
-    from . import processes
-
-    os.setsid()
-    processes.die_with(parent)

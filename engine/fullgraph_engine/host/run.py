@@ -101,6 +101,8 @@ def _main(
     except wire.Lost:
         raise
     except BaseException as error:
+        if isinstance(error, MemoryError):
+            limits.lift()
         done = _failed(error, launch, analyse, target, probe, lines, emit)
         done = replace(done, seconds=round(_monotonic() - started, 4))
         stack = frames.of_traceback(error.__traceback__)

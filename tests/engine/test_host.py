@@ -1,0 +1,951 @@
+"""The engine's processes, with a stand-in for everything that needs torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fullgraph_engine import protocol
+from fullgraph_engine.protocol import (
+    Analyse,
+    Analysed,
+    Cancel,
+    Event,
+    Failed,
+    Finding,
+    FindingFound,
+    Limits,
+    Log,
+    Position,
+    Range,
+    Ready,
+    SelfCheck,
+    SelfChecked,
+    Shutdown,
+    Starting,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+    TargetStarted,
+    Unusable,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOT = ROOT / "engine" / "fullgraph_engine" / "boot.py"
+STUB = f"{ROOT / 'tests' / 'fixtures' / 'host' / 'pipeline.py'}:Pipeline"
+PATIENCE = 60.0
+
+
+class Engine:
+    """An engine process and both ends of its pipe."""
+
+    def __init__(
+        self,
+        *,
+        pipeline: str = STUB,
+        python: str = sys.executable,
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        theirs, self.write = os.pipe()
+        self.read, answers = os.pipe()
+        command = [python, str(BOOT), "--read", str(theirs), "--write", str(answers)]
+        self.process = subprocess.Popen(
+            [*command, "--pipeline", pipeline] if pipeline else command,
+            pass_fds=(theirs, answers),
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+        )
+        os.close(theirs)
+        os.close(answers)
+        self.requests = 0
+        self._buffer = b""
+
+    def send(self, request: protocol.Request) -> None:
+        os.write(self.write, protocol.encode(request))
+
+    def event(self) -> Event | None:
+        """The next event; None when the engine has closed its side."""
+        while b"\n" not in self._buffer:
+            if not select.select([self.read], [], [], PATIENCE)[0]:
+                raise TimeoutError("the engine says nothing")
+            data = os.read(self.read, 1 << 16)
+            if not data:
+                return None
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return protocol.decode(line)  # type: ignore[return-value]
+
+    def begin(self, text: str, **options: Any) -> int:
+        self.requests += 1
+        options = {"path": "/nowhere/x.py", "limits": Limits(seconds=20.0), **options}
+        self.send(
+            Analyse(self.requests, f"v{self.requests}", text=textwrap.dedent(text), **options)
+        )
+        return self.requests
+
+    def until_end(self, request: int) -> Result:
+        events: list[Event] = []
+        while True:
+            event = self.event()
+            assert event is not None, "the engine died"
+            events.append(event)
+            if isinstance(event, (Analysed, Failed)) and event.request == request:
+                return Result(events)
+
+    def analyse(self, text: str, **options: Any) -> Result:
+        return self.until_end(self.begin(text, **options))
+
+    def close(self) -> int:
+        with contextlib.suppress(OSError):
+            os.close(self.write)
+        status = self.process.wait(PATIENCE)
+        os.close(self.read)
+        return status
+
+
+class Result:
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [event.finding for event in self.events if isinstance(event, FindingFound)]
+
+    @property
+    def troubles(self) -> list[tuple[str, int]]:
+        return [(f.code, f.range.start.line) for f in self.findings if f.code[:6] == "trace/"]
+
+    @property
+    def reports(self) -> dict[str, TargetReport]:
+        return {e.report.name: e.report for e in self.events if isinstance(e, TargetDone)}
+
+    def trouble(self) -> Finding:
+        found = [finding for finding in self.findings if finding.code.startswith("trace/")]
+        assert len(found) == 1, found
+        return found[0]
+
+    def status(self, name: str) -> str:
+        return self.reports[name].status
+
+    def log(self, stream: str) -> str:
+        return "".join(e.text for e in self.events if isinstance(e, Log) and e.stream == stream)
+
+    def value(self, name: str) -> str:
+        """What the target returned, as the stub reports it."""
+        values = [f.message for f in self.findings if f.code == "stub/value" and f.target == name]
+        assert len(values) == 1, values
+        return values[0].partition(" gave ")[2]
+
+    @property
+    def end(self) -> Event:
+        return self.events[-1]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Engine]:
+    started = Engine()
+    assert isinstance(started.event(), Starting)
+    assert isinstance(started.event(), Ready)
+    yield started
+    assert started.close() == 0
+
+
+@pytest.fixture
+def engine(shared: Engine) -> Iterator[Engine]:
+    """The engine that all tests share: every one leaves it fit for the next."""
+    yield shared
+    after = shared.analyse("def ok():  # target\n    return 1\n")
+    assert after.value("ok") == "1"
+    assert isinstance(after.end, Analysed)
+    assert not _children(shared.process.pid), "processes are left"
+
+
+def _children(pid: int) -> list[int]:
+    """Processes below one, once those that were killed had time to go."""
+    for _ in range(200):
+        left = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(entry.name) and int(stat[1]) == pid:
+                    left.append(int(entry.name))
+        if not left:
+            return []
+        time.sleep(0.01)
+    return left
+
+
+def spot(line: int, byte: int, end: int) -> Range:
+    return Range(Position(line, byte), Position(line, end))
+
+
+# -- the way of a request -----------------------------------------------------------------------
+
+
+def test_events_come_in_order(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target\n    return 7\n")
+    kinds = [type(event) for event in result.events]
+    assert kinds == [
+        TargetsFound,
+        TargetStarted,
+        FindingFound,
+        FindingFound,
+        TargetDone,
+        Analysed,
+    ]
+    assert result.value("f") == "7"
+    assert result.reports["f"].range == spot(0, 4, 5)
+    assert result.end == Analysed(
+        engine.requests, f"v{engine.requests}", result.end.seconds, cancelled=False
+    )
+
+
+def test_targets_nearest_to_the_edit_go_first(engine: Engine) -> None:
+    text = "".join(f"def f{n}():  # target\n    return {n}\n" for n in range(5))
+    result = engine.analyse(text, focus=6, jobs=1)
+    started = [event.name for event in result.events if isinstance(event, TargetStarted)]
+    assert started[0] == "f3"
+    assert set(started[1:3]) == {"f2", "f4"}
+    found = next(event for event in result.events if isinstance(event, TargetsFound))
+    assert [target.name for target in found.targets] == ["f0", "f1", "f2", "f3", "f4"]
+
+
+def test_every_probe_is_a_run(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target 3\n    return 1\ndef g():  # target 0\n    pass\n")
+    done = [event.report for event in result.events if isinstance(event, TargetDone)]
+    assert sorted((report.name, report.status) for report in done) == [
+        ("f", "traced"),
+        ("f", "traced"),
+        ("f", "traced"),
+        ("g", "no-probe"),
+    ]
+    assert [f.target for f in result.findings if f.code == "probe/missing"] == ["g"]
+
+
+def test_only_some_targets(engine: Engine) -> None:
+    text = "def f():  # target\n    return 1\ndef g():  # target\n    return 2\n"
+    assert set(engine.analyse(text, only=("g",)).reports) == {"g"}
+
+
+def test_what_is_no_target_after_all_is_dropped(engine: Engine) -> None:
+    text = "def f():  # target\n    return 1\ndef not_g():  # target\n    return 2\n"
+    result = engine.analyse(text)
+    found = [event for event in result.events if isinstance(event, TargetsFound)]
+    assert [target.name for target in found[-1].targets] == ["f"]
+    assert set(result.reports) == {"f"}
+
+
+def test_too_many_targets_are_cut_visibly(engine: Engine) -> None:
+    text = "".join(f"def f{n}():  # target\n    return {n}\n" for n in range(9))
+    result = engine.analyse(text, focus=9, limits=Limits(targets=3))
+    found = next(event for event in result.events if isinstance(event, TargetsFound))
+    assert [target.name for target in found.targets] == ["f3", "f4", "f5"]
+    assert "9 targets" in found.note
+    assert set(result.reports) == {"f3", "f4", "f5"}
+
+
+def test_a_run_that_needs_real_tensors_is_repeated(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target\n    return 'needs real'\n")
+    began = [f.message for f in result.findings if f.code == "stub/began"]
+    assert began == ["f 0 auto", "f 0 real"]
+    assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
+    fake = engine.analyse("def f():  # target\n    return 'needs real'\n", mode="fake")
+    assert [f.message for f in fake.findings if f.code == "stub/began"] == ["f 0 fake"]
+
+
+def test_two_requests_at_once(engine: Engine) -> None:
+    first = engine.begin("def f():  # target\n    return 'sleep'\n")
+    second = engine.begin("def g():  # target\n    return 2\n")
+    result = engine.until_end(second)
+    assert any(isinstance(e, TargetDone) and e.request == second for e in result.events)
+    engine.send(Cancel(first))
+    assert engine.until_end(first).end == Analysed(first, "v" + str(first), _any(), cancelled=True)
+
+
+class _any(float):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float)
+
+    __hash__ = float.__hash__
+
+
+def test_cancelled_while_the_module_is_executed(engine: Engine) -> None:
+    request = engine.begin(
+        "import time\nprint('here', flush=True)\ntime.sleep(600)\ndef f():  # target\n    pass\n"
+    )
+    while not isinstance(engine.event(), Log):
+        pass
+    engine.send(Cancel(request))
+    result = engine.until_end(request)
+    assert result.end == Analysed(request, f"v{request}", _any(), cancelled=True)
+
+
+def test_cancelling_what_is_over_says_nothing(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target\n    return 1\n")
+    engine.send(Cancel(engine.requests))
+    assert isinstance(result.end, Analysed)
+
+
+def test_self_check(engine: Engine) -> None:
+    engine.send(SelfCheck(99))
+    answer = engine.event()
+    assert isinstance(answer, SelfChecked)
+    assert answer.hooks[0].name == "stub"
+
+
+def test_a_line_that_is_no_request_is_told(engine: Engine) -> None:
+    os.write(engine.write, b"what?\n")
+    answer = engine.event()
+    assert isinstance(answer, Log)
+    assert "not understood" in answer.text
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "x = 1\n"])
+def test_nothing_to_trace(engine: Engine, text: str) -> None:
+    result = engine.analyse(text)
+    assert [type(event) for event in result.events] == [TargetsFound, Analysed]
+
+
+def test_syntax_error(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target\n    x = 'ü' +* 2\n")
+    assert isinstance(result.end, Failed)
+    finding = result.trouble()
+    assert finding.code == "trace/syntax-error"
+    assert finding.range == spot(1, 14, 15)  # bytes, not characters
+
+
+def test_null_byte_in_the_text(engine: Engine) -> None:
+    result = engine.analyse("x = 1\0\n")
+    assert isinstance(result.end, Failed)
+
+
+# -- executing the module -----------------------------------------------------------------------
+
+
+def test_a_failed_import_is_one_finding_on_its_name(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import os, absent.thing as thing, sys
+        def uses():  # target
+            return thing.x + 1
+        def does_not():  # target
+            return os.name + sys.platform
+        class Base(thing.Base):  # target
+            pass
+        y = thing.constant * 2
+        """
+    )
+    finding = result.trouble()
+    assert finding.code == "trace/import-error"
+    assert finding.range == spot(0, 11, 32)
+    assert finding.message == "Cannot import `absent.thing`: No module named 'absent'"
+    assert f"{sys.executable} -m pip install absent" in finding.hints[0]
+    assert result.status("does_not") == "traced"
+    assert result.status("uses") == "failed"
+    assert result.status("Base") == "failed"
+    assert "line 1" in (result.reports["uses"].error or "")
+
+
+def test_from_import_of_a_missing_module(engine: Engine) -> None:
+    result = engine.analyse(
+        "def f():  # target\n    return 1\nfrom  absent.sub import (a,\n    b)\n"
+    )
+    assert result.trouble().range == spot(2, 6, 16)
+    assert result.value("f") == "1"
+
+
+def test_from_import_of_a_missing_name_binds_the_others(engine: Engine) -> None:
+    result = engine.analyse(
+        "from os.path import join, nonsense, sep\ndef f():  # target\n    return join('a', sep)\n"
+    )
+    finding = result.trouble()
+    assert finding.range == spot(0, 26, 34)
+    assert finding.message.startswith("Cannot import `os.path.nonsense`")
+    assert result.value("f") == "'/'"
+
+
+def test_annotations_do_not_need_what_they_name(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import absent
+        class C:  # target
+            def show(self, x: absent.Array) -> absent.Other: ...
+            def __repr__(self): return "a C"
+        """
+    )
+    assert result.value("C") == "a C"
+
+
+def test_a_guarded_import_is_no_finding(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        try:
+            import absent
+        except ImportError:
+            absent = None
+        def f():  # target
+            return absent
+        """
+    )
+    assert result.value("f") == "None"
+    assert not result.troubles
+
+
+def test_statements_after_a_failing_one_are_executed(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        rate = {}["rate"]
+        twice = rate * 2
+        def f():  # target
+            return 5
+        def g():  # target
+            return twice
+        """
+    )
+    finding = result.trouble()
+    assert (finding.code, finding.range.start.line) == ("trace/eager-error", 0)
+    assert "KeyError: 'rate'" in finding.message
+    assert result.value("f") == "5"
+    if sys.version_info >= (3, 11):
+        assert finding.range == spot(0, 7, 17)
+
+
+def test_the_user_stack_of_a_module_error(engine: Engine) -> None:
+    result = engine.analyse(
+        "def inner():\n    raise ValueError('no')\ndef f():  # target\n    pass\ninner()\n"
+    )
+    finding = result.trouble()
+    assert [(frame.function, frame.line) for frame in finding.stack] == [
+        ("<module>", 4),
+        ("inner", 1),
+    ]
+    assert finding.range.start.line == 1
+
+
+def test_the_module_looks_like_a_module(engine: Engine, tmp_path: Path) -> None:
+    package = tmp_path / "pack" / "sub"
+    package.mkdir(parents=True)
+    (tmp_path / "pack" / "__init__.py").write_text("from .sub.model import Net\n")
+    (package / "__init__.py").write_text("")
+    (package / "near.py").write_text("where = __name__\n")
+    path = package / "model.py"
+    path.write_text("raise RuntimeError('the file on disk is not what is analysed')\n")
+    result = engine.analyse(
+        '''\
+        """Doc."""
+        from __future__ import annotations
+        import inspect, sys
+        from . import near
+        from pack.sub.near import where
+        x: undefined_name = 1
+        class Net: ...
+        def f():  # target
+            """Source."""
+            import pack
+            same = pack.Net is Net and sys.modules[__name__].f is f
+            return (__name__, __package__, __file__, __doc__, where, same, __spec__.name)
+        def g():  # target
+            return inspect.getsource(g).splitlines()[0]
+        if __name__ == "__main__":
+            raise SystemExit
+        ''',
+        path=str(path),
+    )
+    assert not result.troubles
+    assert eval(result.value("f")) == (
+        "pack.sub.model",
+        "pack.sub",
+        str(path),
+        "Doc.",
+        "pack.sub.near",
+        True,
+        "pack.sub.model",
+    )
+    assert result.value("g") == repr("def g():  # target")
+
+
+def test_a_package_that_fails_does_not_hide_its_module(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "__init__.py").write_text("import nowhere_to_be_found\n")
+    (tmp_path / "broken" / "near.py").write_text("x = 4\n")
+    path = tmp_path / "broken" / "model.py"
+    result = engine.analyse(
+        "from .near import x\ndef f():  # target\n    return x\n", path=str(path)
+    )
+    assert result.value("f") == "4"
+    assert "package `broken`" in result.trouble().message
+
+
+def test_namespace_packages_are_found_below_a_root(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "name" / "space").mkdir(parents=True)
+    (tmp_path / "name" / "near.py").write_text("x = 8\n")
+    path = tmp_path / "name" / "space" / "model.py"
+    result = engine.analyse(
+        "from ..near import x\ndef f():  # target\n    return x, __name__\n",
+        path=str(path),
+        roots=(str(tmp_path),),
+    )
+    assert result.value("f") == "(8, 'name.space.model')"
+
+
+def test_an_error_inside_an_imported_module(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("\n\ndef go():\n    return 1 / 0\ngo()\n")
+    path = tmp_path / "model.py"
+    result = engine.analyse("import mine\ndef f():  # target\n    pass\n", path=str(path))
+    finding = result.trouble()
+    assert (finding.code, finding.range) == ("trace/import-error", spot(0, 7, 11))
+    assert [Path(related.path).name for related in finding.related] == ["mine.py", "mine.py"]
+    assert finding.related[0].range.start.line == 3
+
+
+@pytest.mark.parametrize("name", ["torch.py", "typing.py", "json.py", "a-b.v2.py", "untitled:1"])
+def test_files_with_names_that_shadow(engine: Engine, tmp_path: Path, name: str) -> None:
+    path = name if ":" in name else str(tmp_path / name)
+    result = engine.analyse(
+        "import json\ndef f():  # target\n    return json.dumps([1]), __name__\n", path=path
+    )
+    value, own = eval(result.value("f"))
+    assert value == "[1]"
+    assert own not in sys.stdlib_module_names
+
+
+def test_missing_cuda_is_retried_with_fake_tensors(engine: Engine) -> None:
+    stub = STUB.rpartition(":")[0]
+    result = engine.analyse(
+        f"""\
+        import sys
+        Pipeline = next(m.Pipeline for m in list(sys.modules.values())
+                        if getattr(m, "__file__", "") == {stub!r})
+        def cuda():
+            if not Pipeline.in_fake_mode:
+                raise AssertionError("Torch not compiled with CUDA enabled")
+            return "fake"
+        def big():
+            if not Pipeline.in_fake_mode:
+                raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+            return "fake"
+        x, y = cuda(), big()
+        def f():  # target
+            return x, y
+        """
+    )
+    assert not result.troubles
+    assert result.value("f") == "('fake', 'fake')"
+
+
+# -- code that misbehaves -----------------------------------------------------------------------
+
+# What a statement does: the code of the finding, and words of its message. It is tried both as
+# the module's own statement and inside a run.
+MISDEEDS = {
+    "sys.exit": ("import sys; sys.exit(3)", "trace/eager-error", "3"),
+    "os._exit": ("import os; os._exit(3)", "trace/crashed", "exited with status 3"),
+    "loop": ("while True: pass", "trace/timeout", ""),
+    "loop that catches": (
+        "while True:\n        try:\n            pass\n        except BaseException: pass",
+        "trace/timeout",
+        "",
+    ),
+    "sleep in C": ("import time; time.sleep(600)", "trace/timeout", ""),
+    "deaf sleep": (
+        "import signal, time; signal.pthread_sigmask(signal.SIG_SETMASK, range(1, 65)); "
+        "time.sleep(600)",
+        "trace/timeout",
+        "",
+    ),
+    "segfault": ("import ctypes; ctypes.string_at(0)", "trace/crashed", "Segmentation fault"),
+    "abort": ("import os; os.abort()", "trace/crashed", "Aborted"),
+    "kill itself": ("import os; os.kill(os.getpid(), 9)", "trace/crashed", "Killed"),
+    "memory": ("[bytearray(1 << 24) for _ in range(1 << 20)]", "trace/eager-error", "emory"),
+    "stdin": ("input()", "trace/eager-error", "EOFError"),
+    "kill the parent": (
+        "import os; os.kill(os.getppid(), 9)",
+        "trace/eager-error",
+        "signal no other process",
+    ),
+    "fork": ("import os; os.fork()", "trace/eager-error", "start no processes"),
+    "subprocess": (
+        "import subprocess; subprocess.run(['true'])",
+        "trace/eager-error",
+        "start no processes",
+    ),
+    "write": ("open('/tmp/fullgraph-must-not-be', 'w')", "trace/eager-error", "change no files"),
+    "remove": ("import os; os.remove(__file__)", "trace/eager-error", "change no files"),
+    "network": (
+        "import socket; socket.create_connection(('127.0.0.1', 9))",
+        "trace/eager-error",
+        "no network",
+    ),
+    "recursion": (
+        "import sys; sys.setrecursionlimit(10**9)\n"
+        "    def deep(n): return [deep(n + 1)]\n"
+        "    import functools; g = functools.reduce\n"
+        "    h = lambda *a: g(h, [1, 2])\n"
+        "    h()",
+        "trace/crashed",
+        "Segmentation fault",
+    ),
+}
+BRIEF = Limits(seconds=1.5, module_seconds=1.5, memory=300)
+MISDEED_LIMITS = {"memory": Limits(memory=300), "recursion": Limits()}
+
+
+@pytest.mark.parametrize("name", MISDEEDS)
+def test_misdeed_in_a_run(engine: Engine, name: str) -> None:
+    deed, code, words = MISDEEDS[name]
+    result = engine.analyse(
+        f"def before():  # target\n    return 1\ndef f():  # target\n    {deed}\n",
+        limits=MISDEED_LIMITS.get(name, BRIEF),
+    )
+    finding = result.trouble()
+    assert finding.code == code
+    assert words in finding.message
+    if name == "kill itself":
+        assert finding.range == spot(2, 4, 5)  # nothing is known but the target
+    else:
+        assert finding.range.start.line >= 3
+    assert result.status("f") == {"trace/timeout": "timeout", "trace/crashed": "crashed"}.get(
+        code, "failed"
+    )
+    assert result.value("before") == "1"
+
+
+@pytest.mark.parametrize("name", MISDEEDS)
+def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
+    deed, code, words = MISDEEDS[name]
+    result = engine.analyse(
+        f"def before():  # target\n    return 1\ndef deed():\n    {deed}\ndeed()\n"
+        "def after():  # target\n    return 2\n",
+        limits=MISDEED_LIMITS.get(name, BRIEF),
+    )
+    finding = result.trouble()
+    assert finding.code == code
+    assert words in finding.message
+    assert finding.range.start.line >= (2 if name == "kill itself" else 3)
+    assert result.value("before") == "1"
+    assert result.value("after") == "2"
+
+
+def test_two_statements_that_end_the_process(engine: Engine) -> None:
+    result = engine.analyse(
+        "import os, ctypes\nos._exit(1)\nctypes.string_at(0)\ndef f():  # target\n    return 1\n"
+    )
+    assert result.troubles == [("trace/crashed", 1), ("trace/crashed", 2)]
+    assert result.value("f") == "1"
+
+
+def test_a_module_that_ends_the_process_again_and_again(engine: Engine) -> None:
+    text = "import os\ndef f():  # target\n    return 1\n" + "os._exit(1)\n" * 20
+    result = engine.analyse(text)
+    assert 1 < len(result.troubles) < 10
+    assert result.status("f") == "crashed"
+    assert isinstance(result.end, Analysed)
+
+
+def test_output_is_logged_and_bounded(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import os, sys
+        print("module")
+        os.write(2, b"to the descriptor\\n")
+        def f():  # target
+            print("run", end="")
+            for _ in range(100_000):
+                sys.stderr.write("0123456789" * 10)
+            return 1
+        """
+    )
+    assert result.log("stdout") == "modulerun" or "module\n" in result.log("stdout")
+    assert "to the descriptor\n" in result.log("stderr")
+    assert len(result.log("stderr")) < 80_000
+    assert "64 KiB" in result.log("engine")
+    assert result.value("f") == "1"
+
+
+def test_meddling_with_the_process_changes_nothing(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import builtins, io, json, os, select, signal, sys, tempfile
+        os.chdir("/")
+        os.closerange(3, 1000)
+        sys.stdout = sys.stderr = io.StringIO()
+        for number in range(1, 65):
+            try:
+                signal.signal(number, lambda *a: None)
+            except (OSError, ValueError):
+                pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, range(1, 65))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        def broken(*a, **k):
+            raise RuntimeError("replaced")
+        json.dumps = json.loads = os.write = os.read = os.fork = os.waitpid = broken
+        os.close = os.dup2 = os.getpid = os.setsid = os._exit = broken
+        select.poll = select.select = broken
+        builtins.print = builtins.open = builtins.input = builtins.exit = broken
+        def f():  # target 2
+            return 1
+        """
+    )
+    assert not result.troubles
+    assert [report.status for report in result.reports.values()] == ["traced"]
+    assert len([f for f in result.findings if f.message == "f gave 1"]) == 2
+
+
+def test_closing_every_descriptor_in_a_run(engine: Engine) -> None:
+    result = engine.analyse("import os\ndef f():  # target\n    os.closerange(0, 65536)\n")
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "file descriptors" in finding.message
+
+
+def test_closing_every_descriptor_in_the_module(engine: Engine) -> None:
+    result = engine.analyse(
+        "import os\nos.closerange(0, 65536)\nundefined\ndef f():  # target\n    return 1\n"
+    )
+    assert result.troubles[0][0] == "trace/crashed"
+    assert isinstance(result.end, Analysed)
+
+
+def test_threads_started_by_the_module(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import threading, time
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        def f():  # target
+            return 1
+        """
+    )
+    assert result.value("f") == "1"
+    assert "threads" in result.log("engine")
+
+
+def test_processes_that_escape_are_killed(engine: Engine, tmp_path: Path) -> None:
+    # libc's own fork passes by the interpreter's audit hooks.
+    result = engine.analyse(
+        """\
+        import ctypes, os, time
+        libc = ctypes.CDLL(None)
+        def f():  # target
+            if libc.fork() == 0:
+                os.setsid()
+                if libc.fork() == 0:
+                    os.setsid()
+                    time.sleep(600)
+                time.sleep(600)
+            time.sleep(0.2)
+            return 1
+        """
+    )
+    assert result.value("f") == "1"
+    # The fixture asserts that nobody is left.
+
+
+def test_a_fork_bomb_is_ended(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import ctypes, time
+        libc = ctypes.CDLL(None)
+        def f():  # target
+            for _ in range(100):
+                if libc.fork() == 0:
+                    time.sleep(600)
+            time.sleep(600)
+        """,
+        limits=Limits(seconds=20, processes=20),
+    )
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "more than 20 processes" in finding.message
+
+
+def test_shared_memory_counts(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import mmap, time
+        def f():  # target
+            room = mmap.mmap(-1, 1 << 29)
+            for start in range(0, 1 << 29, 4096):
+                room[start] = 1
+            time.sleep(600)
+        """,
+        limits=Limits(seconds=20, memory=200),
+    )
+    finding = result.trouble()
+    assert "more than 200 MiB" in finding.message
+    assert finding.range.start.line >= 3
+
+
+def test_scratch_files_may_be_written_and_are_removed(engine: Engine) -> None:
+    result = engine.analyse(
+        """\
+        import os, tempfile
+        def f():  # target
+            with tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, "x"), "w") as file:
+                    file.write("x")
+                os.rename(file.name, file.name + "2")
+            handle, name = tempfile.mkstemp()
+            return name
+        """
+    )
+    scratch = Path(eval(result.value("f"))).parent
+    assert engine.analyse("def f():  # target\n    pass\n").status("f") == "traced"
+    assert not scratch.exists()
+
+
+def test_c_code_cannot_change_files_either(engine: Engine, tmp_path: Path) -> None:
+    from fullgraph_engine.host import landlock  # noqa: F401
+
+    kept = tmp_path / "checkpoint.pt"
+    kept.write_text("precious")
+    result = engine.analyse(
+        f"""\
+        import ctypes
+        libc = ctypes.CDLL(None)
+        def f():  # target
+            return libc.open({str(kept).encode()!r}, 0o1001), libc.unlink({str(kept).encode()!r})
+        """
+    )
+    if not _has_landlock():
+        pytest.skip("this kernel has no Landlock")
+    assert result.value("f") == "(-1, -1)"
+    assert kept.read_text() == "precious"
+
+
+def _has_landlock() -> bool:
+    import ctypes
+
+    return int(ctypes.CDLL(None).syscall(444, None, 0, 1)) > 0
+
+
+# -- the engine itself --------------------------------------------------------------------------
+
+
+def _started(**options: Any) -> tuple[Engine, list[Event]]:
+    engine = Engine(**options)
+    events: list[Event] = []
+    while not events or isinstance(events[-1], Starting):
+        event = engine.event()
+        assert event is not None
+        events.append(event)
+    return engine, events
+
+
+def test_the_engine_ends_with_its_pipe_and_takes_all_along() -> None:
+    engine, _ = _started()
+    engine.begin(
+        "import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n"
+        "def f():  # target\n    pass\n"
+    )
+    while not isinstance(event := engine.event(), Log):
+        pass
+    pid = int(event.text)
+    assert engine.close() == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_user_code_dies_with_a_killed_engine() -> None:
+    engine, _ = _started()
+    engine.begin(
+        "import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n"
+        "def f():  # target\n    pass\n"
+    )
+    while not isinstance(event := engine.event(), Log):
+        pass
+    engine.process.send_signal(signal.SIGKILL)
+    engine.close()
+    for _ in range(500):
+        try:
+            os.kill(int(event.text), 0)
+            state = Path(f"/proc/{event.text.strip()}/stat").read_text().rpartition(")")[2].split()
+        except (ProcessLookupError, FileNotFoundError):
+            return
+        if state[0] == "Z":  # whoever adopted it takes its time
+            return
+        time.sleep(0.01)
+    pytest.fail("the module process outlived the engine")
+
+
+def test_shutdown() -> None:
+    engine, _ = _started()
+    engine.send(Shutdown())
+    assert engine.process.wait(PATIENCE) == 0
+    engine.close()
+
+
+def test_an_interrupt_from_the_terminal_is_for_the_server() -> None:
+    engine, _ = _started()
+    engine.process.send_signal(signal.SIGINT)
+    result = engine.analyse("def f():  # target\n    return 1\n")
+    assert result.value("f") == "1"
+    engine.close()
+
+
+def test_no_torch(tmp_path: Path) -> None:
+    stub = tmp_path / "without.py"
+    stub.write_text(
+        "class Pipeline:\n    def torch_version(self):\n        import torch_that_is_absent\n"
+        "class Missing:\n    def torch_version(self):\n"
+        "        raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+        "class Old:\n    def torch_version(self):\n        return '2.5.1+cu121'\n"
+        "class Broken:\n    def torch_version(self):\n        raise OSError('libtorch.so: no')\n"
+    )
+    for name, words in {
+        "Missing": ("No torch in this interpreter", "pip install torch"),
+        "Old": ("torch 2.5.1+cu121", "older than 2.6"),
+        "Broken": ("cannot be imported: OSError: libtorch.so: no",),
+        "Pipeline": ("torch_that_is_absent",),
+    }.items():
+        engine, events = _started(pipeline=f"{stub}:{name}")
+        last = events[-1]
+        assert isinstance(last, Unusable)
+        assert all(word in last.reason + last.next_step for word in words), last
+        assert sys.executable in last.reason
+        assert engine.close() == 1
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9"])
+def test_old_python(version: str) -> None:
+    found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"no Python {version} here")
+    engine, events = _started(python=str(found[0]))
+    assert isinstance(events[0], Starting)
+    assert isinstance(events[-1], Unusable)
+    assert "older than 3.10" in events[-1].reason
+    assert engine.close() == 1
+
+
+@pytest.mark.parametrize("on_path", [False, True])
+def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: bool) -> None:
+    names = ("torch", "typing", "json", "socket", "selectors", "host", "protocol", "dataclasses")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} is shadowed')\n")
+    (tmp_path / "mine.py").write_text("x = 3\n")
+    if on_path:
+        # Python itself needs these at its start, and would not come up.
+        for name in ("typing", "dataclasses"):
+            (tmp_path / f"{name}.py").unlink()
+    engine, events = _started(
+        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)} if on_path else {"PYTHONPATH": ""}
+    )
+    assert isinstance(events[-1], Ready), events
+    result = engine.analyse(
+        "import mine, sys\ndef f():  # target\n    return mine.x, sys.path\n",
+        path=str(tmp_path / "model.py"),
+    )
+    assert eval(result.value("f"))[0] == 3
+    engine.close()
