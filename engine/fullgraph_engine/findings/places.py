@@ -28,6 +28,7 @@ class SourceText:
         self.path = path
         self._lines = [line.encode() for line in text.split("\n")]
         self._statements: dict[int, Range] = {}
+        self._headers: dict[Range, Range] = {}
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError):
@@ -35,6 +36,7 @@ class SourceText:
         for node in ast.walk(tree):
             if isinstance(node, ast.stmt):
                 self._note(node)
+                self._note_header(node)
 
     def locate(self, stack: Stack, fallback: Range) -> Place:
         """The place of a stack; ``fallback`` where no frame is in this file."""
@@ -49,9 +51,10 @@ class SourceText:
     def range_of(self, frame: Frame) -> Range:
         """The columns of a frame, else its statement, else its line without indentation."""
         if frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte):
-            return Range(
+            exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
+            return self._headers.get(exact, exact)
         return self._statements.get(frame.line) or self.line_range(frame.line)
 
     def line_range(self, line: int) -> Range:
@@ -59,6 +62,20 @@ class SourceText:
         raw = self._lines[line] if 0 <= line < len(self._lines) else b""
         start = len(raw) - len(raw.lstrip())
         return Range(Position(line, start), Position(line, max(len(raw.rstrip()), start)))
+
+    def _note_header(self, node: ast.stmt) -> None:
+        """Jumps carry the range of their whole statement; what decides is its condition."""
+        header: ast.expr
+        match node:
+            case ast.If(test=header) | ast.While(test=header) | ast.Assert(test=header):
+                pass
+            case ast.For(iter=header) | ast.AsyncFor(iter=header) | ast.Match(subject=header):
+                pass
+            case ast.With(items=[ast.withitem(context_expr=header), *_]):
+                pass
+            case _:
+                return
+        self._headers[_extent(node)] = _extent(header)
 
     def _note(self, node: ast.stmt) -> None:
         first = node.lineno - 1
@@ -76,6 +93,13 @@ class SourceText:
             # A later node of the walk is deeper; the smallest statement on a line wins.
             if known is None or known.start.line <= start.line:
                 self._statements[line] = Range(start, end)
+
+
+def _extent(node: ast.stmt | ast.expr) -> Range:
+    return Range(
+        Position(node.lineno - 1, node.col_offset),
+        Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0),
+    )
 
 
 def with_text(frame: Frame) -> Frame:
