@@ -28,7 +28,7 @@ def of_specialisation(
         code=code,
         message=f"`{name}` is specialised to {event.value}: another size recompiles",
         range=place.range,
-        explanation=f"{asked} {reason_in_words(event)}",
+        explanation=f"{asked} {reason_in_words(event, name)}",
         hints=(
             "If the size really is fixed, write the number in the probe and this goes away.",
             "If it should vary, avoid comparing it with constants or converting it here.",
@@ -49,13 +49,13 @@ def in_user_words(source: str) -> str:
     return f"{match['tensor']}.shape[{match['axis']}]" if match else words
 
 
-def reason_in_words(event: Specialisation) -> str:
+def reason_in_words(event: Specialisation, name: str) -> str:
     """Why the symbol got its value, as far as the ShapeEnv says."""
     reason = event.reason
     if reason == "find":
-        return f"The code needs {event.symbol} to be equal to another size."
+        return f"The code needs `{name}` to be equal to another size."
     if reason.startswith("range_refined_to_singleton"):
-        return f"The code's conditions on {event.symbol} leave only the value {event.value}."
+        return f"The code's conditions on `{name}` leave only the value {event.value}."
     if reason.startswith("solve"):
-        return f"A condition on sizes can only hold for {event.symbol} = {event.value}."
-    return f"Dynamo set {event.symbol} = {event.value} ({reason})."
+        return f"A condition on sizes can only hold for `{name}` = {event.value}."
+    return f"Dynamo set `{name}` = {event.value} ({reason})."
