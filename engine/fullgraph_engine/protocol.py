@@ -208,7 +208,7 @@ class Analyse:
     limits: Limits = Limits()
     jobs: int = 2
     try_dynamic: bool = True
-    """Where a probe names no symbolic dimension, try first dimensions as dynamic in a second run."""
+    """Where a probe names no symbolic size, trace again with first dimensions dynamic."""
 
 
 @dataclass(frozen=True)
@@ -382,7 +382,7 @@ def decode(line: bytes | str) -> Message:
     if kind is None:
         raise ProtocolError("unknown message type")
     try:
-        return typing.cast(Message, _load(kind, raw))
+        return typing.cast("Message", _load(kind, raw))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ProtocolError(f"bad {kind.__name__}: {error}") from error
 
@@ -414,9 +414,11 @@ def _plain(value: Any) -> Any:
 
 def _load(kind: Any, raw: Any) -> Any:
     if dataclasses.is_dataclass(kind):
-        hints = _hints(typing.cast(type, kind))
+        hints = _hints(typing.cast("type", kind))
         # Unknown keys are dropped: a newer peer may say more than this one understands.
-        return kind(**{name: _load(hints[name], item) for name, item in raw.items() if name in hints})  # type: ignore[operator]
+        return kind(
+            **{name: _load(hints[name], item) for name, item in raw.items() if name in hints}
+        )  # type: ignore[operator]
     origin = typing.get_origin(kind)
     if origin is tuple:
         return tuple(_load(typing.get_args(kind)[0], item) for item in raw)
@@ -430,7 +432,7 @@ def _load(kind: Any, raw: Any) -> Any:
     return raw
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 

@@ -93,7 +93,9 @@ def targets_of(module: Any) -> dict[str, Any]:
         if match is None or example is None or not callable(getattr(module, name)):
             continue
 
-        def pair(build: Any = getattr(module, name), example: Any = example) -> Any:
+        build = getattr(module, name)
+
+        def pair(build: Any = build, example: Any = example) -> Any:
             model = build()
             value = example() if callable(example) else example
             if isinstance(value, dict):
@@ -181,7 +183,7 @@ def main() -> None:
             os.dup2(null, 2)
             limit = options.memory << 30
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-            result = run_file(os.path.abspath(path), options.seconds)
+            result = run_file(str(Path(path).resolve()), options.seconds)
             with os.fdopen(write, "w") as pipe:
                 json.dump(result, pipe)
             os._exit(0)
@@ -191,7 +193,7 @@ def main() -> None:
         _, status = os.waitpid(child, 0)
         if not text:
             text = json.dumps(
-                {"path": os.path.abspath(path), "targets": {}, "error": f"ended by {status}"}
+                {"path": str(Path(path).resolve()), "targets": {}, "error": f"ended by {status}"}
             )
         os.write(out, text.encode() + b"\n")
 

@@ -43,9 +43,7 @@ class SourceText:
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
             if stack[index].path == self.path:
-                return Place(
-                    self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index]
-                )
+                return Place(self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index])
         return Place(fallback, shown, shown, ())
 
     def range_of(self, frame: Frame) -> Range:
@@ -114,10 +112,7 @@ def related_to(place: Place, limit: int = 8) -> tuple[Related, ...]:
     related = []
     for frame, words in (
         *((frame, f"in `{frame.function}`, reached from here") for frame in place.deeper[-limit:]),
-        *(
-            (frame, f"called from `{frame.function}`")
-            for frame in reversed(place.callers[-limit:])
-        ),
+        *((frame, f"called from `{frame.function}`") for frame in reversed(place.callers[-limit:])),
     ):
         start = Position(frame.line, frame.byte)
         end = Position(frame.end_line, frame.end_byte) if frame.end_byte >= 0 else start

@@ -301,5 +301,3 @@ def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
     if not tensors or tensors[0].shape[0] < 2:
         return []
     return [(tensor, 0) for tensor in tensors if tensor.shape[0] == tensors[0].shape[0]]
-
-

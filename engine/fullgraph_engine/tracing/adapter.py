@@ -83,7 +83,9 @@ CREATE_SYMBOL = Private(
     "torch.fx.experimental.symbolic_shapes", "ShapeEnv.create_symbol", "symbols of dimensions"
 )
 GET_COMPILER = Private(
-    "torch._dynamo.eval_frame", "get_compiler_fn", "tracing what the file compiles, without a backend"
+    "torch._dynamo.eval_frame",
+    "get_compiler_fn",
+    "tracing what the file compiles, without a backend",
 )
 INDUCTOR_WRAPPER = Private(
     "torch", "_TorchCompileInductorWrapper", "torch.compile in user code, without Inductor"

@@ -8,9 +8,9 @@ from typing import Any
 
 @lru_cache(maxsize=1)
 def _abbreviations() -> dict[Any, str]:
-    from torch.fx.graph import dtype_abbrs
+    import torch.fx.graph
 
-    return dict(dtype_abbrs)
+    return dict(torch.fx.graph.dtype_abbrs)  # type: ignore[attr-defined]
 
 
 def describe_tensor(tensor: Any) -> str:

@@ -241,8 +241,8 @@ def _around_unsupported(original: Callable[..., Any]) -> Callable[..., Any]:
             past = getattr(source, "_fullgraph_stack", None)
             if past is not None:
                 self._fullgraph_stack = past
-            elif source is not None and getattr(source, "real_stack", None):
-                self._fullgraph_stack = stacks.of_summary(source.real_stack)
+            elif summary := getattr(source, "real_stack", None):
+                self._fullgraph_stack = stacks.of_summary(summary)
             else:
                 self._fullgraph_stack = stacks.of_translator(_translator())
 
@@ -352,9 +352,7 @@ def _around_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
 def _around_compliance(original: Callable[..., Any]) -> Callable[..., Any]:
     import torch._ops
 
-    def check_pt2_compliant_op(
-        output: Any, kind: str, target: Any, args: Any, kwargs: Any
-    ) -> Any:
+    def check_pt2_compliant_op(output: Any, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
         recorder = _active
         if recorder is None or kind != "call_function":
             return original(output, kind, target, args, kwargs)
@@ -482,9 +480,7 @@ def _around_create_symbol(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _source_of(shape_env: Any, symbol: Any) -> str:
-    sources = getattr(shape_env, "var_to_sources", None) or getattr(
-        shape_env, "source_to_var", {}
-    )
+    sources = getattr(shape_env, "var_to_sources", None) or getattr(shape_env, "source_to_var", {})
     found = sources.get(symbol, []) if isinstance(sources, dict) else []
     return _source_name(found[0]) if found else ""
 
@@ -545,5 +541,3 @@ def _hint(size: Any) -> int:
         return size
     hint = getattr(size.node, "hint", None)
     return int(hint) if hint is not None else -1
-
-

@@ -33,7 +33,12 @@ def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
     if positions is not None and positions.lineno == line and positions.col_offset is not None:
         end = positions.end_lineno or line
         return Frame(
-            code.co_filename, name, line - 1, positions.col_offset, end - 1, positions.end_col_offset
+            code.co_filename,
+            name,
+            line - 1,
+            positions.col_offset,
+            end - 1,
+            positions.end_col_offset,
         )
     return Frame(code.co_filename, name, line - 1)
 
@@ -70,9 +75,7 @@ def of_summary(summary: Iterable[Any] | None) -> Stack:
         if start is None or end is None or end <= start:
             frames.append(Frame(entry.filename, entry.name, line))
         else:
-            frames.append(
-                Frame(entry.filename, entry.name, line, start, line, end)
-            )
+            frames.append(Frame(entry.filename, entry.name, line, start, line, end))
     return tuple(frames)
 
 
@@ -121,8 +124,10 @@ _MACHINERY = (
 
 def is_machinery(path: str) -> bool:
     """Whether a file is the tracer's or ours: frames there say nothing about the user's program."""
-    return path.startswith((_OURS, "<frozen")) or path == "<string>" or any(
-        part in path for part in _MACHINERY
+    return (
+        path.startswith((_OURS, "<frozen"))
+        or path == "<string>"
+        or any(part in path for part in _MACHINERY)
     )
 
 

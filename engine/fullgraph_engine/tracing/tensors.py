@@ -228,16 +228,13 @@ def swappable_parameters() -> Iterator[None]:
     ``torch.utils.swap_tensors`` refuses tensors that have weak references. Under a fake mode
     parameters have some from its own bookkeeping, so that check says nothing about the user's.
     """
-    import torch.utils as owner
-
-    original = owner.weakref  # type: ignore[attr-defined]
-    owner.weakref = types.SimpleNamespace(  # type: ignore[attr-defined]
-        getweakrefs=lambda _tensor: [], ref=weakref.ref
-    )
+    owner: Any = torch.utils
+    original = owner.weakref
+    owner.weakref = types.SimpleNamespace(getweakrefs=lambda _tensor: [], ref=weakref.ref)
     try:
         yield
     finally:
-        owner.weakref = original  # type: ignore[attr-defined]
+        owner.weakref = original
 
 
 @contextlib.contextmanager
@@ -250,7 +247,7 @@ def copyable_constants() -> Iterator[None]:
     def deepcopy(self: FakeTensor, memo: dict[int, Any]) -> Any:
         values, self.constant = self.constant, None
         try:
-            copied = torch.Tensor.__deepcopy__(self, memo)
+            copied = super(FakeTensor, self).__deepcopy__(memo)  # type: ignore[no-untyped-call]
         finally:
             self.constant = values
         if values is not None and copied.constant is None:
@@ -259,11 +256,12 @@ def copyable_constants() -> Iterator[None]:
             self.fake_mode.fake_tensor_converter.add_constant_storage_mapping(copied)
         return copied
 
-    FakeTensor.__deepcopy__ = deepcopy  # type: ignore[attr-defined]
+    owner: Any = FakeTensor
+    owner.__deepcopy__ = deepcopy
     try:
         yield
     finally:
-        del FakeTensor.__deepcopy__  # type: ignore[attr-defined]
+        del owner.__deepcopy__
 
 
 def storage_bytes(values: Any) -> int:
@@ -271,9 +269,7 @@ def storage_bytes(values: Any) -> int:
     seen: dict[int, int] = {}
     for leaf in pytree.tree_leaves(values):
         tensors = (
-            [*leaf.parameters(), *leaf.buffers()]
-            if isinstance(leaf, torch.nn.Module)
-            else [leaf]
+            [*leaf.parameters(), *leaf.buffers()] if isinstance(leaf, torch.nn.Module) else [leaf]
         )
         for tensor in tensors:
             if isinstance(tensor, torch.Tensor):
