@@ -1,0 +1,231 @@
+"""The engine with torch in it: a few whole ways through, each with something that goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fullgraph_engine import protocol
+from fullgraph_engine.protocol import (
+    Analyse,
+    Analysed,
+    Event,
+    Finding,
+    FindingFound,
+    Limits,
+    Ready,
+    Starting,
+    TargetDone,
+    TargetReport,
+)
+
+BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
+PATIENCE = 120.0
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Engine:
+    def __init__(self) -> None:
+        theirs, self.write = os.pipe()
+        self.read, answers = os.pipe()
+        self.process = subprocess.Popen(
+            [sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)],
+            pass_fds=(theirs, answers),
+        )
+        os.close(theirs)
+        os.close(answers)
+        self.requests = 0
+        self._buffer = b""
+
+    def event(self) -> Event:
+        while b"\n" not in self._buffer:
+            assert select.select([self.read], [], [], PATIENCE)[0], "the engine says nothing"
+            data = os.read(self.read, 1 << 16)
+            assert data, "the engine died"
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return protocol.decode(line)  # type: ignore[return-value]
+
+    def analyse(
+        self, text: str, path: str = "/nowhere/model.py", limits: Limits | None = None
+    ) -> tuple[dict[str, TargetReport], list[Finding]]:
+        self.requests += 1
+        request = Analyse(
+            self.requests, "v", path, textwrap.dedent(text), limits=limits or Limits()
+        )
+        os.write(self.write, protocol.encode(request))
+        reports: dict[str, TargetReport] = {}
+        findings: list[Finding] = []
+        while not isinstance(event := self.event(), Analysed):
+            assert not isinstance(event, protocol.Failed), event
+            if isinstance(event, TargetDone):
+                reports[event.report.name] = event.report
+            elif isinstance(event, FindingFound):
+                findings.append(event.finding)
+        return reports, findings
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    started = Engine()
+    assert isinstance(started.event(), Starting)
+    assert isinstance(started.event(), Ready)
+    yield started
+    os.close(started.write)
+    assert started.process.wait(PATIENCE) == 0
+    with contextlib.suppress(OSError):
+        os.close(started.read)
+
+
+def places(findings: list[Finding]) -> set[tuple[str, int]]:
+    return {(finding.code, finding.range.start.line) for finding in findings}
+
+
+HEAD = "import torch\nfrom torch import nn\n"
+
+
+def test_a_break_at_its_place(engine: Engine) -> None:
+    reports, findings = engine.analyse(
+        HEAD
+        + """\
+class Net(nn.Module):
+    # fullgraph: f32[4, 4]
+    def forward(self, x):
+        print("here")
+        return x + 1
+"""
+    )
+    assert reports["Net"].status == "traced"
+    assert reports["Net"].breaks == 1
+    found = next(finding for finding in findings if finding.code.startswith("graph-break/"))
+    assert (found.range.start.line, found.range.start.byte) == (5, 8)
+
+
+def test_a_target_that_does_not_need_the_missing_import(engine: Engine) -> None:
+    reports, findings = engine.analyse(
+        "import absent\n"
+        + HEAD
+        + """\
+class Needs(nn.Module):
+    # fullgraph: f32[4, 4]
+    def forward(self, x):
+        return absent.norm(x)
+class Other(nn.Module):
+    # fullgraph: f32[4, 4]
+    def forward(self, x):
+        return x + 1
+"""
+    )
+    assert reports["Other"].status == "traced"
+    assert reports["Needs"].status == "failed"
+    assert "line 1" in (reports["Needs"].error or "")
+    assert places(findings) == {("trace/import-error", 0)}
+
+
+def test_module_level_tensors_without_a_device_or_room(engine: Engine) -> None:
+    reports, findings = engine.analyse(
+        HEAD
+        + """\
+scale = torch.ones(4, device="cuda")
+table = torch.empty(1 << 40)
+class Net(nn.Module):
+    # fullgraph: f32[4, 4]@cuda
+    def forward(self, x):
+        return x * scale + table.shape[0]
+"""
+    )
+    assert not [finding for finding in findings if finding.code.startswith("trace/")]
+    assert reports["Net"].status == "traced"
+    assert reports["Net"].graphs == 1
+
+
+def test_module_level_compile_does_not_trace(engine: Engine) -> None:
+    reports, findings = engine.analyse(
+        HEAD
+        + """\
+@torch.compile(fullgraph=True)
+def inner(x):
+    print("would be an error")
+    return x + 1
+y = inner(torch.ones(3))
+class Net(nn.Module):
+    # fullgraph: f32[3]
+    def forward(self, x):
+        return x + y
+"""
+    )
+    assert reports["Net"].status == "traced"
+    assert not [finding for finding in findings if finding.code == "trace/eager-error"]
+
+
+def test_a_loop_that_the_tracer_unrolls(engine: Engine) -> None:
+    reports, findings = engine.analyse(
+        HEAD
+        + """\
+class Net(nn.Module):
+    # fullgraph: f32[4]
+    def forward(self, x):
+        while True:
+            x = x + 1
+        return x
+""",
+        limits=Limits(seconds=2.0),
+    )
+    assert reports["Net"].status == "timeout"
+    assert len(findings) == 1
+    assert findings[0].code == "trace/timeout"
+    assert findings[0].range.start.line in (5, 6)
+
+
+@pytest.mark.parametrize(
+    ("deed", "status", "code"),
+    [
+        ("import sys; sys.exit(2)", "failed", "trace/eager-error"),
+        ("import os; os._exit(2)", "crashed", "trace/crashed"),
+        ("import ctypes; ctypes.string_at(0)", "crashed", "trace/crashed"),
+        ("import time; time.sleep(600)", "timeout", "trace/timeout"),
+        ("y = [bytearray(1 << 26) for _ in range(1 << 20)]", "failed", "trace/eager-error"),
+        ("open('/nowhere/x', 'w')", "failed", "trace/sandboxed"),
+    ],
+)
+def test_misdeed_in_forward(engine: Engine, deed: str, status: str, code: str) -> None:
+    reports, findings = engine.analyse(
+        HEAD
+        + f"""\
+class Net(nn.Module):
+    # fullgraph: f32[4]
+    def forward(self, x):
+        {deed}
+        return x + 1
+""",
+        limits=Limits(seconds=6.0, memory=600),
+    )
+    assert reports["Net"].status == status
+    assert (code, 5) in places(findings)
+
+
+def test_a_checkpoint_is_not_overwritten(engine: Engine, tmp_path: Path) -> None:
+    kept = tmp_path / "model.pt"
+    kept.write_text("precious")
+    reports, findings = engine.analyse(
+        HEAD
+        + f"""\
+torch.save({{}}, {str(kept)!r})
+class Net(nn.Module):
+    # fullgraph: f32[4]
+    def forward(self, x):
+        return x + 1
+"""
+    )
+    assert kept.read_text() == "precious"
+    assert places(findings) == {("trace/sandboxed", 2)}
+    assert reports["Net"].status == "traced"
