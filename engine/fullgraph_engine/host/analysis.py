@@ -336,7 +336,7 @@ class Analysis:
     def _crashed(self, launched: Run, cause: str, words: LastWords) -> None:
         planned, watched = launched.plan, launched.watched
         here = frames.innermost(words.stack, self.request.path)
-        where = self._range(here) or planned.info.range
+        where = self._range(here) or words.place or planned.info.range
         timeout = watched.cause == "timeout"
         code = "trace/timeout" if timeout else "trace/crashed"
         self._finding(

@@ -12,12 +12,13 @@ import os
 import re
 import tempfile
 from dataclasses import dataclass
+from typing import Any
 
-from ..protocol import Frame, from_plain, to_plain
+from ..protocol import Frame, Range, from_plain, to_plain
 
 _write, _dumps = os.write, json.dumps
 _MOST = 1 << 20
-_STATEMENT, _STACK = b"@", b"#"
+_STATEMENT, _STACK, _PLACE = b"@", b"#", b"~"
 _PROGRESS = re.compile(rb"^@(?:(\d+) (\d+))?$")
 _THREAD = re.compile(rb"^(Current thread|Thread) 0x")
 _FRAME = re.compile(rb'^  File "(.*)", line (\d+) in (.*)$')
@@ -31,6 +32,8 @@ class LastWords:
     statement: int | None
     line: int | None
     stack: tuple[Frame, ...]
+    place: Range | None
+    """Where the last finding was: eager execution went on from there."""
     fatal: str
     """The interpreter's own name for what happened: ``Segmentation fault``; or empty."""
 
@@ -72,6 +75,10 @@ def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
     _write(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
+def at_place(descriptor: int, place: Range) -> None:
+    _write(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
+
+
 def read(descriptor: int, path: str) -> LastWords:
     """What was written; of several threads the one that was in ``path`` is chosen."""
     try:
@@ -82,6 +89,7 @@ def read(descriptor: int, path: str) -> LastWords:
     statement: int | None = None
     where: int | None = None
     stack: tuple[Frame, ...] = ()
+    place: Range | None = None
     fatal = ""
     threads: list[tuple[bool, list[Frame]]] = []
     for line in data.splitlines():
@@ -90,7 +98,9 @@ def read(descriptor: int, path: str) -> LastWords:
             where = int(found[2]) if found[2] else None
             stack = ()
         elif line.startswith(_STACK):
-            stack = _stack(line[1:]) or stack
+            stack = tuple(_loaded(tuple[Frame, ...], line[1:]) or stack)
+        elif line.startswith(_PLACE):
+            place = _loaded(Range, line[1:]) or place
         elif line.startswith(b"Fatal Python error: "):
             fatal = line[20:].decode("utf-8", "replace")
         elif _THREAD.match(line):
@@ -105,14 +115,14 @@ def read(descriptor: int, path: str) -> LastWords:
         ordered += [frames for current, frames in reversed(threads) if not current]
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]
         stack = tuple((in_file or ordered or [[]])[0])
-    return LastWords(statement, where, stack, fatal)
+    return LastWords(statement, where, stack, place, fatal)
 
 
-def _stack(line: bytes) -> tuple[Frame, ...]:
+def _loaded(kind: Any, line: bytes) -> Any:
     try:
-        return tuple(from_plain(Frame, raw) for raw in json.loads(line))
-    except (ValueError, TypeError):
-        return ()
+        return from_plain(kind, json.loads(line))
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _unescape(name: bytes) -> str:

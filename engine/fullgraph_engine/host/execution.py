@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol import Finding, Frame, Related
-from . import blackbox, frames, syntax
+from . import blackbox, frames, sandbox, syntax
 from .placeholder import Placeholder, Unavailable, describe, origin
 
 _CUDA_MISSING = (
@@ -227,6 +227,9 @@ class Execution:
         elif isinstance(error, SystemExit):
             message = f"The module exits here: {reason}"
             notes = ("fullgraph went on with the next statement.",)
+        elif sandbox.REFUSED in reason or _is_denied_natively(error):
+            code = "trace/sandboxed"
+            message = f"Refused while the module was executed: {reason}"
         elif _is_out_of_memory(error):
             message = f"Out of memory while the module was executed: {reason}"
         else:
@@ -321,6 +324,11 @@ def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(part in str(error) for part in _MEMORY)
+
+
+def _is_denied_natively(error: BaseException) -> bool:
+    """C++ code (``torch.save``) that the kernel did not let open a file."""
+    return isinstance(error, RuntimeError) and "Permission denied" in str(error)
 
 
 def _import_hints(error: BaseException) -> tuple[str, ...]:

@@ -21,3 +21,8 @@ def watch(box: int) -> None:
             _exit(status)
 
     os._exit = leave
+
+
+def ignore() -> None:
+    """Give user code the interpreter's own function: the tracer would look into another one."""
+    os._exit = _exit

@@ -255,7 +255,7 @@ class _Module:
         for index in self.wanted:
             target = discovery.targets[index]
             gone = missing.get(getattr(target, "definition", "") or target.name)
-            if gone is None and not self.pipeline.is_target(target, namespace):
+            if gone is None and not self.pipeline.confirm(target, namespace):
                 continue
             left.append(index)
             placeholder.touched.clear()

@@ -6,7 +6,6 @@ torch.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from ..protocol import Finding, Frame, Hook, Mode, ProbeInfo, Range, TargetKind, TargetReport
+from . import frames
 
 OLDEST_TORCH = (2, 6)
 
@@ -66,7 +66,7 @@ class Pipeline(Protocol):
 
     def discover(self, text: str, path: str) -> Discovery: ...
 
-    def is_target(self, target: Target, namespace: dict[str, Any]) -> bool:
+    def confirm(self, target: Target, namespace: dict[str, Any]) -> bool:
         """False for what looked like a target in the text and is none."""
 
     def plan(self, target: Target, namespace: dict[str, Any]) -> Sequence[Probe]: ...
@@ -130,11 +130,10 @@ class RealPipeline:
 
         return targets.discover(text, path)
 
-    def is_target(self, target: Any, namespace: dict[str, Any]) -> bool:
+    def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         from .. import targets
 
-        confirm = getattr(targets, "is_target", None)
-        return confirm is None or bool(confirm(target, namespace))
+        return targets.confirm(target, namespace)
 
     def plan(self, target: Any, namespace: dict[str, Any]) -> Sequence[Probe]:
         from .. import targets
@@ -191,13 +190,24 @@ class RealPipeline:
         torch.set_num_threads(1)
 
     def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
-        from .. import tracing
+        from ..tracing import stacks
 
-        position = getattr(tracing, "live_stack", None)
-        if position is not None:
-            with contextlib.suppress(Exception):
-                return tuple(position(frame))
-        return ()
+        live = tuple(f for f in frames.of_stack(frame) if not stacks.is_machinery(f.path))
+        translator = _translator(frame)
+        if translator is None:
+            return live
+        return stacks.join(live, stacks.of_translator(translator))
+
+
+def _translator(frame: FrameType | None) -> Any:
+    """Dynamo's innermost symbolic interpreter on a stack: it is where user code seems to be."""
+    while frame is not None:
+        if "/torch/_dynamo/" in frame.f_code.co_filename:
+            found = frame.f_locals.get("self")
+            if all(hasattr(found, name) for name in ("current_instruction", "f_code", "parent")):
+                return found
+        frame = frame.f_back
+    return None
 
 
 def chosen(option: str) -> Pipeline:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from ..protocol import Analyse, Finding, FindingFound, Log, Mode, TargetReport
-from . import blackbox, descriptors, exits, frames, limits, placeholder, wire
+from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
 from .pipeline import Pipeline, Probe, Target
 from .wire import Launch, RunDone
 
@@ -57,13 +57,17 @@ def _main(
     descriptors.attach(stdout, stderr)
 
     def interrupted(number: int, frame: FrameType | None) -> None:
-        blackbox.at_stack(box, pipeline.where(frame) or frames.of_stack(frame))
+        try:
+            stack = pipeline.where(frame)
+        except Exception:  # in the middle of anything
+            stack = ()
+        blackbox.at_stack(box, stack or frames.of_stack(frame))
 
     limits.reset_signals(interrupted)
     blackbox.attend(box)
     blackbox.dump_at(box, launch.seconds + GRACE)
     limits.apply(launch.memory)
-    exits.watch(box)
+    exits.ignore()
     # The same choices on every edit: findings must not come and go by chance.
     random.seed(0)
     placeholder.touched.clear()
@@ -77,6 +81,12 @@ def _main(
             return
         if finding.code.startswith("trace/") and placeholder.behind(finding.message):
             return  # told at the statement that failed, and in the report
+        if any(frames.is_ours(frame.path) for frame in finding.stack):
+            return  # the tracer looked into a placeholder
+        if finding.code == "trace/eager-error" and sandbox.REFUSED in finding.message:
+            finding = replace(finding, code="trace/sandboxed")
+        if finding.code.startswith("graph-break/"):
+            blackbox.at_place(box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
         wire.report(report, FindingFound(analyse.request, finding))
 

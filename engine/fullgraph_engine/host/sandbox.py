@@ -15,6 +15,9 @@ from . import landlock
 
 _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+REFUSED = "fullgraph runs this code only to trace it"
+"""How every refusal begins."""
+
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
 _AF_UNIX = 1
 
@@ -73,15 +76,11 @@ class Sandbox:
         real = _realpath(name)
         if real == self.scratch or real.startswith((self.scratch + os.sep, "/dev/shm/")):
             return
-        raise PermissionError(
-            f"fullgraph runs this code only to trace it and lets it change no files: {name}"
-        )
+        raise PermissionError(f"{REFUSED} and lets it change no files: {name}")
 
     def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.forking:
-            raise PermissionError(
-                f"fullgraph runs this code only to trace it and lets it start no processes: {event}"
-            )
+            raise PermissionError(f"{REFUSED} and lets it start no processes: {event}")
 
     def _connects(self, event: str, arguments: tuple[Any, ...]) -> None:
         if getattr(arguments[0], "family", None) != _AF_UNIX:
@@ -89,16 +88,12 @@ class Sandbox:
 
     def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
         where = arguments[0] if arguments else ""
-        raise PermissionError(
-            f"fullgraph runs this code only to trace it and gives it no network: {where}"
-        )
+        raise PermissionError(f"{REFUSED} and gives it no network: {where}")
 
     def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
-            raise PermissionError(
-                "fullgraph runs this code only to trace it and lets it signal no other process"
-            )
+            raise PermissionError(f"{REFUSED} and lets it signal no other process")
 
 
 _NO_FOLDER = 99
