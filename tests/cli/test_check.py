@@ -130,6 +130,25 @@ def test_the_stack_folds_libraries_and_is_said_once(command_line: CommandLine) -
     assert "called from here" not in out
 
 
+def test_frames_around_the_users_code_are_left_out(command_line: CommandLine) -> None:
+    path = str(command_line.folder / "model.py")
+    library = Frame("/x/lib/python3.11/runpy.py", "run", 1)
+    engine = Frame("/y/fullgraph_engine/host/run.py", "run", 1)
+    own = Frame(path, "Net.forward", 5, 8)
+    finding = Finding("graph-break/GB0059", "m", ITEM, "Net", stack=(library, engine, own))
+    command_line.write("model.py", model(finding))
+    assert "stack" not in command_line.check("model.py").out
+    inner = Frame("/x/lib/python3.11/site-packages/einops/ops.py", "rearrange", 8, text="raise")
+    finding = Finding("graph-break/GB0059", "m", ITEM, "Net", stack=(library, own, inner))
+    command_line.write("model.py", model(finding))
+    assert (
+        "  = stack: model.py:6 in Net.forward\n"
+        "             return x * x.sum().item()  # 名前\n"
+        "           einops/ops.py:9 in rearrange\n"
+        "             raise\n"
+    ) in command_line.check("model.py").out
+
+
 def test_json_is_as_promised(command_line: CommandLine) -> None:
     line = "    s, x = '🎉', y.item()\n"
     start = len(line[: line.index("y")].encode())

@@ -83,3 +83,10 @@ def test_findings_come_in_the_order_of_the_text_and_the_loudest_first() -> None:
         "graph-break/GB0059",
         "graph-break/GB0059",
     ]
+
+
+def test_a_finding_without_hints_gets_the_next_step_of_its_code() -> None:
+    (item,) = merge([change(code="trace/timeout")], Settings())
+    assert item.finding.hints == ("Make the probe smaller, or raise the setting `timeout`.",)
+    (item,) = merge([change(code="trace/timeout", hints=("Wait.",))], Settings())
+    assert item.finding.hints == ("Wait.",)

@@ -9,7 +9,7 @@ LINES = {
     "ascii": "x = y + 1",
     "latin": "größe = für(x)",
     "east asian": "名前 = 値 + x",
-    "emoji": "s = '🎉' + '👩‍👩‍👧' + x",
+    "emoji": "s = '🎉' + '👩\u200d👩\u200d👧' + x",
     "tabs": "\t\tx = y",
     "half a pair": "x = '\ud83d' + y",
     "empty": "",

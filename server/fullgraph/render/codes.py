@@ -43,12 +43,16 @@ _NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1
 
 @dataclass(frozen=True)
 class Code:
-    """A row of the table. ``help`` says what happened and what to do, in Markdown."""
+    """A row of the table. ``help`` says what happened and what to do, in Markdown.
+
+    ``next_step`` is for findings that come without hints of their own.
+    """
 
     name: str
     severity: Severity
     title: str
     help: str
+    next_step: str = ""
 
     @property
     def href(self) -> str:
@@ -93,6 +97,8 @@ CODES: tuple[Code, ...] = (
         "autograd and its aliasing are right under `torch.compile`. It is put into the graph, and "
         "may give wrong results or fail later. Define it with `torch.library.custom_op`, give it a "
         "fake kernel with `register_fake`, check it with `torch.library.opcheck`, then tag it.",
+        "Define it with `torch.library.custom_op` and `register_fake`, check it with "
+        "`torch.library.opcheck`, then tag it `torch.Tag.pt2_compliant_tag`.",
     ),
     Code(
         "guard",
@@ -151,6 +157,8 @@ CODES: tuple[Code, ...] = (
         "The file was executed without this import. Targets that do not use it are traced all the "
         "same. Install the package into the interpreter that traces (`fullgraph doctor` says which "
         "that is), or add its folder to the setting `extra-paths`.",
+        "Install it into the interpreter that traces, or add its folder to the setting "
+        "`extra-paths`.",
     ),
     Code(
         "trace/eager-error",
@@ -172,6 +180,7 @@ CODES: tuple[Code, ...] = (
         "The run took too long and was ended",
         "The run was still at this line when its time was up. Make the probe smaller, or raise the "
         "setting `timeout`.",
+        "Make the probe smaller, or raise the setting `timeout`.",
     ),
     Code(
         "trace/crashed",
@@ -179,6 +188,7 @@ CODES: tuple[Code, ...] = (
         "The run's process died",
         "The process ended while it executed this line: a crash in native code, `os._exit`, or "
         "more memory than the setting `memory-limit` allows.",
+        "Raise the setting `memory-limit` if memory ran out; the log has what it printed.",
     ),
     Code(
         "trace/sandboxed",
@@ -187,6 +197,7 @@ CODES: tuple[Code, ...] = (
         "Runs may not write files outside their own scratch folder, use the network or start "
         "processes. The call raised `PermissionError`. Guard such code with "
         '`if __name__ == "__main__":`, which is not executed.',
+        'Move it below `if __name__ == "__main__":`, which is not executed.',
     ),
     Code(
         "probe",
@@ -202,6 +213,8 @@ CODES: tuple[Code, ...] = (
         "`# fullgraph: x=f32[8, 16]`, with constructor arguments as "
         "`# fullgraph: init(d=16) forward(f32[b, t, 16])`; or annotate the parameters "
         '(`x: "f32[b, 16]"`); or write `# fullgraph: off` to leave it alone.',
+        "Write them above it, as `# fullgraph: x=f32[8, 16]`, or `# fullgraph: off` to leave it "
+        "alone.",
     ),
     Code(
         "probe/invalid",
@@ -210,6 +223,8 @@ CODES: tuple[Code, ...] = (
         "A comment that begins with `# fullgraph:` is not probe notation, so the target was not "
         "traced with it. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; "
         "Python literals stand for themselves.",
+        "Write tensors as `f32[8, 16]`, with names as `x=f32[b, 16]`; other values as Python "
+        "literals.",
     ),
     Code(
         "schema",

@@ -77,7 +77,7 @@ class Excerpt:
         return [self._draw(row) for row in rows]
 
     def gutter(self, sign: str = "|") -> str:
-        return " " * self.margin + self.paint(Style.GUTTER, f" {sign}")
+        return " " * (self.margin + 1) + (self.paint(Style.GUTTER, sign) if sign.strip() else sign)
 
     @property
     def room(self) -> int:

@@ -11,6 +11,7 @@ from fullgraph_engine.protocol import Frame
 
 # Where interpreters keep what they were installed with.
 _INSTALLED = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]")
+_ENGINE = re.compile(r".*[/\\](?=fullgraph_engine[/\\])")
 
 
 @dataclass(frozen=True)
@@ -23,15 +24,22 @@ class Folded:
 
 def is_library(path: str) -> bool:
     """Whether a frame belongs to something installed, or to no file at all."""
-    return path.startswith("<") or _INSTALLED.match(path) is not None
+    return path.startswith("<") or _below(path) is not None
+
+
+def _below(path: str) -> re.Match[str] | None:
+    return _INSTALLED.match(path) or _ENGINE.match(path)
 
 
 def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
     """Frames with runs of library frames replaced by a count.
 
-    The innermost frame is never folded: where it is a library's, it is what there is to know.
+    What libraries did before they came to the user's code says nothing and is dropped. The
+    innermost frame is never folded: where it is a library's, it is what there is to know.
     """
     shown: list[Frame | Folded] = []
+    outermost = next((i for i, frame in enumerate(frames) if not is_library(frame.path)), 0)
+    frames = frames[outermost:]
     for index, frame in enumerate(frames):
         last = shown[-1] if shown else None
         if not is_library(frame.path) or index == len(frames) - 1:
@@ -45,7 +53,7 @@ def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
 
 def short_path(path: str, folder: str = "") -> str:
     """A path as short as it is still clear: below a library's folder, or below ``folder``."""
-    found = _INSTALLED.match(path)
+    found = _below(path)
     if found:
         return path[found.end() :]
     prefix = folder.rstrip("/\\")

@@ -116,7 +116,7 @@ class _Notes:
         head = f"{name}: "
         for number, row in enumerate(rows):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
-            yield self._sign(number == 0) + f" {lead}{row}".rstrip()
+            yield (self._sign(number == 0) + f" {lead}{row}").rstrip()
 
     def _lines(self, head: str, text: str, style: Style | None) -> Iterator[str]:
         room = max(40, self.paint.width - self._excerpt.margin - 3 - len(head))
@@ -124,19 +124,18 @@ class _Notes:
         for number, line in enumerate(lines):
             lead = self.paint(Style.STRONG, head) if number == 0 else " " * len(head)
             body = self.paint(style, line) if style is not None else line
-            yield self._sign(number == 0) + f" {lead}{body}".rstrip()
+            yield (self._sign(number == 0) + f" {lead}{body}").rstrip()
 
     def _sign(self, first: bool) -> str:
         return self._excerpt.gutter("=" if first else " ")
 
 
 def _stack(frames: tuple[Frame, ...], place: Place, notes: _Notes) -> Iterator[str]:
-    # One frame is the line that is shown already.
-    if len(frames) < 2:
-        return
     paint = notes.paint
     rows: list[str] = []
-    for frame in folded(frames):
+    shown = folded(frames)
+    # One frame is the line that is shown already.
+    for frame in shown if len(shown) > 1 else ():
         if isinstance(frame, Folded):
             words = f"{amount(frame.count, 'frame')} of {frame.package}"
             rows.append(paint(Style.DIM, f"... {words}"))
@@ -180,7 +179,8 @@ def _reach(item: FileFinding) -> Iterator[str]:
         yield f"{times}by {listing(item.targets)}"
     elif finding.count > 1:
         yield f"reached {amount(finding.count, 'time')}"
-    if finding.mode == "real":
+    # What belongs to no target was seen while the file itself was executed.
+    if finding.mode == "real" and finding.target:
         yield "seen with real tensors"
 
 
@@ -210,7 +210,7 @@ def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
 def _findings(number: int, severity: Severity) -> str:
     # "Information" has no plural.
     if severity is Severity.INFORMATION:
-        return f"{number} information"
+        return f"{number} information finding" + ("s" if number > 1 else "")
     return amount(number, severity.value)
 
 

@@ -62,9 +62,11 @@ def _key(finding: Finding) -> object:
 
 def _merged(group: list[Finding], severity: Severity) -> FileFinding:
     first = group[0]
+    step = codes.row(first.code).next_step
     targets = _distinct(finding.target for finding in group if finding.target)
     finding = dataclasses.replace(
         first,
+        hints=first.hints or ((step,) if step else ()),
         count=sum(finding.count for finding in group),
         related=_distinct(related for finding in group for related in finding.related),
         notes=_distinct(note for finding in group for note in finding.notes),
