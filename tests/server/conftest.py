@@ -126,9 +126,7 @@ class Editor:
 
     def _changed(self, uri: str, change: types.TextDocumentContentChangeEvent) -> None:
         self.versions[uri] += 1
-        identifier = types.VersionedTextDocumentIdentifier(
-            uri=uri, version=self.versions[uri]
-        )
+        identifier = types.VersionedTextDocumentIdentifier(uri=uri, version=self.versions[uri])
         self.client.text_document_did_change(
             types.DidChangeTextDocumentParams(identifier, [change])
         )
@@ -155,7 +153,9 @@ class Editor:
 
         def offset(position: types.Position) -> int:
             raw = lines[position.line].encode(codec)[: position.character * width]
-            return sum(len(line) + 1 for line in lines[: position.line]) + len(raw.decode(codec, "replace"))
+            return sum(len(line) + 1 for line in lines[: position.line]) + len(
+                raw.decode(codec, "replace")
+            )
 
         return self.texts[uri][offset(range_.start) : offset(range_.end)]
 
@@ -291,7 +291,9 @@ async def open_editor(
         assert isinstance(client, LanguageClient)
         editor = Editor(client, name, root)
         editors.append(editor)
-        await editor.start(encoding, options, {"interpreter": sys.executable, **(configuration or {})})
+        await editor.start(
+            encoding, options, {"interpreter": sys.executable, **(configuration or {})}
+        )
         return editor
 
     yield start

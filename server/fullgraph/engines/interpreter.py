@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping
@@ -56,7 +57,10 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
             f"The interpreter {setting!r} of the setting `fullgraph.interpreter` is not on PATH: "
             "give the full path of a Python that has torch."
         )
-    path = Path(setting).expanduser()
+    path = Path(setting)
+    # "No such user" is no such file, which is what is said below.
+    with contextlib.suppress(RuntimeError):
+        path = path.expanduser()
     if not path.is_absolute() and root is not None:
         path = root / path
     if python := _of_environment(path):

@@ -25,6 +25,7 @@ async def analyse(server: Server, arguments: list[Any]) -> dict[str, Any]:
         raise JsonRpcInvalidParams(
             "Name the file to trace by its URI; it must be open and in Python."
         )
+    await server.session.configured()
     ending = await unit.analyse((target,) if target else ())
     return {
         "generation": ending.generation,

@@ -106,7 +106,7 @@ class Session:
         self._folders: dict[str, _Folder] = {}
         self._options: Mapping[str, Any] = {}
         self._configuration: dict[str, Any] = {}
-        self._configured = False
+        self._configured = asyncio.Event()
         self._trusted = True
         self._engines: dict[Path, Engine] = {}
         self._statuses: dict[Path, EngineStatus] = {}
@@ -151,7 +151,8 @@ class Session:
         ]
         if trusts:
             self._trusted = trusts[-1]
-        first, self._configured = not self._configured, True
+        first = not self._configured.is_set()
+        self._configured.set()
         if first:
             self._forget_settings()
             self._check_trust()
@@ -159,6 +160,10 @@ class Session:
                 unit.open()
         else:
             self._reconsider()
+
+    async def configured(self) -> None:
+        """Wait for the editor's settings, without which nothing may be executed."""
+        await self._configured.wait()
 
     def trust(self, trusted: bool) -> None:
         """The user granted or withdrew trust in the code of this window."""
@@ -189,7 +194,7 @@ class Session:
         """Settings may have changed: show findings anew, and trace again what depends on them."""
         before = {uri: self.settings(unit) for uri, unit in self.units.items()}
         self._forget_settings()
-        if not self._configured:
+        if not self._configured.is_set():
             return
         self._check_trust()
         used = set()
@@ -216,7 +221,7 @@ class Session:
             old.close()
         unit = Unit(Document(uri, text, version, language, self.client.encoding), self)
         self.units[uri] = unit
-        if self._configured:
+        if self._configured.is_set():
             unit.open()
 
     def change(self, uri: str, changes: Sequence[Change], version: int) -> None:
@@ -252,7 +257,7 @@ class Session:
         return self._resolve(unit)[0].root
 
     def permits(self, unit: Unit, reason: Reason) -> str:
-        if self._closed or not self._configured:
+        if self._closed or not self._configured.is_set():
             return "The server is not ready."
         if not self._trusted:
             return "This workspace is not trusted, so none of its code is executed."

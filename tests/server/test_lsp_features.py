@@ -1,0 +1,346 @@
+"""Lenses, fixes, commands, progress, settings, trust and trouble, as an editor meets them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+NET = "class Net(nn.Module):\n    call()  # break: A break\n"
+BREAK = ("A break", "call()")
+SLOW = "class Net(nn.Module):\n    call()  # break: A break\n    # slow: 60\n"
+
+
+# -- lenses and fixes -------------------------------------------------------------------------
+
+
+async def test_a_lens_on_each_target(editor: Any) -> None:
+    text = NET + "class Other(nn.Module):  # stub: no-probe\n    pass\n"
+    uri = editor.open("model.py", text)
+    await editor.until_state("ready")
+    lenses = await editor.lenses(uri)
+    assert [editor.at(uri, lens.range) for lens in lenses] == ["Net", "Other"]
+    assert await editor.titles(uri) == [
+        "2 graphs · 1 break · 41 guards · f32[4, 16] from get_inputs",
+        "not traced, no inputs are known",
+    ]
+    command = lenses[0].command
+    # A client names the commands that it has; to any other the server offers its own.
+    expected = {"vscode": "fullgraph.showTarget", "neovim": "fullgraph.server.analyse"}
+    assert command.command == expected[editor.profile]
+    argument = command.arguments[0]
+    assert (argument["uri"], argument["target"]) == (uri, "Net")
+    assert argument["report"]["breaks"] == 1
+    assert (editor.lens_refreshes > 0) == (editor.profile == "vscode")
+
+
+async def test_a_lens_says_when_it_is_of_the_text_before(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_state("ready")
+    editor.edit(uri, "call()", "call(")
+    await asyncio.sleep(0.6)
+    assert (await editor.titles(uri))[0].endswith(" · before the last edit")
+
+
+async def test_running_a_lens_traces_its_target_again(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET + "class Other(nn.Module):\n    other()  # break: Another\n")
+    await editor.until_seen(uri, BREAK, ("Another", "other()"))
+    await editor.until_state("ready")
+    argument = {"uri": uri, "target": "Other"}
+    answer = await editor.command("fullgraph.server.analyse", argument)
+    assert answer["completed"]
+    assert counter.lines[-1].split()[2:] == ["Other"]
+    # The other target has not been traced, and keeps what is known of it.
+    assert await editor.seen(uri) == [BREAK, ("Another", "other()")]
+
+
+async def test_a_fix_is_an_action_on_its_finding(editor: Any) -> None:
+    uri = editor.open("model.py", NET + "    # fix: mended()\n    other()  # break: No fix\n")
+    await editor.until_seen(uri, BREAK, ("No fix", "other()"))
+    (action,) = await editor.actions(uri, "call()")
+    assert action.title == "Write mended()"
+    assert action.kind == types.CodeActionKind.QuickFix and action.is_preferred
+    assert [d.code for d in action.diagnostics] == ["graph-break/GB0059"]
+    if editor.profile == "vscode":
+        (change,) = action.edit.document_changes
+        assert change.text_document.version == 1
+        (edit,) = change.edits
+    else:
+        (edit,) = action.edit.changes[uri]
+    assert (editor.at(uri, edit.range), edit.new_text) == ("call()", "mended()")
+    assert await editor.actions(uri, "other()") == []
+    (diagnostic, _) = await editor.diagnostics(uri)
+    assert diagnostic.data["fixes"][0]["title"] == "Write mended()"
+
+
+async def test_a_fix_moves_with_its_text(editor: Any) -> None:
+    uri = editor.open("model.py", NET + "    # fix: mended()\n")
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "class", "def f(\n\nclass")
+    (action,) = await editor.actions(uri, "call()")
+    edit = next(iter(action.diagnostics)).range
+    assert edit.start.line == 3
+
+
+# -- commands ---------------------------------------------------------------------------------
+
+
+async def test_analyse_by_command_traces_what_is_known_already(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    answer = await editor.command("fullgraph.server.analyse", uri)
+    assert answer["completed"] and answer["findings"] == 1 and answer["generation"].startswith("1:")
+    assert counter.analysed == 2
+
+
+async def test_analyse_needs_an_open_file(editor: Any) -> None:
+    with pytest.raises(JsonRpcException, match="must be open") as caught:
+        await editor.command("fullgraph.server.analyse", "file:///absent.py")
+    assert caught.value.code == -32602
+
+
+async def test_an_unknown_command_is_an_error(editor: Any) -> None:
+    with pytest.raises(JsonRpcException, match="no command") as caught:
+        await editor.command("fullgraph.server.dance")
+    assert caught.value.code == -32602
+
+
+async def test_a_cancelled_request_is_answered_once_and_the_server_lives(editor: Any) -> None:
+    uri = editor.open("model.py", SLOW)
+    await editor.until_seen(uri, BREAK)
+    params = types.ExecuteCommandParams("fullgraph.server.analyse", [uri])
+    request = editor.client.protocol.send_request(
+        types.WORKSPACE_EXECUTE_COMMAND, params, msg_id="wait"
+    )
+    editor.client.cancel_request(types.CancelParams(id="wait"))
+    with pytest.raises(JsonRpcException) as caught:
+        await asyncio.wrap_future(request)
+    assert caught.value.code == -32800
+    assert await editor.titles(uri) == []
+
+
+async def test_restart_by_command(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    first = counter.engine_pid
+    await editor.command("fullgraph.server.restartEngine")
+    await editor.until(lambda: counter.analysed == 2)
+    assert counter.words.count("start") == 2
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+    assert await editor.seen(uri) == [BREAK]
+
+
+async def test_debug_information(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    facts = await editor.command("fullgraph.server.debugInformation")
+    assert facts["engines"][0]["torch"] == "2.13.0"
+    assert facts["files"][0]["uri"] == uri and facts["files"][0]["targets"] == ["Net"]
+    assert "torch: 2.13.0" in facts["text"]
+
+
+# -- progress and cancelling ------------------------------------------------------------------
+
+
+async def test_a_long_run_shows_progress_and_can_be_ended_there(editor: Any) -> None:
+    uri = editor.open("model.py", SLOW)
+    await editor.until_seen(uri, BREAK)
+    reports = editor.client.progress_reports
+    (token, values) = await editor.until(
+        lambda: next((pair for pair in reports.items() if pair[1]), None)
+    )
+    assert isinstance(values[0], types.WorkDoneProgressBegin)
+    assert "model.py" in values[0].title and values[0].cancellable
+    editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+    await editor.until(lambda: isinstance(values[-1], types.WorkDoneProgressEnd))
+    await editor.until_state("ready")
+    assert await editor.seen(uri) == [BREAK]
+
+
+async def test_a_short_run_shows_none(editor: Any) -> None:
+    uri = editor.open("model.py", "x = 1\n")
+    await editor.until_state("ready")
+    # The engine is there by now, so that only the run itself counts.
+    await editor.command("fullgraph.server.analyse", uri)
+    shown = len(editor.client.progress_reports)
+    for _ in range(3):
+        await editor.command("fullgraph.server.analyse", uri)
+    assert len(editor.client.progress_reports) == shown
+
+
+async def test_output_of_user_code_goes_to_the_log(editor: Any) -> None:
+    uri = editor.open(
+        "model.py", "class Net(nn.Module):\n    # print: hello from the model\n" + NET
+    )
+    await editor.until_seen(uri, BREAK)
+    await editor.until(
+        lambda: any(m.message == "hello from the model" for m in editor.client.log_messages)
+    )
+
+
+# -- settings ---------------------------------------------------------------------------------
+
+
+async def test_a_severity_is_changed_without_a_run(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    configured = editor.client.get_configuration(section="fullgraph")
+    editor.configure(**configured, severity={"graph-break": "error"})
+    for _ in range(500):
+        if (await editor.diagnostics(uri))[0].severity == types.DiagnosticSeverity.Error:
+            break
+        await asyncio.sleep(0.01)
+    else:
+        pytest.fail("The severity stayed what it was.")
+    editor.configure(**configured, severity={"graph-break": "off"})
+    await editor.until_seen(uri)
+    assert counter.analysed == 1
+
+
+async def test_a_setting_that_changes_results_traces_again(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    configured = editor.client.get_configuration(section="fullgraph")
+    editor.configure(**configured, mode="real")
+    await editor.until(lambda: counter.analysed == 2)
+
+
+async def test_settings_of_the_start_and_of_pyproject(open_editor: Any, counter: Any) -> None:
+    editor = await open_editor(options={"severity": {"graph-break": "error"}})
+    (editor.root / "pyproject.toml").write_text("[tool.fullgraph]\nexclude = ['old/']\n")
+    left = editor.open("old/model.py", NET)
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    assert (await editor.diagnostics(uri))[0].severity == types.DiagnosticSeverity.Error
+    assert await editor.seen(left) == []
+    assert counter.analysed == 1
+    # By command even what is excluded.
+    assert (await editor.command("fullgraph.server.analyse", left))["completed"]
+
+
+async def test_a_wrong_setting_is_told_once(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"mode": "dreamy", "modus": "x"})
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    editor.open("other.py", NET)
+    await editor.until_state("ready")
+    told = [message.message for message in editor.client.messages]
+    assert len(told) == 2 and "'mode'" in told[0] and "'modus'" in told[1]
+
+
+@pytest.mark.parametrize("trace_on", ["save", "manual"])
+async def test_when_to_trace_is_a_setting(open_editor: Any, counter: Any, trace_on: str) -> None:
+    editor = await open_editor(configuration={"traceOn": trace_on})
+    uri = editor.open("model.py", NET)
+    if trace_on == "save":
+        await editor.until_seen(uri, BREAK)
+    opened = counter.analysed
+    editor.edit(uri, "call()", "x = call()")
+    await asyncio.sleep(0.6)
+    assert counter.analysed == opened == (1 if trace_on == "save" else 0)
+    editor.save(uri)
+    if trace_on == "manual":
+        answer = await editor.command("fullgraph.server.analyse", uri)
+        assert answer["completed"], answer
+    await editor.until_seen(uri, ("A break", "x = call()"))
+
+
+async def test_another_interpreter_without_a_restart(
+    editor: Any, counter: Any, tmp_path: Any
+) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    first = counter.engine_pid
+    other = tmp_path / "python"
+    other.symlink_to(editor.client.get_configuration(section="fullgraph.interpreter"))
+    editor.configure(interpreter=str(other))
+    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: editor.statuses[-1]["interpreter"] == str(other))
+    await editor.until(lambda: not _alive(first))
+
+
+# -- trust and trouble ------------------------------------------------------------------------
+
+
+async def test_without_trust_nothing_is_executed(open_editor: Any, counter: Any) -> None:
+    editor = await open_editor(options={"trusted": False})
+    uri = editor.open("model.py", NET)
+    status = await editor.until_state("untrusted")
+    assert "not trusted" in status["message"] and status["nextStep"]
+    answer = await editor.command("fullgraph.server.analyse", uri)
+    assert not answer["completed"] and "not trusted" in answer["reason"]
+    assert counter.lines == []
+    editor.client.protocol.notify("fullgraph/trust", {"trusted": True})
+    await editor.until_seen(uri, BREAK)
+
+
+async def test_states_on_the_way_to_the_first_findings(open_editor: Any) -> None:
+    editor = await open_editor(engine="slow=0.3")
+    editor.open("model.py", SLOW)
+    await editor.until_state("tracing")
+    states = [status["state"] for status in editor.statuses]
+    assert list(dict.fromkeys(states)) == ["starting", "tracing"]
+    assert (
+        "Importing torch" in [s for s in editor.statuses if s["state"] == "starting"][-1]["message"]
+    )
+    assert editor.statuses[-1]["torch"] == "2.13.0" and editor.statuses[-1]["busy"]
+
+
+async def test_no_torch_is_told_once_with_the_way_out(open_editor: Any, counter: Any) -> None:
+    editor = await open_editor(engine="unusable")
+    uri = editor.open("model.py", NET)
+    status = await editor.until_state("unusable")
+    assert "no torch" in status["message"] and status["nextStep"] == "Install torch in it."
+    editor.edit(uri, "call()", "call(1)")
+    answer = await editor.command("fullgraph.server.analyse", uri)
+    assert not answer["completed"] and "no torch" in answer["reason"]
+    assert len(editor.client.messages) == 1
+    assert counter.words == ["start"]
+
+
+async def test_an_interpreter_that_is_not_there(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"interpreter": "/nowhere/python"})
+    editor.open("model.py", NET)
+    status = await editor.until_state("unusable")
+    assert "/nowhere/python" in status["message"]
+    assert len(editor.client.messages) == 1
+
+
+async def test_a_dead_engine_is_told_once_and_the_next_edit_works(
+    editor: Any, counter: Any
+) -> None:
+    uri = editor.open("model.py", NET + "    # die\n")
+    await editor.until_state("crashed")
+    await editor.until(lambda: counter.words.count("start") == 2)
+    await editor.until_state("ready")
+    # The text that ended it is not traced again by itself.
+    assert counter.analysed == 1
+    editor.edit(uri, "    # die\n", "")
+    await editor.until_seen(uri, BREAK)
+    assert [m.type for m in editor.client.messages] == [types.MessageType.Error]
+
+
+async def test_a_server_error_says_no_more_than_that(editor: Any) -> None:
+    # No client sends such arguments; whatever happens there, no traceback may reach it.
+    with pytest.raises(JsonRpcException) as caught:
+        await editor.command("fullgraph.server.analyse", {"uri": {"a": 1}})
+    assert "Traceback" not in str(caught.value) and caught.value.data is None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,293 @@
+"""The connection itself: bytes in, bytes out, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+INITIALIZE = {"processId": None, "rootUri": None, "capabilities": {}}
+
+
+class Wire:
+    """A client that can be as wrong as it likes."""
+
+    def __init__(self, write: Any, read: Any) -> None:
+        self._write = write
+        self._read = read
+        self.notifications: list[dict[str, Any]] = []
+
+    def send(self, **message: Any) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.send_bytes(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    def send_bytes(self, data: bytes) -> None:
+        self._write.write(data)
+        self._write.flush()
+
+    def receive(self) -> dict[str, Any] | None:
+        length = 0
+        while line := self._read.readline():
+            if not line.strip():
+                break
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        if not line:
+            return None
+        message: dict[str, Any] = json.loads(self._read.read(length))
+        return message
+
+    def response(self, number: Any) -> dict[str, Any]:
+        while (message := self.receive()) is not None:
+            if "method" not in message:
+                assert message["id"] == number
+                return message
+            self.notifications.append(message)
+            if "id" in message:
+                self.send(id=message["id"], result=None)
+        raise AssertionError("The server closed the connection.")
+
+    def request(self, number: Any, method: str, params: Any = None) -> dict[str, Any]:
+        self.send(id=number, method=method, params=params)
+        return self.response(number)
+
+    def initialize(self, **capabilities: Any) -> dict[str, Any]:
+        answer = self.request(1, "initialize", {**INITIALIZE, "capabilities": capabilities})
+        self.send(method="initialized", params={})
+        return answer
+
+
+class Process(Wire):
+    def __init__(self, *arguments: str, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "stub_server.py"), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment},
+        )
+        super().__init__(self.process.stdin, self.process.stdout)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def one(*arguments: str) -> Process:
+        environment = {"STUB_ENGINE": f"count={tmp_path / 'count'}"}
+        started.append(Process(*arguments, environment=environment))
+        return started[-1]
+
+    yield one
+    for process in started:
+        with process.process as ending:
+            ending.kill()
+
+
+@pytest.fixture
+def wire(start: Callable[..., Process]) -> Process:
+    return start()
+
+
+def test_the_first_answer_does_not_wait_for_the_library() -> None:
+    code = (
+        "import sys, fullgraph.cli, fullgraph.cli.server, fullgraph.lsp.transport\n"
+        "heavy = {'pygls', 'lsprotocol', 'cattrs', 'typer', 'rich', 'torch'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    paths = os.pathsep.join(str(HERE.parents[1] / name) for name in ("server", "engine"))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_initialize_is_answered_once(wire: Process) -> None:
+    wire.send(id=1, method="initialize", params=INITIALIZE)
+    wire.send(id=2, method="workspace/executeCommand", params={"command": "none"})
+    assert wire.receive()["id"] == 1  # type: ignore[index]
+    assert wire.response(2)["error"]["code"] == -32602
+
+
+def test_a_first_message_in_pieces(wire: Process) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE})
+    data = f"Content-Length: {len(body)}\r\nContent-Type: x\r\n\r\n{body}".encode()
+    for start in range(0, len(data), 11):
+        wire.send_bytes(data[start : start + 11])
+    assert wire.response(1)["result"]["serverInfo"]["name"] == "fullgraph"
+
+
+def test_nothing_before_initialize(wire: Process) -> None:
+    assert (
+        wire.request(5, "textDocument/codeLens", {"textDocument": {"uri": "a"}})["error"]["code"]
+        == -32002
+    )
+    # Late is not too late.
+    assert "result" in wire.initialize()
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (["utf-8", "utf-16"], "utf-8"),
+        (["utf-32"], "utf-32"),
+        (["utf-7", "utf-16"], "utf-16"),
+        (["utf-7"], "utf-16"),
+        (None, "utf-16"),
+    ],
+)
+def test_the_encoding_is_the_first_that_both_know(
+    wire: Process, offered: list[str] | None, chosen: str
+) -> None:
+    answer = wire.initialize(general={"positionEncodings": offered} if offered else {})
+    assert answer["result"]["capabilities"]["positionEncoding"] == chosen
+
+
+def test_pull_is_offered_only_to_who_can_be_told_to_pull_again(wire: Process) -> None:
+    answer = wire.initialize(textDocument={"diagnostic": {}})
+    assert "diagnosticProvider" not in answer["result"]["capabilities"]
+
+
+def test_bad_parameters_are_answered(wire: Process) -> None:
+    wire.initialize()
+    error = wire.request(7, "textDocument/codeLens", {"textDocument": 5})["error"]
+    assert error["code"] == -32602 and "textDocument/codeLens" in error["message"]
+    assert "Traceback" not in json.dumps(error)
+
+
+def test_an_unknown_method_is_answered_and_an_unknown_notification_ignored(wire: Process) -> None:
+    wire.initialize()
+    wire.send(method="$/nonsense", params={})
+    wire.send(method="nonsense", params={})
+    assert wire.request(7, "nonsense")["error"]["code"] == -32601
+
+
+def test_what_is_no_json_does_not_end_the_server(wire: Process) -> None:
+    wire.initialize()
+    wire.send_bytes(b"Content-Length: 3\r\n\r\n{{{")
+    assert wire.request(7, "nonsense")["error"]["code"] == -32601
+
+
+def test_an_error_of_our_own_brings_no_traceback(wire: Process) -> None:
+    wire.initialize()
+    arguments = {"textDocument": {"uri": "untitled:a"}, "range": None, "context": None}
+    wire.send(
+        method="textDocument/didOpen",
+        params={
+            "textDocument": {"uri": "untitled:a", "languageId": "python", "version": 1, "text": ""}
+        },
+    )
+    error = wire.request(7, "textDocument/codeAction", arguments)["error"]
+    assert "raceback" not in json.dumps(error) and 'File "' not in json.dumps(error)
+
+
+def test_after_shutdown_only_exit(wire: Process) -> None:
+    wire.initialize()
+    assert wire.request(2, "shutdown")["result"] is None
+    assert (
+        wire.request(3, "textDocument/codeLens", {"textDocument": {"uri": "a"}})["error"]["code"]
+        == -32600
+    )
+    wire.send(method="exit")
+    assert wire.process.wait(10) == 0
+
+
+def test_exit_without_shutdown_is_a_failure(wire: Process) -> None:
+    wire.initialize()
+    wire.send(method="exit")
+    assert wire.process.wait(10) == 1
+
+
+def test_the_end_of_input_ends_server_and_engine(wire: Process, tmp_path: Path) -> None:
+    pid = with_a_run_that_never_ends(wire, tmp_path)
+    wire.process.stdin.close()  # type: ignore[union-attr]
+    wire.process.wait(15)
+    assert gone(pid)
+
+
+def test_a_killed_server_takes_the_engine_with_it(wire: Process, tmp_path: Path) -> None:
+    pid = with_a_run_that_never_ends(wire, tmp_path)
+    wire.process.kill()
+    wire.process.wait(10)
+    assert gone(pid)
+
+
+def test_the_death_of_the_client_ends_the_server(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    wire = start()
+    wire.request(1, "initialize", {**INITIALIZE, "processId": parent.pid})
+    wire.send(method="initialized", params={})
+    assert "error" in wire.request(2, "nonsense")
+    parent.kill()
+    parent.communicate()
+    # The pipe to the server stays open.
+    wire.process.wait(20)
+
+
+def test_nothing_is_printed_between_messages(wire: Process) -> None:
+    wire.initialize()
+    wire.request(2, "shutdown")
+    wire.send(method="exit")
+    out, _ = wire.process.communicate()
+    rest = re.sub(rb"Content-Length: (\d+)\r\n\r\n\{.*\}", b"", out)
+    assert rest == b""
+
+
+def test_a_socket(start: Callable[..., Process], tmp_path: Path) -> None:
+    process = start("--tcp").process
+    line = process.stderr.readline().decode()  # type: ignore[union-attr]
+    port = int(line.rsplit(":", 1)[1])
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        stream = connection.makefile("rwb")
+        wire = Wire(stream, stream)
+        assert wire.initialize()["result"]["serverInfo"]["name"] == "fullgraph"
+        assert wire.request(2, "shutdown")["result"] is None
+        wire.send(method="exit")
+        assert process.wait(10) == 0
+
+
+def test_a_socket_that_closes_ends_the_server(start: Callable[..., Process]) -> None:
+    process = start("--tcp").process
+    line = process.stderr.readline().decode()  # type: ignore[union-attr]
+    with socket.create_connection(("127.0.0.1", int(line.rsplit(":", 1)[1]))) as connection:
+        stream = connection.makefile("rwb")
+        Wire(stream, stream).initialize()
+        stream.close()
+    process.wait(15)
+
+
+def with_a_run_that_never_ends(wire: Process, tmp_path: Path) -> int:
+    wire.initialize()
+    document = {
+        "uri": "untitled:a",
+        "languageId": "python",
+        "version": 1,
+        "text": "class Net(nn.Module):\n    # deaf\n",
+    }
+    wire.send(method="textDocument/didOpen", params={"textDocument": document})
+    count = tmp_path / "count"
+    while not count.exists() or "analyse" not in count.read_text():
+        time.sleep(0.01)
+    return int(count.read_text().split()[1])
+
+
+def gone(pid: int) -> bool:
+    for _ in range(1000):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False

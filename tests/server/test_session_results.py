@@ -1,0 +1,147 @@
+"""What is shown while results of one text replace those of the text before."""
+
+from __future__ import annotations
+
+from fullgraph.session.motion import Edit
+from fullgraph.session.results import Results
+from fullgraph_engine.protocol import (
+    Finding,
+    FindingFound,
+    Position,
+    Range,
+    TargetDone,
+    TargetInfo,
+    TargetReport,
+    TargetsFound,
+)
+
+
+def at(line: int) -> Range:
+    return Range(Position(line, 0), Position(line, 5))
+
+
+def found(message: str, target: str, line: int, code: str = "graph-break/x") -> FindingFound:
+    return FindingFound(1, Finding(code, message, at(line), target))
+
+
+def done(target: str, line: int = 0) -> TargetDone:
+    return TargetDone(1, TargetReport(target, "module", at(line), "traced"))
+
+
+def targets(*names: str) -> TargetsFound:
+    return TargetsFound(1, tuple(TargetInfo(name, "module", at(0)) for name in names))
+
+
+def messages(results: Results) -> list[str]:
+    return sorted(finding.message for finding in results.findings())
+
+
+def first_run() -> Results:
+    results = Results()
+    results.begin()
+    for event in (
+        targets("A", "B"),
+        found("file", "", 0),
+        found("a", "A", 1),
+        done("A", 1),
+        found("b", "B", 5),
+        done("B", 5),
+    ):
+        results.apply(event)
+    results.complete()
+    return results
+
+
+def test_a_target_is_replaced_when_it_is_done() -> None:
+    results = first_run()
+    results.begin()
+    results.apply(targets("A", "B"))
+    assert messages(results) == ["a", "b", "file"]
+    results.apply(found("a2", "A", 2))
+    assert messages(results) == ["a", "a2", "b", "file"]
+    results.apply(done("A"))
+    assert messages(results) == ["a2", "b", "file"]
+    results.apply(done("B"))
+    assert messages(results) == ["a2", "file"]
+    results.complete()
+    assert messages(results) == ["a2"]
+
+
+def test_what_is_found_again_is_not_shown_twice_meanwhile() -> None:
+    results = first_run()
+    results.begin()
+    results.apply(found("a", "A", 1))
+    assert messages(results) == ["a", "b", "file"]
+
+
+def test_a_target_that_is_no_more_goes_at_once() -> None:
+    results = first_run()
+    results.begin()
+    results.apply(targets("A"))
+    assert messages(results) == ["a", "file"]
+
+
+def test_two_probes_of_a_target() -> None:
+    results = Results()
+    results.begin()
+    for event in (found("one", "A", 1), done("A"), found("two", "A", 2), done("A")):
+        results.apply(event)
+    results.complete()
+    results.begin()
+    results.apply(found("one", "A", 1))
+    results.apply(done("A"))
+    assert messages(results) == ["one", "two"]
+    results.apply(done("A"))
+    assert messages(results) == ["one"]
+
+
+def test_a_run_that_was_ended_keeps_what_it_found() -> None:
+    results = first_run()
+    results.begin()
+    results.apply(found("a2", "A", 2))
+    results.apply(done("A"))
+    results.interrupted()
+    assert messages(results) == ["a2", "b", "file"]
+    assert not any(shown.current for shown in results.reports())
+
+
+def test_a_syntax_error_leaves_what_was_known() -> None:
+    results = first_run()
+    results.begin()
+    results.apply(found("invalid", "", 3, code="trace/syntax-error"))
+    results.complete()
+    assert messages(results) == ["a", "b", "invalid"]
+    results.begin()
+    for event in (targets("A", "B"), found("a", "A", 1), done("A"), done("B")):
+        results.apply(event)
+    results.complete()
+    assert messages(results) == ["a"]
+
+
+def test_a_run_of_one_target_leaves_the_others() -> None:
+    results = first_run()
+    results.begin(only=["A"])
+    results.apply(targets("A"))
+    results.apply(done("A"))
+    results.complete()
+    assert messages(results) == ["b", "file"]
+    assert [shown.current for shown in results.reports()] == [True, True]
+
+
+def test_reports_are_current_until_the_next_edit() -> None:
+    results = first_run()
+    assert [shown.current for shown in results.reports()] == [True, True]
+    edit = Edit(Position(3, 0), Position(3, 0), Position(4, 0))
+    results.edited([edit], "/m.py")
+    assert [(s.current, s.report.range.start.line) for s in results.reports()] == [
+        (False, 1),
+        (False, 6),
+    ]
+
+
+def test_a_snapshot_stays_as_it_was() -> None:
+    results = first_run()
+    snapshot = results.snapshot()
+    results.edited([Edit(Position(0, 0), Position(9, 0), Position(0, 0))], "/m.py")
+    assert messages(results) == []
+    assert messages(snapshot) == ["a", "b", "file"]
