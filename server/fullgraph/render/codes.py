@@ -34,8 +34,8 @@ class Severity(str, enum.Enum):
         return _NUMBERS[self]
 
     def reaches(self, threshold: Severity) -> bool:
-        """Whether this is as loud as ``threshold`` or louder. ``OFF`` reaches nothing."""
-        return self is not Severity.OFF and self.number <= threshold.number
+        """Whether this is as loud as ``threshold`` or louder. Nothing reaches ``OFF``."""
+        return Severity.OFF not in (self, threshold) and self.number <= threshold.number
 
 
 _NUMBERS = {severity: number for number, severity in enumerate(Severity, start=1)}
@@ -82,6 +82,13 @@ CODES: tuple[Code, ...] = (
         "Dynamo gave up on a whole function and ran it as ordinary Python: nothing that it does "
         "itself is compiled, although functions it calls may be. The usual reason is a graph break "
         "inside a `with` or `try` block, or in a loop, where Dynamo cannot resume.",
+    ),
+    Code(
+        "frame-skipped/no-ops",
+        Severity.HINT,
+        "A function has nothing to compile",
+        "Dynamo looked at this function and found no tensor operation in it, so it runs as "
+        "ordinary Python. That is as it should be, unless you expected one.",
     ),
     Code(
         "op",
@@ -173,6 +180,14 @@ CODES: tuple[Code, ...] = (
         "Dynamo or its backend raised an exception",
         "The code runs as ordinary Python, but compiling it failed with an error that is not a "
         "graph break. `torch.compile` would raise it as well.",
+    ),
+    Code(
+        "trace/needs-real-tensors",
+        Severity.WARNING,
+        "The trace ended early, as it had only fake tensors",
+        "The code asked for the data of a tensor in a way that a fake tensor cannot answer "
+        "(`.numpy()`, a C extension), and the model is too large, or its device is absent, so that "
+        "it could not be run with real tensors. What comes after this line was not traced.",
     ),
     Code(
         "trace/timeout",

@@ -135,14 +135,16 @@ def _stack(frames: tuple[Frame, ...], place: Place, notes: _Notes) -> Iterator[s
     rows: list[str] = []
     shown = folded(frames)
     # One frame is the line that is shown already.
-    for frame in shown if len(shown) > 1 else ():
+    for number, frame in enumerate(shown if len(shown) > 1 else ()):
         if isinstance(frame, Folded):
             words = f"{amount(frame.count, 'frame')} of {frame.package}"
             rows.append(paint(Style.DIM, f"... {words}"))
             continue
         where = f"{place.shown(frame.path)}:{frame.line + 1}"
         head = f"{cells.printable(where)} in {cells.printable(frame.function)}"
-        code = cells.printable(_source(frame, place).strip())
+        # The last line is that of the excerpt, unless it is in another file.
+        repeated = number == len(shown) - 1 and frame.path == place.absolute
+        code = "" if repeated else cells.printable(_source(frame, place).strip())
         rows.append(paint(Style.DIM, head) if is_library(frame.path) else head)
         if code:
             room = max(40, paint.width - 16)
@@ -174,14 +176,16 @@ def _where(related: Related, place: Place) -> str:
 
 def _reach(item: FileFinding) -> Iterator[str]:
     finding = item.finding
+    facts = []
+    if finding.count > 1:
+        facts.append(f"reached {amount(finding.count, 'time')}")
     if len(item.targets) > 1:
-        times = f"reached {amount(finding.count, 'time')}, " if finding.count > 1 else ""
-        yield f"{times}by {listing(item.targets)}"
-    elif finding.count > 1:
-        yield f"reached {amount(finding.count, 'time')}"
+        facts.append(f"by {listing(item.targets)}" if facts else f"of {listing(item.targets)}")
     # What belongs to no target was seen while the file itself was executed.
     if finding.mode == "real" and finding.target:
-        yield "seen with real tensors"
+        facts.append("with real tensors" if facts else "seen with real tensors")
+    if facts:
+        yield ", ".join(facts)
 
 
 def _fix(fix: Fix, place: Place, excerpt: Excerpt, notes: _Notes) -> Iterator[str]:

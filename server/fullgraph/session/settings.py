@@ -281,8 +281,9 @@ class Settings:
     )
     exit_severity: Severity = _setting(
         Severity.WARNING,
-        SeverityName(("error", "warning", "information", "hint")),
-        "Lowest severity of a finding that makes `fullgraph check` exit with status 1.",
+        SeverityName(("error", "warning", "information", "hint", "off")),
+        "Lowest severity of a finding that makes `fullgraph check` exit with status 1; "
+        '`"off"`: none does.',
         editor=False,
     )
     jobs: int = _setting(
