@@ -228,4 +228,5 @@ class Net(nn.Module):
     )
     assert kept.read_text() == "precious"
     assert places(findings) == {("trace/sandboxed", 2)}
+    assert "change no files" in findings[0].message
     assert reports["Net"].status == "traced"

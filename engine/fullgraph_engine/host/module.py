@@ -82,7 +82,7 @@ class _Module:
         self.job, self.given, self.pipeline = job, given, pipeline
         self.user_path = user_path
         self.clock = Clock()
-        self.sandbox = sandbox.Sandbox(job.scratch)
+        self.sandbox = sandbox.Sandbox(job.scratch, pipeline.pass_over, pipeline.untouched)
         self.tree = ast.Module([], [])
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
@@ -151,6 +151,7 @@ class _Module:
         sys.dont_write_bytecode = True
         sys.argv = [self.analyse.path]
         self.sandbox.install()
+        self.pipeline.audit_native_writes()
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         """The parent says that time is up; it ends the process if this does not help."""

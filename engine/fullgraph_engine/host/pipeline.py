@@ -7,11 +7,12 @@ torch.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from ..protocol import Finding, Frame, Hook, Mode, ProbeInfo, Range, TargetKind, TargetReport
@@ -94,6 +95,15 @@ class Pipeline(Protocol):
 
     def fake_mode(self) -> AbstractContextManager[Any]:
         """Inside, tensors have no data; the mode that runs of this process enter as well."""
+
+    def pass_over(self, code: CodeType) -> None:
+        """Have the tracer run this code as it is whenever it comes across it."""
+
+    def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with the tracer switched off in it and in all it calls."""
+
+    def audit_native_writes(self) -> None:
+        """Have writes that go through C++ raise the audit event that Python's own would."""
 
     def before_forks(self) -> None:
         """Called in every process that is about to fork others."""
@@ -182,6 +192,33 @@ class RealPipeline:
         from .. import tracing
 
         return tracing.tensor_mode(True)
+
+    def pass_over(self, code: CodeType) -> None:
+        from torch._dynamo import eval_frame
+
+        skip = getattr(eval_frame, "skip_code", None)
+        if skip is not None:
+            skip(code)
+
+    def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        import torch
+
+        return torch.compiler.disable(function)  # type: ignore[no-any-return]
+
+    def audit_native_writes(self) -> None:
+        import torch
+
+        # What torch.save opens a file with. Replacing torch.save itself would show in traces.
+        writer = getattr(torch.serialization, "_open_zipfile_writer_file", None)
+        if writer is None:
+            return
+        original = writer.__init__
+
+        def audited(self: Any, name: Any) -> None:
+            sys.audit("open", name, "wb", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            original(self, name)
+
+        writer.__init__ = audited
 
     def before_forks(self) -> None:
         import torch
