@@ -402,6 +402,22 @@ def test_an_engine_that_dies_fails_that_file_alone(command_line: CommandLine) ->
     assert "1 could not be checked" in ran.out
 
 
+def test_a_syntax_error_is_a_finding_not_a_failure(command_line: CommandLine) -> None:
+    finding = Finding("trace/syntax-error", "'(' was never closed", on(0, 5, 6))
+    failed = Failed(0, "The file does not parse.", "Findings follow once it does.")
+    command_line.write("a.py", "def f(x:\n" + script(FindingFound(0, finding), failed))
+    ran = command_line.check("a.py")
+    assert (ran.status, ran.err) == (1, "")
+    assert "error[trace/syntax-error]: '(' was never closed\n --> a.py:1:6\n" in ran.out
+
+
+def test_a_failure_of_the_engine_is_said_for_its_file(command_line: CommandLine) -> None:
+    command_line.write("a.py", MODEL + script(Failed(0, "It is too large.", "Split it.")))
+    ran = command_line.check("a.py")
+    assert ran.status == 2
+    assert ran.err == "error: a.py could not be traced. It is too large. Split it.\n"
+
+
 def test_what_cannot_be_read_does_not_stop_the_rest(command_line: CommandLine) -> None:
     command_line.write("a.py", b"x = '\xff'\n")
     command_line.write("b.py", model(BREAK))

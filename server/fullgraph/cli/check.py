@@ -30,6 +30,9 @@ from fullgraph_engine.protocol import (
     TargetStarted,
 )
 
+# With this finding all is said: that the file was not traced is no failure of the tool.
+_SYNTAX = "trace/syntax-error"
+
 
 class Tracer(Protocol):
     """What a check needs of :class:`fullgraph.engines.Engine`."""
@@ -182,7 +185,7 @@ class Check:
                 self._listener.tracing(file.path, event.name)
             elif isinstance(event, TargetsFound) and event.note:
                 notes.append(event.note)
-            elif isinstance(event, Failed):
+            elif isinstance(event, Failed) and not any(f.code == _SYNTAX for f in findings):
                 problem = f"{file.path} could not be traced. {event.reason} {event.next_step}"
         reports.sort(key=lambda report: (report.range.start.line, report.range.start.byte))
         return dataclasses.replace(

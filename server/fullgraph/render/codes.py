@@ -164,8 +164,6 @@ CODES: tuple[Code, ...] = (
         "The file was executed without this import. Targets that do not use it are traced all the "
         "same. Install the package into the interpreter that traces (`fullgraph doctor` says which "
         "that is), or add its folder to the setting `extra-paths`.",
-        "Install it into the interpreter that traces, or add its folder to the setting "
-        "`extra-paths`.",
     ),
     Code(
         "trace/eager-error",
@@ -203,7 +201,6 @@ CODES: tuple[Code, ...] = (
         "The run's process died",
         "The process ended while it executed this line: a crash in native code, `os._exit`, or "
         "more memory than the setting `memory-limit` allows.",
-        "Raise the setting `memory-limit` if memory ran out; the log has what it printed.",
     ),
     Code(
         "trace/sandboxed",
@@ -212,7 +209,7 @@ CODES: tuple[Code, ...] = (
         "Runs may not write files outside their own scratch folder, use the network or start "
         "processes. The call raised `PermissionError`. Guard such code with "
         '`if __name__ == "__main__":`, which is not executed.',
-        'Move it below `if __name__ == "__main__":`, which is not executed.',
+        'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(
         "probe",
