@@ -13,6 +13,7 @@ from tests.cli.conftest import CommandLine, on, script
 
 from fullgraph_engine.protocol import (
     Analysed,
+    Failed,
     Finding,
     FindingFound,
     Fix,

@@ -157,7 +157,7 @@ class Check:
             if self._status is None:
                 self._status = await self._tracer.ready()
             if self._status.state is not EngineState.READY:
-                raise Unusable(f"{self._status.message} {self._status.next_step}".strip())
+                raise Unusable(sentences(self._status.message, self._status.next_step))
         return self._tracer
 
     async def _traced(self, file: CheckedFile, text: str, tracer: Tracer) -> CheckedFile:
@@ -186,7 +186,8 @@ class Check:
             elif isinstance(event, TargetsFound) and event.note:
                 notes.append(event.note)
             elif isinstance(event, Failed) and not any(f.code == _SYNTAX for f in findings):
-                problem = f"{file.path} could not be traced. {event.reason} {event.next_step}"
+                untraced = f"{file.path} could not be traced"
+                problem = sentences(untraced, event.reason, event.next_step)
         reports.sort(key=lambda report: (report.range.start.line, report.range.start.byte))
         return dataclasses.replace(
             file,
@@ -194,8 +195,14 @@ class Check:
             findings=merge(findings, self._settings),
             notes=tuple(notes),
             seconds=time.monotonic() - began,
-            problem=problem.strip(),
+            problem=problem,
         )
+
+
+def sentences(*parts: str) -> str:
+    """Parts as sentences behind each other, each with its full stop."""
+    ended = (part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
+    return " ".join(ended)
 
 
 def _noted(file: CheckedFile, source: Source, note: str) -> CheckedFile:

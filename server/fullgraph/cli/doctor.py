@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fullgraph import __version__
+from fullgraph.cli.check import sentences
 from fullgraph.engines import (
     Engine,
     EngineGone,
@@ -131,7 +132,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
             if status.state is EngineState.READY:
                 check = await engine.self_check()
             else:
-                trouble = f"{status.message} {status.next_step}".strip()
+                trouble = sentences(status.message, status.next_step)
         except EngineGone as error:
             trouble = str(error)
         finally:
