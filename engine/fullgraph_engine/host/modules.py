@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import linecache
 import os
 import sys
@@ -13,6 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
+
+from . import syntax
 
 Executor = Callable[[types.ModuleType], None]
 
@@ -127,14 +131,46 @@ class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 def show(path: str, text: str) -> None:
     """Let tracebacks and ``inspect`` see the text in place of the file."""
     # No modification time: linecache then never compares with the disk.
-    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
+
+
+class _WaitingPackage(types.ModuleType):
+    """A package above the file, whose own code runs when something of it is asked for.
+
+    ``from .sibling import f`` needs only the package's folder. Its ``__init__`` may import all of a
+    library, or fail for want of something that the file does not use.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        child = f"{self.__name__}.{name}"
+        if child in sys.modules or importlib.util.find_spec(child) is not None:
+            return importlib.import_module(child)
+        spec = self.__spec__
+        self.__class__ = types.ModuleType  # type: ignore[assignment]
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module(self)
+        return getattr(self, name)
 
 
 def load_packages(name: str) -> None:
-    """Import the packages above a module; their code may import the module itself."""
-    parent = name.rpartition(".")[0]
-    if parent:
-        importlib.import_module(parent)
+    """Put the packages above a module in place, without running their code before it is needed."""
+    parts = name.split(".")[:-1]
+    for depth in range(1, len(parts) + 1):
+        parent = ".".join(parts[:depth])
+        if parent in sys.modules:
+            continue
+        spec = importlib.util.find_spec(parent)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {parent!r}", name=parent)
+        package = _WaitingPackage(parent)
+        package.__spec__, package.__loader__ = spec, spec.loader
+        package.__package__, package.__file__ = parent, spec.origin
+        package.__path__ = list(spec.submodule_search_locations or ())
+        sys.modules[parent] = package
+        if depth > 1:
+            setattr(sys.modules[".".join(parts[: depth - 1])], parts[depth - 1], package)
 
 
 def load(name: str) -> types.ModuleType:
@@ -154,11 +190,3 @@ def load_alone(name: str, path: str) -> types.ModuleType:
         sys.modules[parent] = hollow
         folder = folder.parent
     return importlib.import_module(name)
-
-
-def first_party(module: types.ModuleType, own: Sequence[str]) -> str | None:
-    """The file of a module that is neither the interpreter's nor installed, nor ours."""
-    file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or file.startswith("<"):
-        return None
-    return None if any(file.startswith(prefix) for prefix in own) else file
