@@ -12,7 +12,7 @@ import torch
 import torch._dynamo
 
 from ..protocol import Frame
-from . import absent_cuda, adapter, recorder, stacks
+from . import absent_cuda, adapter, recorder, recurrent, stacks
 from .recording import Break, ChosenValue, Failure, Recording
 from .tensors import RunTensorMode, ValueNeeded, copyable_constants, swappable_parameters
 
@@ -36,6 +36,7 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     if absent_cuda.is_needed() and absent_cuda.is_wanted():
         absent_cuda.pretend()
     mode = fake_mode()
+    recurrent.shorten(mode)
     with mode, swappable_parameters(), copyable_constants():
         yield mode
 

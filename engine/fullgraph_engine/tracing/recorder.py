@@ -103,7 +103,7 @@ class Recorder:
 
     def broke(self, error: BaseException, outcome: Outcome, traced: Stack) -> None:
         """A graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
-        if getattr(error, "_fullgraph_recorded", False):
+        if getattr(error, "_fullgraph_recorded", False) or stacks.in_engine(traced):
             return
         with contextlib.suppress(AttributeError):
             error._fullgraph_recorded = True  # type: ignore[attr-defined]
@@ -370,7 +370,9 @@ def _around_compliance(original: Callable[..., Any]) -> Callable[..., Any]:
             bad.update(new_bad)
             good.update(new_good)
             with _never_disturb(recorder):
-                stack = stacks.collapse(stacks.of_translator(output.current_tx))
+                stack = stacks.join(
+                    stacks.above(recorder.bottom), stacks.of_translator(output.current_tx)
+                )
                 for compliant, ops in ((False, new_bad), (True, new_good)):
                     for op in ops:
                         recorder.recording.custom_ops.append(

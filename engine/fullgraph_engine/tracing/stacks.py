@@ -95,7 +95,9 @@ def of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> St
     frames: list[Frame] = []
     while frame is not None and frame.f_code is not bottom:
         code = frame.f_code
-        if not is_machinery(code.co_filename):
+        if enters_tracer(code):
+            frames.clear()  # what the tracer itself called is not the user's program
+        elif not is_machinery(code.co_filename):
             frames.append(frame_of(code, frame.f_lineno, _position(code, frame.f_lasti)))
         frame = frame.f_back
     return collapse(tuple(reversed(frames)))
@@ -106,6 +108,8 @@ def of_traceback(trace: types.TracebackType | None) -> Stack:
     frames = []
     while trace is not None:
         code = trace.tb_frame.f_code
+        if enters_tracer(code):
+            break
         if not is_machinery(code.co_filename):
             frames.append(frame_of(code, trace.tb_lineno, _position(code, trace.tb_lasti)))
         trace = trace.tb_next
@@ -129,6 +133,16 @@ def is_machinery(path: str) -> bool:
         or path == "<string>"
         or any(part in path for part in _MACHINERY)
     )
+
+
+def in_engine(stack: Stack) -> bool:
+    """Whether the tracer went into code of ours, such as the stand-in for a missing import."""
+    return any(frame.path.startswith(_OURS) for frame in stack)
+
+
+def enters_tracer(code: types.CodeType) -> bool:
+    """Whether a live frame is Dynamo's callback for a frame that is about to run."""
+    return code.co_name == "__call__" and code.co_filename.endswith("_dynamo/convert_frame.py")
 
 
 def is_torch(path: str) -> bool:
