@@ -31,10 +31,8 @@ def needs_data(failure: Failure) -> bool:
     return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)
 
 
-def of_failure(
-    failure: Failure, source: SourceText, fallback: Range, *, fake: bool, eager_too: bool
-) -> Finding:
-    """The exception at its line. ``eager_too``: the same call fails without Dynamo as well."""
+def of_failure(failure: Failure, source: SourceText, fallback: Range, *, fake: bool) -> Finding:
+    """The exception at its line. Of phase "tracer" only if the call works without Dynamo."""
     place = source.locate(failure.stack, fallback)
     first_line = failure.message.split("\n")[0].strip()
     words = f"{failure.kind}: {first_line}" if first_line else failure.kind
@@ -46,7 +44,7 @@ def of_failure(
             "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
             'real tensors, or set `mode = "real"`.',
         )
-    elif failure.phase == "tracer" and not eager_too:
+    elif failure.phase == "tracer":
         code = "trace/compile-error"
         message = f"torch.compile fails here, and the same code runs without it: {words}"
     else:

@@ -240,28 +240,28 @@ class _Attempt:
             )
 
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
-        first_line = failure.message.split("\n")[0]
-        self.error = f"{failure.kind}: {first_line}" if first_line else failure.kind
+        self.error = _one_line(failure)
         if self.auto and (call is None or self._could_be_real(call)):
             # Whether the program or only its fake tensors failed, the real ones will tell.
             self.auto_failure = f"the fake run ended with {self.error}"
             return
-        eager_too = False
         if call is not None and failure.phase == "tracer":
-            eager_too = self._fails_eagerly(call)
+            # What the program itself raises says more than how Dynamo met it.
+            failure = self._eager_failure(call) or failure
+            self.error = _one_line(failure)
         self.ledger.add(
-            failures.of_failure(
-                failure, self.source, self.target.range, fake=self.fake, eager_too=eager_too
-            )
+            failures.of_failure(failure, self.source, self.target.range, fake=self.fake)
         )
 
     @staticmethod
-    def _fails_eagerly(call: Call) -> bool:
+    def _eager_failure(call: Call) -> Failure | None:
         try:
             tracing.call_eagerly(call.function, call.args, call.kwargs)
-        except BaseException:
-            return True
-        return False
+        except tracing.ValueNeeded:
+            return None
+        except BaseException as error:
+            return tracing.failure_of(error)
+        return None
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
@@ -283,6 +283,11 @@ class _Attempt:
             error=self.error,
             chosen=len(recording.chosen) if recording else 0,
         )
+
+
+def _one_line(failure: Failure) -> str:
+    first_line = failure.message.split("\n")[0]
+    return f"{failure.kind}: {first_line}" if first_line else failure.kind
 
 
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
