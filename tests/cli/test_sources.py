@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.cli.sources import Unreadable, decoded, find, may_have_targets
+from fullgraph.cli.sources import Unreadable, decoded, find
+from fullgraph.session.request import may_have_targets
 
 
 def make(folder: Path, *names: str) -> None:

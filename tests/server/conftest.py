@@ -17,7 +17,7 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 HERE = Path(__file__).parent
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
-ROUNDS, PAUSE = 1000, 0.01
+ROUNDS, PAUSE = 3000, 0.01
 """How long to wait for what must come; nothing that passes waits that long."""
 
 WIDTHS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -149,6 +149,8 @@ class Editor:
     def at(self, uri: str, range_: types.Range) -> str:
         """The text that a range covers, counted in the units that were agreed on."""
         lines = self.texts[uri].split("\n")
+        if range_.end.line >= len(lines):
+            return "(of an older text)"
         width, codec = WIDTHS[self.encoding], ENCODINGS[self.encoding]
 
         def offset(position: types.Position) -> int:
@@ -280,12 +282,13 @@ async def open_editor(
         options: Any = None,
         configuration: dict[str, Any] | None = None,
         engine: str = "",
+        server: str = "stub_server.py",
     ) -> Editor:
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith("VIRTUAL_ENV")
         }
         environment["STUB_ENGINE"] = ",".join(filter(None, [engine, f"count={counter.path}"]))
-        command = [sys.executable, str(HERE / "stub_server.py")]
+        command = [sys.executable, str(HERE / server)]
         config = ClientServerConfig(server_command=command, server_env=environment)
         client = await config.start()
         assert isinstance(client, LanguageClient)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus, boot_script
+from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus
 from fullgraph_engine.protocol import (
     Analyse,
     Analysed,
@@ -248,6 +249,15 @@ async def test_self_check(watched: Callable[..., Watched]) -> None:
     assert [hook.name for hook in (await engine.self_check()).hooks] == ["convert_frame"]
 
 
-def test_the_engine_is_found_without_importing_torch() -> None:
-    assert boot_script().parent.name == "fullgraph_engine"
-    assert "torch" not in sys.modules
+def test_the_engine_is_found_without_importing_it() -> None:
+    code = (
+        "import sys\n"
+        "from fullgraph.engines import boot_script\n"
+        "print(boot_script().is_file(), boot_script().parent.name)\n"
+        "assert not {'torch', 'fullgraph_engine.host'} & set(sys.modules)\n"
+    )
+    paths = os.pathsep.join(str(STUB.parents[2] / name) for name in ("server", "engine"))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    command = [sys.executable, "-c", code]
+    output = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    assert output.stdout.split() == ["True", "fullgraph_engine"]

@@ -166,7 +166,7 @@ async def test_a_long_run_shows_progress_and_can_be_ended_there(editor: Any) -> 
 
 
 async def test_a_short_run_shows_none(editor: Any) -> None:
-    uri = editor.open("model.py", "x = 1\n")
+    uri = editor.open("model.py", "class A: pass\n")
     await editor.until_state("ready")
     # The engine is there by now, so that only the run itself counts.
     await editor.command("fullgraph.server.analyse", uri)

@@ -250,6 +250,17 @@ async def test_only_python_is_traced(editor: Any, counter: Any) -> None:
         assert await editor.seen(ignored) == []
 
 
+async def test_a_text_without_targets_starts_no_engine(editor: Any, counter: Any) -> None:
+    plain = editor.open("plain.py", "import json\n\n\ndef f(x):\n    return json.dumps(x)\n")
+    answer = await editor.command("fullgraph.server.analyse", plain)
+    assert answer["completed"] and answer["findings"] == 0
+    assert counter.lines == [] and editor.statuses == []
+    editor.replace(plain, NET)
+    await editor.until_seen(plain, BREAK)
+    editor.replace(plain, "x = 1\n")
+    await editor.until_seen(plain)
+
+
 async def test_saving_a_module_traces_those_that_import_it_again(editor: Any, counter: Any) -> None:
     layers = editor.open("layers.py", "x = 1\n")
     uri = editor.open("model.py", "from layers import x\n" + NET)

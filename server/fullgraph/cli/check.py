@@ -16,7 +16,7 @@ from fullgraph.engines import EngineState, EngineStatus
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.positions import TextPositions
-from fullgraph.session.request import analyse_request
+from fullgraph.session.request import analyse_request, may_have_targets
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Analyse,
@@ -137,7 +137,7 @@ class Check:
         file = CheckedFile(source.path, absolute, TextPositions(text))
         if not text.strip():
             return _noted(file, source, "The file is empty: there is nothing to trace.")
-        if not source.named and not sources.may_have_targets(text):
+        if not source.named and not may_have_targets(text):
             return file
         traced = await self._traced(file, text, await self._ready())
         if traced.targets or traced.findings or traced.problem or traced.notes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +12,6 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 STANDARD_INPUT = "-"
-
-# Text without any of these holds no target: no class, no mention of torch, no probe comment, no
-# annotation with a shape.
-_TARGET_WORDS = re.compile(
-    r"""torch|fullgraph|jaxtyping|^\s*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
-)
 
 _NEVER = {"node_modules", "__pycache__", "site-packages"}
 
@@ -106,11 +99,6 @@ def decoded(data: bytes, path: str) -> str:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Unreadable(f"{path} is not Python source: there is a null byte on line {line}.")
     return text
-
-
-def may_have_targets(text: str) -> bool:
-    """False only where it is certain that the engine would find nothing to trace."""
-    return _TARGET_WORDS.search(text) is not None
 
 
 def _undecodable(data: bytes, path: str, error: UnicodeDecodeError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
@@ -19,6 +20,9 @@ PAUSE = 0.05
 REFRESH_PAUSE = 0.2
 """Between two requests to pull again, each of which makes a client pull every open file."""
 
+_REST = 4
+"""How many times as long as it took to make diagnostics is left to everything else."""
+
 
 class Publication:
     """Publishes the first change at once and what follows closely in one."""
@@ -28,6 +32,7 @@ class Publication:
         self._diagnostics = Diagnostics(server.session.client)
         self._client = server.session.client
         self._pause = REFRESH_PAUSE if self._client.pull_diagnostics else PAUSE
+        self._cost = 0.0
         self._due: dict[str, Unit] = {}
         self._resting: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[int, str]] = {}
@@ -58,13 +63,17 @@ class Publication:
         return self._diagnostics
 
     def _items(self, unit: Unit) -> list[dict[str, Any]]:
+        began = time.perf_counter()
         made = self._diagnostics.of(unit, self._server.documents())
-        return [self._server.plain(item) for item in made]
+        items = [self._server.plain(item) for item in made]
+        self._cost = time.perf_counter() - began
+        return items
 
     def _flush(self) -> None:
         if self._resting is not None:
             self._resting.cancel()
-        self._resting = asyncio.get_running_loop().call_later(self._pause, self._rested)
+        pause = max(self._pause, _REST * self._cost)
+        self._resting = asyncio.get_running_loop().call_later(pause, self._rested)
         due, self._due = self._due, {}
         if self._client.pull_diagnostics:
             self._server.request(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)

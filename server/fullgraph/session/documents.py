@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,17 +117,20 @@ class Document:
         return edit
 
     def _offset(self, position: Position) -> int:
-        start = 0
-        if position.line:
-            ends = _LINE_END.finditer(self.text)
-            for number, end in enumerate(ends, start=1):
-                if number == position.line:
-                    start = end.end()
-                    break
+        start = _line_start(self.text, position.line)
         return start + self.positions.column(position)
 
     def _position(self, offset: int) -> Position:
         return _after(Position(0, 0), self.text[:offset])
+
+
+def _line_start(text: str, line: int) -> int:
+    if line == 0:
+        return 0
+    if "\r" not in text:
+        return len(text) - len(text.split("\n", line)[-1])
+    ends = itertools.islice(_LINE_END.finditer(text), line - 1, line)
+    return next((end.end() for end in ends), len(text))
 
 
 def _after(start: Position, text: str) -> Position:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyse
+
+# Text without any of these holds no target: no class, no mention of torch, no probe comment, no
+# annotation with a shape.
+_TARGET_WORDS = re.compile(
+    r"""torch|fullgraph|jaxtyping|^\s*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
+)
+
+
+def may_have_targets(text: str) -> bool:
+    """False only where it is certain that the engine would find nothing to trace."""
+    return _TARGET_WORDS.search(text) is not None
 
 
 def analyse_request(

@@ -13,12 +13,13 @@ from typing import Protocol
 from fullgraph.engines import Analysis, Engine
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
+from fullgraph.session.request import may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import Schedule
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyse, Analysed, Event, Failed, Log, TargetStarted
 
-LONGEST_PARSE = 300_000
+LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
 
 
@@ -199,6 +200,13 @@ class Unit:
         refusal = self._surroundings.permits(self, reason)
         if refusal:
             self._tell(Ending(self.document.generation, False, refusal))
+            return None
+        if not may_have_targets(self.document.text):
+            # No reason to start an engine, whose import of torch takes seconds.
+            self.results.begin()
+            self.results.complete()
+            self._surroundings.results_changed(self, final=True)
+            self._tell(Ending(self.document.generation, True))
             return None
         engine = self._surroundings.engine(self)
         if engine is None:

@@ -1,0 +1,160 @@
+"""The whole way: an editor, the server, the engine, torch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.real_engine,
+    pytest.mark.timeout(300),
+    # Not importorskip, which would import torch into every session of tests.
+    pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch here"),
+]
+
+NET = """\
+import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: "f32[4, 16]"):
+        y = self.layer(x)
+        if y.sum() > 0:
+            return y + 1
+        return y - 1
+"""
+
+
+@pytest.fixture
+async def editor(open_editor: Any) -> AsyncIterator[Any]:
+    yield await open_editor(server="real_server.py")
+
+
+def codes(diagnostics: list[Any]) -> list[str]:
+    return sorted(str(diagnostic.code).split("/")[0] for diagnostic in diagnostics)
+
+
+async def settled(editor: Any, uri: str) -> list[tuple[str, str]]:
+    answer = await editor.command("fullgraph.server.analyse", uri)
+    assert answer["completed"], answer
+    return [(str(d.code), editor.at(uri, d.range)) for d in await editor.diagnostics(uri)]
+
+
+async def test_from_typing_to_the_squiggle(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    found = await settled(editor, uri)
+    assert [(code.split("/")[0], text) for code, text in found] == [
+        ("graph-break", "if y.sum() > 0:")
+    ] or [text for _, text in found] == ["y.sum() > 0"]
+    (title,) = await editor.titles(uri)
+    assert "1 break" in title and "f32[4, 16]" in title
+    editor.edit(uri, "if y.sum() > 0:", "if y.shape[0] > 0:")
+    for _ in range(3000):
+        (title,) = await editor.titles(uri)
+        if title.startswith("1 graph · no breaks"):
+            break
+        await asyncio.sleep(0.01)
+    else:
+        pytest.fail(title)
+    assert await editor.seen(uri) == []
+    assert {status["state"] for status in editor.statuses} >= {"starting", "tracing", "ready"}
+
+
+async def test_a_missing_probe_has_a_fix_that_works(editor: Any) -> None:
+    text = NET.replace('x: "f32[4, 16]"', "x")
+    uri = editor.open("model.py", text)
+    found = await settled(editor, uri)
+    assert [code for code, _ in found] == ["probe/missing"]
+    actions = await editor.actions(uri, "Net")
+    edits = (
+        actions[0].edit.document_changes[0].edits
+        if actions[0].edit.document_changes
+        else actions[0].edit.changes[uri]
+    )
+    (edit,) = edits
+    lines = text.split("\n")
+    before = "\n".join(lines[: edit.range.start.line])
+    offset = len(before) + 1 + edit.range.start.character if edit.range.start.line else 0
+    assert edit.range.start == edit.range.end
+    editor.replace(uri, text[:offset] + edit.new_text + text[offset:])
+    found = await settled(editor, uri)
+    assert "# fullgraph:" in editor.texts[uri]
+    assert "probe/missing" not in [code for code, _ in found]
+
+
+async def test_a_syntax_error_and_a_missing_import(editor: Any) -> None:
+    uri = editor.open("model.py", "import not_there_at_all\n" + NET)
+    found = await settled(editor, uri)
+    assert ("trace/import-error", "not_there_at_all") in found
+    assert any(code.startswith("graph-break/") for code, _ in found)
+    editor.edit(uri, "class Net(nn.Module):", "class Net(nn.Module:")
+    editor.save(uri)
+    await editor.until_state("ready")
+
+
+async def test_hostile_files_leave_a_server_that_works(editor: Any) -> None:
+    exits = editor.open("exits.py", "import os\nos._exit(3)\n" + NET)
+    found = await settled(editor, exits)
+    assert any(code.startswith("trace/") for code, _ in found), found
+    prints = editor.open("prints.py", "print('hello there')\ninput()\n" + NET)
+    await settled(editor, prints)
+    await editor.until(lambda: any("hello there" in m.message for m in editor.client.log_messages))
+    uri = editor.open("model.py", NET)
+    assert [code.split("/")[0] for code, _ in await settled(editor, uri)] == ["graph-break"]
+
+
+async def test_an_endless_loop_is_ended_by_the_next_edit(editor: Any) -> None:
+    uri = editor.open("model.py", NET.replace("y = self.layer(x)", "while True: pass"))
+    await editor.until_state("tracing")
+    editor.replace(uri, NET)
+    found = await settled(editor, uri)
+    assert [code.split("/")[0] for code, _ in found] == ["graph-break"]
+
+
+async def test_untitled_and_wide_characters(editor: Any) -> None:
+    text = NET.replace("if y.sum() > 0:", 'if "é😀" and y.sum() > 0:')
+    uri = editor.open("untitled:Untitled-1", text)
+    found = await settled(editor, uri)
+    assert len(found) == 1 and "y.sum() > 0" in found[0][1]
+
+
+async def test_check_says_the_same(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    (editor.root / "model.py").write_text(NET)
+    await settled(editor, uri)
+    shown = [
+        (d.code, d.range.start.line, d.message.split("\n")[0])
+        for d in await editor.diagnostics(uri)
+    ]
+    script = str(Path(__file__).parents[2])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([f"{script}/server", f"{script}/engine"]),
+    }
+    command = "import sys; from fullgraph.cli import main; sys.exit(main())"
+    output = subprocess.run(
+        [
+            *(sys.executable, "-c", command, "check", "--format", "json"),
+            *("--python", sys.executable, "model.py"),
+        ],
+        cwd=editor.root,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    findings = json.loads(output.stdout)["files"][0]["findings"]
+    assert shown == [(f["code"], f["range"]["start"]["line"], f["message"]) for f in findings]
