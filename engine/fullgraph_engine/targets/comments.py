@@ -109,7 +109,7 @@ def _comment_tokens(text: str) -> Iterator[tokenize.TokenInfo]:
 def first_line(node: ast.stmt) -> int:
     """Zero-based line of a statement, decorators included."""
     decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)]) - 1
+    return int(min([node.lineno, *(decorator.lineno for decorator in decorators)])) - 1
 
 
 def of_definition(

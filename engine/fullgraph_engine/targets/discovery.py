@@ -480,11 +480,10 @@ def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
                     waiting.append(name)
         for name in seen - start:
             reached.setdefault(name, set()).add(target.name)
-    return tuple(
-        replace(
-            target, used_by=tuple(sorted(reached.get(target.definition, set()) - {target.name}))
-        )
-        if target.definition and target.kind != "call"
-        else target
-        for target in targets
-    )
+
+    def users(target: Target) -> tuple[str, ...]:
+        if target.kind == "call":
+            return ()
+        return tuple(sorted(reached.get(target.definition, set()) - {target.name}))
+
+    return tuple(replace(target, used_by=users(target)) for target in targets)

@@ -1,12 +1,13 @@
 """``build`` and ``example_input``: one function makes the model, the other its input.
 
 They find each other by name (``build_x`` and ``example_input_x``, ``example_x``, ``x_input``), or
-because a table of the file names them side by side: ``("ResNet", "build_resnet", "example_image")``.
+because a table of the file names them side by side: ``("ResNet", "build_resnet", "example")``.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,13 +157,16 @@ def _rows(source: Source) -> Iterator[tuple[str, str, Range]]:
                 if isinstance(node, (ast.Tuple, ast.List))
                 else []
             )
-            for left, right in zip(elements, elements[1:]):
+            for left, right in itertools.pairwise(elements):
                 builder, example = _named(source, left, names), _named(source, right, names)
-                if builder and example and _BUILD.fullmatch(builder.rpartition(".")[2]):
-                    if not _BUILD.fullmatch(example.rpartition(".")[2]) and all(
-                        _callable_without_arguments(source, one) for one in (builder, example)
-                    ):
-                        yield builder, example, range_of(left)
+                if not builder or not example:
+                    continue
+                both = (builder, example)
+                builds = [bool(_BUILD.fullmatch(one.rpartition(".")[2])) for one in both]
+                if builds == [True, False] and all(
+                    _callable_without_arguments(source, one) for one in both
+                ):
+                    yield builder, example, range_of(left)
 
 
 def _named(source: Source, element: ast.expr, names: set[str]) -> str:

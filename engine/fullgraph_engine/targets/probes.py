@@ -10,7 +10,7 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ..protocol import ProbeInfo
 from . import notation, tensors
@@ -176,10 +176,10 @@ def _annotated(parameters: tuple[Parameter, ...], given: Arguments) -> Arguments
             continue
         if parameter.name in named:
             continue
-        if parameter.shape is None or (parameter.optional and not parameter.required):
-            if parameter.required:
-                return None
+        if not parameter.required:
             continue
+        if parameter.shape is None:
+            return None
         if parameter.positional_only:
             positional.append(parameter.shape)
         else:
@@ -246,7 +246,7 @@ def _method(target: Target, function: Any, method: str) -> Callable[..., Any]:
 
 def _check(target: Target, function: Any, built: Built) -> None:
     """Say it in words when the inputs do not fit the signature."""
-    called = function.forward if _is_module(function) else function
+    called = _called(function)
     reason = _misfit(called, built.args, built.kwargs)
     if reason:
         name = f"{target.name}.forward" if _is_module(function) else target.name
@@ -264,6 +264,11 @@ def _misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
     except TypeError as error:
         return str(error)
     return ""
+
+
+def _called(function: Any) -> Any:
+    """What has the signature: ``forward`` for a module, whose ``__call__`` says nothing."""
+    return function.forward if _is_module(function) else function
 
 
 def _is_module(value: Any) -> bool:
@@ -337,7 +342,7 @@ def _init_arguments(constructor: Any, value: Any) -> tuple[tuple[Any, ...], dict
 
 def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What a value means as the inputs of ``function``: one argument, several, or keywords."""
-    called = function.forward if _is_module(function) else function
+    called = _called(function)
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return ((), dict(value)) if not _misfit(called, (), value) else ((value,), {})
     if type(value) in (list, tuple):
@@ -436,10 +441,10 @@ def _where(site: Site) -> str:
 def _attributes(target: Target, namespace: Namespace) -> list[str]:
     found = list(target.attributes)
     subject = namespace.get(target.subject)
-    if "dummy_inputs" not in found and isinstance(subject, type):
-        # Hugging Face's base classes have it as a property.
-        if inspect.getattr_static(subject, "dummy_inputs", None) is not None:
-            found.append("dummy_inputs")
+    # Hugging Face's base classes have it as a property.
+    inherited = isinstance(subject, type) and inspect.getattr_static(subject, "dummy_inputs", None)
+    if inherited and "dummy_inputs" not in found:
+        found.append("dummy_inputs")
     return found
 
 
@@ -523,7 +528,7 @@ class _GetModule:
     target: Target
 
     # What TorchBench's models ask for.
-    KNOWN = {
+    KNOWN: ClassVar[dict[str, Any]] = {
         "test": "eval",
         "device": "cpu",
         "batch_size": None,
@@ -617,7 +622,7 @@ def _dynamic_shapes(call: Call, shapes: Any) -> tuple[Dynamic, ...]:
     """The dimensions that ``dynamic_shapes`` of an export names."""
     if not shapes:
         return ()
-    called = call.function.forward if _is_module(call.function) else call.function
+    called = _called(call.function)
     try:
         bound = inspect.signature(called).bind(*call.args, **call.kwargs).arguments
     except (TypeError, ValueError):
@@ -651,9 +656,7 @@ def _collect_dynamic(path: str, value: Any, spec: Any, found: list[Dynamic]) -> 
             name = getattr(size, "__name__", None) or getattr(size, "name", None)
             if size is None or isinstance(size, int) or name in (None, "STATIC"):
                 continue
-            symbol = (
-                name if isinstance(size, type) or name not in ("AUTO", "DYNAMIC") else f"d{dim}"
-            )
+            symbol = f"d{dim}" if name in ("AUTO", "DYNAMIC") else str(name)
             found.append(Dynamic(path, value, int(dim), str(symbol)))
     elif isinstance(value, (list, tuple)) and isinstance(spec, (list, tuple)):
         for at, (inner, one) in enumerate(zip(value, spec, strict=False)):
@@ -671,7 +674,7 @@ def _onnx(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
     if not isinstance(inputs, tuple):
         inputs = (inputs,) if inputs is not None else ()
     if inputs and isinstance(inputs[-1], dict) and not named:
-        called = function.forward if _is_module(function) else function
+        called = _called(function)
         if not _misfit(called, inputs[:-1], inputs[-1]):
             inputs, named = inputs[:-1], inputs[-1]
     return Call(function, inputs, named)
@@ -711,12 +714,6 @@ def _summarised(
         if "batch_dim" in kwargs and kwargs["batch_dim"] is not None and not batch:
             at = int(kwargs["batch_dim"])
             whole = (*shape[:at], 1, *shape[at:])
-        name = _abbreviation(dtype)
+        name = notation.abbreviations()[dtype]
         made.append(tensors.example(name, whole, None, str(device) if device else None))
     return Call(function, tuple(made), {})
-
-
-def _abbreviation(dtype: Any) -> str:
-    from torch.fx.graph import dtype_abbrs
-
-    return dtype_abbrs[dtype]

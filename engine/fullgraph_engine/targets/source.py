@@ -12,24 +12,11 @@ from ..protocol import Position, Range
 Function = ast.FunctionDef
 
 # Methods that give the module itself back, or change nothing that matters for its inputs.
-_SAME_MODULE = frozenset(
-    [
-        "to",
-        "cuda",
-        "cpu",
-        "half",
-        "float",
-        "double",
-        "bfloat16",
-        "eval",
-        "train",
-        "requires_grad_",
-        "to_empty",
-        "share_memory",
-        "xpu",
-        "compile",
-    ]
+_SAME_MODULE_WORDS = (
+    "to cuda cpu half float double bfloat16 eval train requires_grad_ to_empty share_memory "
+    "xpu compile"
 )
+_SAME_MODULE = frozenset(_SAME_MODULE_WORDS.split())
 
 
 @dataclass
@@ -136,31 +123,11 @@ class Source:
 _MODULE_BASES = frozenset(
     ["Module", "LightningModule", "PreTrainedModel", "ModelMixin", "BaseModule", "MessagePassing"]
 )
-_OTHER_BASES = frozenset(
-    [
-        "object",
-        "Function",
-        "ABC",
-        "Protocol",
-        "Generic",
-        "NamedTuple",
-        "TypedDict",
-        "Enum",
-        "IntEnum",
-        "Exception",
-        "Dataset",
-        "IterableDataset",
-        "Optimizer",
-        "Sampler",
-        "TestCase",
-        "BenchmarkModel",
-        "dict",
-        "list",
-        "tuple",
-        "str",
-        "int",
-    ]
+_OTHER_BASES_WORDS = (
+    "object Function ABC Protocol Generic NamedTuple TypedDict Enum IntEnum Exception Dataset "
+    "IterableDataset Optimizer Sampler TestCase BenchmarkModel dict list tuple str int"
 )
+_OTHER_BASES = frozenset(_OTHER_BASES_WORDS.split())
 
 
 @functools.lru_cache(maxsize=4)

@@ -167,9 +167,9 @@ def example(
     Integers are 0 or 1, which any embedding and any number of classes can take as an index.
     """
     import torch
-    from torch.fx.graph import dtype_abbrs
 
-    dtype = next((known for known, name in dtype_abbrs.items() if name == dtype_name), None)
+    table = notation.abbreviations()
+    dtype = next((known for known, name in table.items() if name == dtype_name), None)
     if dtype is None:
         raise ProbeError(f"torch {torch.__version__} has no dtype {dtype_name}.")
     where = torch.device(device) if device is not None else None
@@ -289,9 +289,8 @@ def _show_container(value: Any, names: dict[tuple[int, int], str], seen: set[int
 
 def _show_tensor(tensor: torch.Tensor, names: dict[tuple[int, int], str]) -> str:
     import torch
-    from torch.fx.graph import dtype_abbrs
 
-    dtype = dtype_abbrs.get(tensor.dtype) or str(tensor.dtype).removeprefix("torch.")
+    dtype = notation.abbreviations().get(tensor.dtype) or str(tensor.dtype).removeprefix("torch.")
     sizes = []
     for dim, size in enumerate(tensor.shape):
         symbol = names.get((id(tensor), dim))
