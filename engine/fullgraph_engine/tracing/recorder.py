@@ -413,7 +413,7 @@ def _raw_location(output: Any) -> tuple[Any, ...]:
 
 
 def _located(raw: tuple[Any, ...] | None) -> Stack:
-    return stacks.collapse(tuple(stacks.frame_of(*entry) for entry in reversed(raw or ())))
+    return stacks.join((), tuple(stacks.frame_of(*entry) for entry in reversed(raw or ())))
 
 
 def _around_call_compiler(original: Callable[..., Any]) -> Callable[..., Any]:

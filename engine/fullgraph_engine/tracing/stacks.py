@@ -171,8 +171,18 @@ def collapse(stack: Stack) -> Stack:
 
 
 def join(callers: Stack, traced: Stack) -> Stack:
-    """A live stack continued by the stack that the tracer was in."""
-    return collapse(callers + traced)
+    """A live stack continued by the stack that the tracer was in.
+
+    The tracer also steps through its own polyfills and through ``Module.__call__``; to the user
+    the caller of those calls what they call.
+    """
+    return collapse(callers + tuple(frame for frame in traced if not _is_passage(frame)))
+
+
+def _is_passage(frame: Frame) -> bool:
+    if frame.path.endswith("/torch/nn/modules/module.py"):
+        return frame.function in ("_wrapped_call_impl", "_call_impl", "inner")
+    return is_machinery(frame.path)
 
 
 class _Positions:
