@@ -243,6 +243,17 @@ async def test_a_line_of_megabytes(watched: Callable[..., Watched]) -> None:
     assert [e.finding.message for e in got if isinstance(e, FindingFound)] == [message]
 
 
+async def test_a_line_without_an_end_is_a_death(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.process.LONGEST_LINE", 1 << 20)
+    engine = watched().engine
+    await engine.start()
+    text = f"class A(nn.Module):\n    1  # break: {'x' * (1 << 22)}\n"
+    got = await events(engine.analyse(asked(text)))
+    assert isinstance(got[-1], Failed) and "a line of more than 1 MiB" in got[-1].reason
+
+
 async def test_self_check(watched: Callable[..., Watched]) -> None:
     engine = watched().engine
     await engine.start()

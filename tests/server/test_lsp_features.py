@@ -124,6 +124,23 @@ async def test_a_cancelled_request_is_answered_once_and_the_server_lives(editor:
     assert await editor.titles(uri) == []
 
 
+async def test_cancelling_the_request_ends_the_run_that_it_asked_for(
+    open_editor: Any, counter: Any
+) -> None:
+    editor = await open_editor(configuration={"traceOn": "manual"})
+    uri = editor.open("model.py", SLOW)
+    params = types.ExecuteCommandParams("fullgraph.server.analyse", [uri])
+    request = editor.client.protocol.send_request(
+        types.WORKSPACE_EXECUTE_COMMAND, params, msg_id="wait"
+    )
+    await editor.until_seen(uri, BREAK)
+    editor.client.cancel_request(types.CancelParams(id="wait"))
+    with pytest.raises(JsonRpcException):
+        await asyncio.wrap_future(request)
+    await editor.until(lambda: "cancel" in counter.words)
+    await editor.until_state("ready")
+
+
 async def test_restart_by_command(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)

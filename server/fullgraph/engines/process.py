@@ -38,11 +38,23 @@ def boot_script() -> Path:
 
 
 class _Lines(asyncio.Protocol):
-    """Splits what comes through a pipe at newlines, without a limit that a reader would set."""
+    """Splits what comes through a pipe at newlines.
 
-    def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+    A line that gets longer than ``longest`` is given to ``on_long`` as far as it is there.
+    """
+
+    def __init__(
+        self,
+        on_line: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        *,
+        longest: int,
+        on_long: Callable[[bytes], None],
+    ) -> None:
         self._on_line = on_line
         self._on_end = on_end
+        self._longest = longest
+        self._on_long = on_long
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -50,20 +62,21 @@ class _Lines(asyncio.Protocol):
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._parts.append(line)
-            whole = b"".join(self._parts)
-            self._parts.clear()
-            self._size = 0
-            self._on_line(whole)
+            self._on_line(self._taken())
         if rest:
             self._parts.append(rest)
             self._size += len(rest)
-            if self._size > LONGEST_LINE:
-                self._parts.clear()
-                self._size = 0
-                self._on_end()
+            if self._size > self._longest:
+                self._on_long(self._taken())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()
+
+    def _taken(self) -> bytes:
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        return whole
 
 
 class EngineProcess:
@@ -134,10 +147,16 @@ class EngineProcess:
             asyncio.BaseProtocol, os.fdopen(requests_write, "wb", 0)
         )
         events, _ = await loop.connect_read_pipe(
-            lambda: _Lines(self._received, self._ended.set), os.fdopen(events_read, "rb", 0)
+            lambda: _Lines(
+                self._received, self._ended.set, longest=LONGEST_LINE, on_long=self._overwhelmed
+            ),
+            os.fdopen(events_read, "rb", 0),
         )
         output, _ = await loop.connect_read_pipe(
-            lambda: _Lines(self._printed, self._output_ended.set), os.fdopen(output_read, "rb", 0)
+            lambda: _Lines(
+                self._printed, self._output_ended.set, longest=LAST_WORDS, on_long=self._printed
+            ),
+            os.fdopen(output_read, "rb", 0),
         )
         self._transports = [self._writer, events, output]
         self._watch = asyncio.create_task(self._until_death())
@@ -213,6 +232,10 @@ class EngineProcess:
             self._ended.set()
             return
         self._on_event(self, message)  # type: ignore[arg-type]
+
+    def _overwhelmed(self, line: bytes) -> None:
+        self.broken = f"a line of more than {LONGEST_LINE // 2**20} MiB"
+        self._ended.set()
 
     def _printed(self, line: bytes) -> None:
         text = line.decode(errors="replace") + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,12 @@ async def analyse(server: Server, arguments: list[Any]) -> dict[str, Any]:
             "Name the file to trace by its URI; it must be open and in Python."
         )
     await server.session.configured()
-    ending = await unit.analyse((target,) if target else ())
+    asked = unit.analyse((target,) if target else ())
+    try:
+        ending = await asyncio.shield(asked)
+    except asyncio.CancelledError:
+        unit.unask(asked)
+        raise
     return {
         "generation": ending.generation,
         "completed": ending.completed,

@@ -116,6 +116,13 @@ class Unit:
         self._want(Reason.ASKED)
         return ending
 
+    def unask(self, ending: asyncio.Future[Ending]) -> None:
+        """Whoever asked does not want it any more; then nobody may."""
+        if ending in self._waiters:
+            self._waiters.remove(ending)
+        if self._run is not None and self._run.asked and not self._waiters:
+            self._run.cancel()
+
     def cancel(self) -> None:
         self.schedule.withdraw()
         if self._run is None:
@@ -223,7 +230,7 @@ class Unit:
             return None
         analysis = engine.analyse(self._surroundings.request(self, only))
         self.results.begin(only)
-        self._run = _Run(self, analysis, self._basis(only))
+        self._run = _Run(self, analysis, self._basis(only), asked=reason is Reason.ASKED)
         self._surroundings.run_began(self)
         return self._run
 
@@ -266,10 +273,11 @@ class Unit:
 class _Run:
     """Takes the events of one analysis into its unit until the last."""
 
-    def __init__(self, unit: Unit, analysis: Analysis, basis: object) -> None:
+    def __init__(self, unit: Unit, analysis: Analysis, basis: object, *, asked: bool) -> None:
         self._unit = unit
         self._analysis = analysis
         self.basis = basis
+        self.asked = asked
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
