@@ -26,12 +26,13 @@ from ..protocol import (
     TargetStarted,
     TraceMode,
 )
-from . import blackbox, frames, processes, run, wire
+from . import blackbox, frames, processes, run, syntax, wire
 from .blackbox import LastWords
 from .limits import INTERRUPT, MIB
 from .lines import LineReader
 from .module import Given, distance
 from .output import Budget, Capture
+from .preamble import Preamble
 from .wire import (
     Exited,
     Forked,
@@ -41,6 +42,7 @@ from .wire import (
     PlannedRun,
     RunDone,
     Skip,
+    Stale,
     Unparsable,
 )
 
@@ -55,7 +57,7 @@ _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
 
-Cause = Literal["timeout", "memory", "processes"]
+Cause = Literal["timeout", "memory", "processes", "lost"]
 
 
 @dataclass
@@ -68,6 +70,8 @@ class Watched:
     box: int
     started: float
     deadline: float
+    over: Cause = "timeout"
+    """What it means to be there at the deadline."""
     cause: Cause | None = None
     """Why it is being ended."""
     kill_at: float = float("inf")
@@ -81,6 +85,19 @@ class Run:
     mode: Mode
     watched: Watched
     done: RunDone | None = None
+
+
+class _Generation:
+    """A module process of an analysis, for the preamble that forks it."""
+
+    def __init__(self, analysis: Analysis, module: Watched) -> None:
+        self._analysis, self._module = analysis, module
+
+    def became(self, pid: int) -> None:
+        self._analysis.became(self._module, pid)
+
+    def ended(self, status: int) -> None:
+        self._analysis.ended(self._module, status)
 
 
 class Analysis:
@@ -104,27 +121,53 @@ class Analysis:
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
+        self._preamble: Preamble | None = None
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start a module process; again without a statement that ended the last one."""
-        ours, theirs = _control_pair()
+        self._planned = False
+        self._control, theirs = _control_pair()
         report, report_in = os.pipe()
         streams, (stdout, stderr) = _streams()
         box = blackbox.create()
-        given = Given(theirs, report_in, stdout, stderr, os.dup(box))
-        job = Job(self.request, self.scratch, tuple(self._skips))
-        try:
-            pid = self._host.fork_module(job, given, self._module_ended)
-        finally:
-            for descriptor in vars(given).values():
-                os.close(descriptor)
-        self._control = ours
-        self._planned = False
-        self._module = self._watched(report, streams, box, self.request.limits.module_seconds)
-        self._module.pid = pid
+        module = self._watched(report, streams, box, self.request.limits.module_seconds)
+        self._module = module
         self._host.watch(report, self._read_module)
+        given = Given(theirs, report_in, stdout, stderr, os.dup(box))
+        try:
+            self._start(given, module)
+        finally:
+            for descriptor in given.opened():
+                os.close(descriptor)
+
+    def _start(self, given: Given, module: Watched) -> None:
+        job = Job(self.request, self.scratch, tuple(self._skips))
+        generation = _Generation(self, module)
+        if self._skips:
+            module.pid = self._host.fork_module(job, given, generation.ended)
+            return
+        kept = self._host.shelf.find(self.request)
+        if kept is not None and kept.proceed(job, given.opened(), generation):
+            self._preamble = kept
+            return
+        ours, given.keep_control = _control_pair()
+        report, given.keep_report = os.pipe()
+        fresh = Preamble(self.request, self._host, ours, LineReader(report), self.scratch)
+        self._preamble = fresh
+        module.pid = self._host.fork_module(job, given, fresh.process_ended)
+        fresh.begin(module.pid, generation)
+
+    def became(self, module: Watched, pid: int) -> None:
+        if module is self._module:
+            module.pid = pid
+        elif pid:  # it was dismissed before its process was known
+            processes.kill([pid])
+
+    def ended(self, module: Watched, status: int) -> None:
+        if module is self._module:
+            self._module_ended(status)
 
     def _read_module(self) -> None:
         module = self._module
@@ -132,11 +175,12 @@ class Analysis:
             return
         for line in module.reports.read():
             self._from_module(line)
-            if self._finished:
+            if module is not self._module:
                 return
         if module.reports.ended:
-            # The process is ending, or user code has closed its side: either way it is lost.
-            processes.signal_process(module.pid, signal.SIGKILL)
+            # The process is ending, or user code has closed its side of the pipe.
+            if module.cause is None:
+                module.deadline, module.over = time.monotonic() + _ANSWER, "lost"
             self._host.unwatch(module.reports.descriptor)
 
     def _from_module(self, line: bytes) -> None:
@@ -153,11 +197,23 @@ class Analysis:
                 launched.watched.pid = message.pid
         elif isinstance(message, Exited):
             self._run_ended(message.number, message.status)
+        elif isinstance(message, Stale):
+            self._start_afresh()
         elif isinstance(message, Unparsable):
             self._unparsable = message.reason
             self._finish()
         elif isinstance(message, (FindingFound, TargetDone, TargetsFound, Log)):
             self._tell_once(line, message)
+
+    def _start_afresh(self) -> None:
+        """The preamble does not fit after all: its imports have become other ones."""
+        module, self._module = self._module, None
+        if module is not None:
+            self._dismiss(module)
+        self._close_control()
+        if self._preamble is not None:
+            self._host.shelf.drop(self._preamble)
+        self.begin()
 
     def _tell_once(self, line: bytes, message: Event) -> None:
         if isinstance(message, TargetsFound):
@@ -175,7 +231,7 @@ class Analysis:
             return
         for line in module.reports.drain():
             self._from_module(line)
-            if self._finished:
+            if module is not self._module:
                 return
         words = blackbox.read(module.box, self.request.path)
         self._module = None
@@ -373,7 +429,7 @@ class Analysis:
         """Interrupt and then kill what is over its limits."""
         for watched in self._limited():
             if watched.cause is None and now >= watched.deadline:
-                self._interrupt(watched, "timeout", now)
+                self._interrupt(watched, watched.over, now)
             elif watched.cause is not None and now >= watched.kill_at:
                 # A run that no process is known of: its module process does not even fork.
                 pid = watched.pid or (self._module.pid if self._module is not None else 0)
@@ -424,7 +480,10 @@ class Analysis:
         return [
             watched
             for watched in self._processes()
-            if watched is not self._module or not self._planned or watched.cause is not None
+            if watched is not self._module
+            or not self._planned
+            or watched.cause is not None
+            or watched.over != "timeout"
         ]
 
     # -- the end ------------------------------------------------------------------------------
@@ -455,7 +514,13 @@ class Analysis:
             self._host.send(Analysed(request.request, request.generation, seconds, cancelled))
         # Nobody waits for what they may have left behind any more.
         processes.kill(pids)
-        self._host.finished(self)
+        self._host.finished(request.request)
+        if self._preamble is None or self._preamble.scratch != self.scratch or not self._stays():
+            self._host.remove(self.scratch)
+
+    def _stays(self) -> bool:
+        """Whether a preamble goes on using the scratch folder, and removes it at its end."""
+        return self._preamble is not None and self._preamble.kept is not None
 
     def _close_control(self) -> None:
         if self._control is not None:
@@ -485,7 +550,7 @@ class Analysis:
 
     def _text(self) -> list[str]:
         if not self._lines:
-            self._lines = self.request.text.splitlines(keepends=True)
+            self._lines = syntax.lines_of(self.request.text)
         return self._lines
 
     # -- new processes ------------------------------------------------------------------------
@@ -537,13 +602,13 @@ def _why(status: int, cause: Cause | None, seconds: float, request: Analyse) -> 
         return f"it used more than {limits.memory} MiB of memory"
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
+    code = os.waitstatus_to_exitcode(status) if status >= 0 else -1
+    if code == run.LOST or (cause == "lost" and code == -signal.SIGKILL):
+        return "it closed the file descriptors that fullgraph is told the results through"
     if status >= 0 and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.strsignal(number) or f"signal {number}"
         return f"the process crashed ({name})"
-    code = os.waitstatus_to_exitcode(status) if status >= 0 else -1
-    if code == run.LOST:
-        return "it closed the file descriptors that fullgraph is told the results through"
     if code < 0:
         return "the process ended, nobody knows how"
     return f"the process exited with status {code}"

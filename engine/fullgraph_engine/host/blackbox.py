@@ -10,11 +10,11 @@ import faulthandler
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 from ..protocol import Frame, Range, from_plain, to_plain
+from . import descriptors, wire
 
 _write, _dumps = os.write, json.dumps
 _MOST = 1 << 20
@@ -40,11 +40,7 @@ class LastWords:
 
 def create() -> int:
     """A new descriptor, closed on exec."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("fullgraph", os.MFD_CLOEXEC)
-    descriptor, name = tempfile.mkstemp()
-    os.unlink(name)  # noqa: PTH108
-    return descriptor
+    return descriptors.in_memory("fullgraph-blackbox")
 
 
 def attend(descriptor: int) -> None:
@@ -63,20 +59,20 @@ def undo_dump() -> None:
 
 
 def at_statement(descriptor: int, index: int, line: int) -> None:
-    _write(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
+    _note(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
 
 
 def after_statements(descriptor: int) -> None:
-    _write(descriptor, _STATEMENT + b"\n")
+    _note(descriptor, _STATEMENT + b"\n")
 
 
 def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
     """A stack with columns, from the process itself; preferred over the interpreter's."""
-    _write(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
+    _note(descriptor, _STACK + _dumps(to_plain(stack)).encode() + b"\n")
 
 
 def at_place(descriptor: int, place: Range) -> None:
-    _write(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
+    _note(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
 
 
 def read(descriptor: int, path: str) -> LastWords:
@@ -116,6 +112,13 @@ def read(descriptor: int, path: str) -> LastWords:
         in_file = [frames for frames in ordered if any(frame.path == path for frame in frames)]
         stack = tuple((in_file or ordered or [[]])[0])
     return LastWords(statement, where, stack, place, fatal)
+
+
+def _note(descriptor: int, line: bytes) -> None:
+    try:
+        _write(descriptor, line)
+    except OSError as error:  # user code has closed it
+        raise wire.Lost from error
 
 
 def _loaded(kind: Any, line: bytes) -> Any:

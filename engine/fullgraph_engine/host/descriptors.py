@@ -7,6 +7,7 @@ import io
 import os
 import resource
 import sys
+import tempfile
 from collections.abc import Iterable
 
 _ROOM = 24
@@ -45,6 +46,15 @@ def close_all(descriptors: Iterable[int]) -> None:
             continue
 
 
+def in_memory(name: str) -> int:
+    """A new descriptor of a file without a place, closed on exec."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name, os.MFD_CLOEXEC)
+    descriptor, path = tempfile.mkstemp()
+    os.unlink(path)  # noqa: PTH108
+    return descriptor
+
+
 def fill_standard() -> None:
     """Make sure that 0 to 2 are open, so that no pipe of ours becomes one of them."""
     while (descriptor := _open(os.devnull, os.O_RDWR)) <= 2:
@@ -65,6 +75,11 @@ def attach(stdout: int, stderr: int) -> None:
     sys.stdin = sys.__stdin__ = _text(0, "r")  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _text(1, "w")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _text(2, "w")  # type: ignore[misc]
+
+
+def detach() -> None:
+    """Give up the standard streams: whoever reads them sees their end."""
+    attach(_open(os.devnull, os.O_WRONLY), _open(os.devnull, os.O_WRONLY))
 
 
 def flush() -> None:

@@ -79,6 +79,11 @@ class Execution:
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
 
+    def take(self, tree: ast.Module, lines: list[str], box: int) -> None:
+        """Go on with another text, of which so much is equal as was executed."""
+        self.tree, self.lines, self.box = tree, lines, box
+        self._flags = syntax.future_flags(tree)
+
     def run(self, module: types.ModuleType, start: int, stop: int) -> None:
         """Execute the statements from ``start`` to before ``stop`` in the module's namespace."""
         namespace = module.__dict__
@@ -97,7 +102,6 @@ class Execution:
                 continue
             blackbox.at_statement(self.box, index, node.lineno - 1)
             self._statement(node, namespace)
-        blackbox.after_statements(self.box)
 
     # -- one statement ------------------------------------------------------------------------
 

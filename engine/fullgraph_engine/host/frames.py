@@ -54,10 +54,6 @@ def line_range(line: int, lines: list[str]) -> Range:
     return Range(Position(line, min(start, end)), Position(line, end))
 
 
-def is_ours(path: str) -> bool:
-    return path.startswith(_ENGINE)
-
-
 def _is_machinery(path: str) -> bool:
     return path.startswith((_ENGINE, "<frozen"))
 

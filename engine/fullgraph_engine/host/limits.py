@@ -60,18 +60,16 @@ def _lower(kind: int, value: int) -> None:
 def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
     """Undo whatever signal handlers, masks and timers there are, and listen for the parent."""
     _setitimer(signal.ITIMER_REAL, 0)
-    for number in _valid:
-        if number in (signal.SIGKILL, signal.SIGSTOP, INTERRUPT):
-            continue
-        default = signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL
-        try:
-            _signal(number, signal.default_int_handler if number == signal.SIGINT else default)
-        except (OSError, ValueError):
-            continue
-    _signal(INTERRUPT, interrupted)
+    for number in _valid - _FIXED:
+        _signal(number, signal.SIG_IGN)  # forgets those that are waiting
     _sigmask(signal.SIG_SETMASK, ())
+    for number in _valid - _FIXED - _IGNORED:
+        _signal(number, signal.SIG_DFL)
+    _signal(signal.SIGINT, signal.default_int_handler)
+    _signal(INTERRUPT, interrupted)
     signal.set_wakeup_fd(-1)
 
 
 # As the interpreter has them: a write to a closed pipe or a full disk is an exception.
-_IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
+_IGNORED = frozenset((signal.SIGPIPE, signal.SIGXFSZ))
+_FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))

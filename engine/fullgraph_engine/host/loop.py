@@ -33,6 +33,7 @@ from . import descriptors, module, processes
 from .analysis import Analysis
 from .lines import LineReader
 from .pipeline import OLDEST_TORCH, Pipeline, chosen
+from .preamble import Shelf
 from .wire import Job
 
 _TICK = 0.25
@@ -128,6 +129,7 @@ class Host:
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis] = {}
+        self.shelf = Shelf()
         self._children: dict[int, Callable[[int], None]] = {}
         # What is open now belongs to torch or the interpreter and is inherited; what the parent
         # opens from here on, children close.
@@ -175,15 +177,17 @@ class Host:
         self._children[pid] = ended
         return pid
 
-    def finished(self, analysis: Analysis) -> None:
-        self._analyses.pop(analysis.request.request, None)
-        shutil.rmtree(analysis.scratch, ignore_errors=True)
+    def finished(self, request: int) -> None:
+        self._analyses.pop(request, None)
+
+    def remove(self, scratch: str) -> None:
+        shutil.rmtree(scratch, ignore_errors=True)
 
     def _become_module(self, parent: int, job: Job, given: module.Given) -> NoReturn:
         try:
             os.setsid()
             processes.die_with(parent)
-            kept = self._inherited | {0, 1, 2} | set(vars(given).values())
+            kept = self._inherited | {0, 1, 2} | set(given.opened())
             descriptors.close_all(descriptors.listed() - kept)
             signal.set_wakeup_fd(-1)
             module.main(job, given, self.pipeline, self._user_path)

@@ -7,6 +7,8 @@ import functools
 import os
 import socket
 import sys
+import tempfile
+import time
 import traceback
 import types
 from collections.abc import Sequence
@@ -34,6 +36,7 @@ from . import (
     limits,
     modules,
     placeholder,
+    preamble,
     processes,
     run,
     sandbox,
@@ -42,10 +45,10 @@ from . import (
 )
 from .execution import Clock, Execution, TimeIsUp
 from .nursery import Nursery
-from .pipeline import Discovery, Pipeline, Probe, Target
-from .wire import Job, Launch, Planned, PlannedRun, Unparsable
+from .pipeline import Pipeline, Probe, Target
+from .wire import Continue, Job, Kept, Launch, Planned, PlannedRun, Stale, Unparsable
 
-_exit = os._exit
+_exit, _monotonic = os._exit, time.monotonic
 
 
 @dataclass
@@ -57,6 +60,21 @@ class Given:
     stdout: int
     stderr: int
     box: int
+    keep_control: int = -1
+    keep_report: int = -1
+    """Where it takes commands and reports if it stays as a preamble; -1 if it must not."""
+
+    def opened(self) -> list[int]:
+        return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Noted before the imports: the time, and the modules that were there."""
+
+    began: float
+    before: frozenset[str]
+    unfound: preamble.Unfound
 
 
 def main(job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
@@ -81,8 +99,9 @@ class _Module:
     def __init__(self, job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> None:
         self.job, self.given, self.pipeline = job, given, pipeline
         self.user_path = user_path
+        root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
-        self.sandbox = sandbox.Sandbox(job.scratch, pipeline.pass_over, pipeline.untouched)
+        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched)
         self.tree = ast.Module([], [])
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
@@ -90,6 +109,10 @@ class _Module:
         self.targets: Sequence[Target] = ()
         self.wanted: list[int] = []
         self.note = ""
+        self.source: modules.Source | None = None
+        self.said: list[Finding] = []
+        """What executing the imports has found: it holds for every generation."""
+        self.keeping: Keeping | None = None
 
     @property
     def analyse(self) -> Analyse:
@@ -98,13 +121,18 @@ class _Module:
     def say(self, finding: Finding) -> None:
         wire.report(self.given.report, FindingFound(self.analyse.request, finding))
 
+    def found(self, finding: Finding) -> None:
+        """A finding of execution, as opposed to one of the text alone."""
+        if self.keeping is not None:
+            self.said.append(finding)
+        self.say(finding)
+
     def live(self) -> None:
         self.enter()
-        discovery = self.read()
-        if discovery is None:
+        if not self.read():
             return
         self.execute()
-        runs, probes = self.plan(discovery)
+        runs, probes = self.plan()
         nursery = Nursery(socket.socket(fileno=self.given.control), self.given.report, self.forking)
         self.before_forks()
         wire.report(self.given.report, Planned(tuple(runs)))
@@ -112,7 +140,7 @@ class _Module:
         # From here on this is a run.
         blackbox.undo_dump()
         assert isinstance(command, Launch)
-        target = discovery.targets[command.target]
+        target = self.targets[command.target]
         probe = probes[command.target][command.probe]
         run.main(
             command,
@@ -135,23 +163,35 @@ class _Module:
         given.control = descriptors.raised(given.control)
         given.report = descriptors.raised(given.report)
         given.box = descriptors.raised(given.box)
-        descriptors.attach(given.stdout, given.stderr)
-        limits.reset_signals(self.interrupted)
-        blackbox.attend(given.box)
-        blackbox.dump_at(given.box, self.analyse.limits.module_seconds + run.GRACE)
-        os.environ.update(sandbox.environment(self.job.scratch))
-        _forget_temporary_folder()
+        if given.keep_control >= 0:
+            given.keep_control = descriptors.raised(given.keep_control)
+            given.keep_report = descriptors.raised(given.keep_report)
+        self.settle()
         folder = self.analyse.cwd or os.path.dirname(self.analyse.path)  # noqa: PTH120
         try:
             os.chdir(folder)
         except OSError:
             os.chdir(self.job.scratch)
-        limits.apply(self.analyse.limits.memory)
-        exits.watch(given.box)
         sys.dont_write_bytecode = True
         sys.argv = [self.analyse.path]
         self.sandbox.install()
         self.pipeline.audit_native_writes()
+
+    def settle(self) -> None:
+        """Take up the descriptors, the limits and the scratch folder of a generation."""
+        given = self.given
+        descriptors.attach(given.stdout, given.stderr)
+        limits.reset_signals(self.interrupted)
+        blackbox.attend(given.box)
+        self.start_clock()
+        exits.watch(given.box)
+        os.environ.update(sandbox.environment(self.job.scratch))
+        tempfile.tempdir = None
+        limits.apply(self.analyse.limits.memory)
+
+    def start_clock(self) -> None:
+        seconds = self.analyse.limits.module_seconds
+        blackbox.dump_at(self.given.box, seconds + run.GRACE)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         """The parent says that time is up; it ends the process if this does not help."""
@@ -159,17 +199,24 @@ class _Module:
         if self.clock.executing:
             raise TimeIsUp
 
-    def read(self) -> Discovery | None:
-        """The targets of the text, told at once; None if there is nothing to execute."""
+    def read(self, imports: int = 0) -> bool:
+        """Find and tell the targets; False if there is nothing to execute.
+
+        ``imports``: so many statements are executed already, and have to be the same.
+        """
         text, path = self.analyse.text, self.analyse.path
-        self.lines = text.splitlines(keepends=True)
+        self.lines = syntax.lines_of(text)
         try:
-            self.tree = ast.parse(text, path)
+            tree = ast.parse(text, path)
+            if imports and not syntax.same_beginning(tree, self.tree, imports):
+                wire.report(self.given.report, Stale())
+                return False
             discovery = self.pipeline.discover(text, path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.say(_syntax_error(error, self.lines))
             wire.report(self.given.report, Unparsable(str(error)))
-            return None
+            return False
+        self.tree = tree
         for finding in discovery.findings:
             self.say(finding)
         self.targets = discovery.targets
@@ -177,8 +224,7 @@ class _Module:
         self.tell_targets(wanted)
         if not wanted:
             wire.report(self.given.report, Planned(()))
-            return None
-        return discovery
+        return bool(wanted)
 
     def chosen(self) -> list[int]:
         """Indices of the targets to trace: those asked for, and of too many the nearest."""
@@ -208,8 +254,12 @@ class _Module:
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path, *place.also]
         modules.show(path, text)
-        source = modules.Source(place.name, path, text, place.package, self.statements)
-        sys.meta_path.insert(0, source)
+        self.source = modules.Source(place.name, path, text, place.package, self.statements)
+        sys.meta_path.insert(0, self.source)
+        if self.given.keep_control >= 0:
+            self.keeping = Keeping(_monotonic(), frozenset(sys.modules), preamble.Unfound())
+            sys.meta_path.append(self.keeping.unfound)
+            self.sandbox.noted = set()
         with self.pipeline.untraced():
             load = modules.load
             try:
@@ -218,7 +268,7 @@ class _Module:
             except wire.Lost:
                 raise
             except BaseException as error:
-                self.say(_package_failed(place.name.rpartition(".")[0], error, self.lines))
+                self.found(_package_failed(place.name.rpartition(".")[0], error, self.lines))
                 load = functools.partial(modules.load_alone, path=path)
             finally:
                 self.clock.executing = False
@@ -232,29 +282,100 @@ class _Module:
         descriptors.flush()
 
     def statements(self, module: types.ModuleType) -> None:
+        """The module's own code, in the middle of Python's import of it."""
         self.module = module
-        self.execution = Execution(
+        execution = Execution(
             self.tree,
             self.analyse.path,
             self.lines,
             self.given.box,
-            self.say,
+            self.found,
             self.pipeline.fake_mode,
             {skip.statement: skip.reason for skip in self.job.skip},
             self.clock,
         )
-        self.execution.run(module, 0, len(self.tree.body))
+        self.execution = execution
+        imports = syntax.imports_end(self.tree)
+        execution.run(module, 0, imports)
+        if self.keeping is not None:
+            if self.keeping.unfound in sys.meta_path:
+                sys.meta_path.remove(self.keeping.unfound)
+            if self.worth_keeping(self.keeping, imports):
+                self.keep(self.keeping, imports)
+            else:
+                self.sandbox.noted = None
+                self.start_clock()
+                descriptors.close_all([self.given.keep_control, self.given.keep_report])
+            self.keeping = None
+        execution.run(module, imports, len(self.tree.body))
+        blackbox.after_statements(self.given.box)
+
+    # -- staying as a preamble ----------------------------------------------------------------
+
+    def worth_keeping(self, keeping: Keeping, imports: int) -> bool:
+        took = _monotonic() - keeping.began
+        blackbox.undo_dump()  # it has a thread
+        good = imports > 0 and not self.clock.over and processes.threads() == 1
+        return good and took >= preamble.WORTH_KEEPING
+
+    def keep(self, keeping: Keeping, imports: int) -> None:
+        """Stay as a preamble. Returns in a generation, which goes on after the imports."""
+        given = self.given
+        files = preamble.dependencies(
+            [module for name, module in list(sys.modules.items()) if name not in keeping.before],
+            (self.sandbox.noted or set()) - {self.analyse.path},
+            keeping.unfound,
+            self.user_path,
+        )
+        self.sandbox.noted = None
+        self.before_forks()
+        control = socket.socket(fileno=given.keep_control)
+        nursery = Nursery(control, given.keep_report, self.forking)
+        lines = self.tree.body[imports - 1].end_lineno or 0
+        wire.report(given.keep_report, Kept(lines, files))
+        if nursery.fork(Continue(0), []):
+            self.start_clock()
+            return
+        descriptors.close_all([given.control, given.report])
+        descriptors.detach()
+        _, fresh = nursery.wait()
+        self.go_on(fresh, imports)
+
+    def go_on(self, fresh: list[int], imports: int) -> None:
+        """Become the process of another text that begins with the same imports."""
+        *own, paper = fresh
+        with open(paper, "rb") as file:  # noqa: PTH123
+            self.job = wire.decode(file.read())
+        control, report, stdout, stderr, box = own
+        descriptors.close_all([self.given.box])
+        self.given = Given(
+            descriptors.raised(control),
+            descriptors.raised(report),
+            stdout,
+            stderr,
+            descriptors.raised(box),
+        )
+        self.settle()
+        if not self.read(imports):
+            _exit(0)
+        for finding in self.said:
+            self.say(finding)
+        if self.source is not None:
+            self.source.replace(self.analyse.text)
+        execution = self.execution
+        assert execution is not None
+        execution.take(self.tree, self.lines, self.given.box)
 
     # -- after it -----------------------------------------------------------------------------
 
-    def plan(self, discovery: Discovery) -> tuple[list[PlannedRun], dict[int, list[Probe]]]:
+    def plan(self) -> tuple[list[PlannedRun], dict[int, list[Probe]]]:
         namespace = self.module.__dict__ if self.module is not None else {}
         missing = self.execution.unavailable if self.execution is not None else {}
         runs: list[PlannedRun] = []
         probes: dict[int, list[Probe]] = {}
         left: list[int] = []
         for index in self.wanted:
-            target = discovery.targets[index]
+            target = self.targets[index]
             gone = missing.get(getattr(target, "definition", "") or target.name)
             if gone is None and not self.pipeline.confirm(target, namespace):
                 continue
@@ -305,12 +426,6 @@ def info(target: Target) -> TargetInfo:
 def distance(body: Range, line: int) -> int:
     """How many lines a statement is away from one line; 0 inside it."""
     return max(body.start.line - line, line - body.end.line, 0)
-
-
-def _forget_temporary_folder() -> None:
-    import tempfile
-
-    tempfile.tempdir = None
 
 
 def _syntax_error(error: BaseException, lines: list[str]) -> Finding:

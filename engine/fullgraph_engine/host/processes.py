@@ -89,6 +89,8 @@ def kill(roots: Iterable[int]) -> None:
 
 
 def signal_process(pid: int, number: int) -> bool:
+    if pid <= 1:  # to kill(2), 0 is our own process group
+        return False
     try:
         _kill(pid, number)
     except OSError:

@@ -28,19 +28,22 @@ Rule = Callable[[str, tuple[Any, ...]], None]
 class Sandbox:
     """Installed once in a process; it holds for all that this process forks.
 
+    Files may be changed below ``root``, where every generation has a scratch folder.
     ``pass_over`` and ``untouched`` keep the tracer away from code that runs while it is tracing.
     """
 
     def __init__(
         self,
-        scratch: str,
+        root: str,
         pass_over: Callable[[CodeType], None],
         untouched: Callable[[Rule], Rule],
     ) -> None:
-        self.scratch = _realpath(scratch)
+        self.root = _realpath(root)
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
         """Set while the engine itself forks."""
+        self.noted: set[str] | None = None
+        """Files that user code has read, while somebody wants to know."""
 
     def install(self) -> None:
         rules: dict[str, Rule] = {
@@ -62,7 +65,7 @@ class Sandbox:
 
         self._pass_over(hook.__code__)
         sys.addaudithook(hook)
-        landlock.restrict((self.scratch, "/dev/shm"), ("/dev",))
+        landlock.restrict((self.root, "/dev/shm"), ("/dev",))
 
     # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
 
@@ -70,6 +73,8 @@ class Sandbox:
         path, _, flags = arguments
         if isinstance(flags, int) and flags & _WRITING:
             self._writes(path)
+        elif self.noted is not None and not isinstance(path, int):
+            self.noted.add(_fsdecode(path))
 
     def _changes(self, event: str, arguments: tuple[Any, ...]) -> None:
         for path, folder in _CHANGES[event]:
@@ -86,7 +91,7 @@ class Sandbox:
         if name in _STREAMS:
             return
         real = _realpath(name)
-        if real == self.scratch or real.startswith((self.scratch + os.sep, "/dev/shm/")):
+        if real.startswith((self.root + os.sep, "/dev/shm/")):
             return
         raise PermissionError(f"{REFUSED} and lets it change no files: {name}")
 

@@ -13,6 +13,19 @@ _FROM = re.compile(rb"from[\s\\]*([.\w\x80-\xff]+)")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines as Python counts them: a form feed, unlike for ``str.splitlines``, ends none."""
+    return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+
+
+def same_beginning(one: ast.Module, other: ast.Module, count: int) -> bool:
+    """Whether the first statements are equal, positions included."""
+    return len(one.body) >= count and all(
+        ast.dump(left, include_attributes=True) == ast.dump(right, include_attributes=True)
+        for left, right in zip(one.body[:count], other.body[:count], strict=False)
+    )
+
+
 def future_flags(tree: ast.Module) -> int:
     """Compiler flags of the file's ``from __future__`` imports."""
     flags = 0

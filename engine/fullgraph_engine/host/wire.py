@@ -11,6 +11,7 @@ import array
 import json
 import os
 import socket
+import typing
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -52,7 +53,7 @@ class Unparsable:
 
 @dataclass(frozen=True)
 class FileState:
-    """A file that a snapshot depends on."""
+    """A file or folder that a preamble depends on, as it was when the preamble was made."""
 
     path: str
     modified: int
@@ -61,9 +62,16 @@ class FileState:
 
 @dataclass(frozen=True)
 class Kept:
-    """The imports are executed; the sender stays as a snapshot and forks generations."""
+    """The sender has executed the first ``lines`` lines of the text, its imports, and stays as a
+    preamble: it forks generations that go on from there."""
 
+    lines: int
     files: tuple[FileState, ...]
+
+
+@dataclass(frozen=True)
+class Stale:
+    """A generation found that its text does not begin as its preamble does."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class RunDone:
     needs_real: str | None
 
 
-Upward = Union[Planned, Unparsable, Kept, Forked, Exited, RunDone]
+Upward = Union[Planned, Unparsable, Kept, Stale, Forked, Exited, RunDone]
 
 
 # -- downwards --------------------------------------------------------------------------------
@@ -109,8 +117,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Continue:
-    """Fork a generation off a snapshot. With it travel a launch's descriptors, a control socket
-    and a file that holds the job."""
+    """Fork a generation off a preamble. With it travel: control, report, stdout, stderr, black
+    box, and a file that holds the job."""
 
     number: int
 
@@ -134,12 +142,11 @@ class Job:
 
 Downward = Union[Launch, Continue]
 _KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (Planned, Unparsable, Kept, Forked, Exited, RunDone, Launch, Continue, Job)
+    kind.__name__: kind for kind in (*typing.get_args(Upward), *typing.get_args(Downward), Job)
 }
 
 
-class Lost(Exception):
+class Lost(BaseException):
     """The descriptor that leads to the parent was closed by the user's code."""
 
 
@@ -203,4 +210,4 @@ def receive(channel: socket.socket) -> tuple[Downward, list[int]] | None:
     return decode(data), list(found)
 
 
-_OWN = {Planned, Unparsable, Kept, Forked, Exited, RunDone}
+_OWN = set(typing.get_args(Upward))

@@ -1,0 +1,245 @@
+"""Preambles: processes that have executed a file's imports and wait to be forked.
+
+An edit below the imports then costs only what is below them. A preamble is used for a text that
+begins with the same lines, as long as no file has changed that its imports have read, and nothing
+was installed. What cannot be kept (imports that start threads, or take no time) is not.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import os
+import socket
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from typing import Protocol
+
+from ..protocol import Analyse
+from . import descriptors, processes, syntax, wire
+from .limits import MIB
+from .lines import LineReader
+from .wire import Continue, Exited, FileState, Forked, Job, Kept
+
+WORTH_KEEPING = 0.05
+"""Seconds that the imports must have taken."""
+_MOST = 4
+_MOST_MEMORY = 2048 * MIB
+_INSTALLED = ("site-packages", "dist-packages")
+_UNREAL = ("/proc/", "/dev/", "/sys/")
+
+_stat, _abspath, _isfile = os.stat, os.path.abspath, os.path.isfile
+
+
+# -- in the process that executes the imports ---------------------------------------------------
+
+
+class Unfound(importlib.abc.MetaPathFinder):
+    """Last in ``sys.meta_path``: notes where a module was looked for that nobody has found."""
+
+    def __init__(self) -> None:
+        self.places: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: object = None
+    ) -> ModuleSpec | None:
+        name = fullname.rpartition(".")[2]
+        for folder in sys.path if path is None else path:
+            if not folder.endswith(_INSTALLED):
+                self.places.update((f"{folder}/{name}", f"{folder}/{name}.py"))
+        return None
+
+
+def dependencies(
+    modules: Iterable[object], opened: Iterable[str], unfound: Unfound, user_path: list[str]
+) -> tuple[FileState, ...]:
+    """The state of what the imports have read, but of installed packages only their folders."""
+    installed = [entry for entry in user_path if entry.endswith(_INSTALLED)]
+    beneath = (*installed, sysconfig.get_path("stdlib"))
+    files = {_abspath(name) for name in opened if not name.endswith(".pyc")}
+    files.update(_files(modules))
+    own = {name for name in files if not name.startswith((*beneath, *_UNREAL)) and _isfile(name)}
+    return tuple(state(name) for name in sorted(own | set(installed) | unfound.places))
+
+
+def _files(modules: Iterable[object]) -> Iterator[str]:
+    for module in modules:
+        try:
+            # Not getattr: lazy modules import more when they are asked.
+            file = object.__getattribute__(module, "__dict__").get("__file__")
+        except AttributeError:
+            continue
+        if isinstance(file, str):
+            yield _abspath(file)
+
+
+def state(path: str) -> FileState:
+    try:
+        found = _stat(path)
+    except OSError:
+        return FileState(path, -1, -1)
+    return FileState(path, found.st_mtime_ns, found.st_size)
+
+
+# -- in the parent ------------------------------------------------------------------------------
+
+
+class Generation(Protocol):
+    """Who wants to know of a process that a preamble forks."""
+
+    def became(self, pid: int) -> None:
+        """Its process is another one now; 0 while that is not known."""
+
+    def ended(self, status: int) -> None: ...
+
+
+class Host(Protocol):
+    """What a preamble needs of the parent."""
+
+    @property
+    def shelf(self) -> Shelf: ...
+    def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
+    def unwatch(self, descriptor: int) -> None: ...
+    def close(self, descriptor: int) -> None: ...
+    def remove(self, scratch: str) -> None: ...
+
+
+class Preamble:
+    """A process that executes a text, and perhaps stays when it has executed the imports.
+
+    Until then it is the process of its first generation; if it does not stay, to the end.
+    """
+
+    def __init__(
+        self,
+        request: Analyse,
+        host: Host,
+        control: socket.socket,
+        reports: LineReader,
+        scratch: str,
+    ) -> None:
+        self.request, self.scratch = request, scratch
+        self.kept: Kept | None = None
+        self.pid = 0
+        self.used = time.monotonic()
+        self._host, self._control, self._reports = host, control, reports
+        self._doomed = False
+        self._number = 0
+        self._generations: dict[int, Generation] = {}
+        host.watch(reports.descriptor, self._read)
+
+    def begin(self, pid: int, first: Generation) -> None:
+        self.pid = pid
+        self._generations[0] = first
+
+    def fits(self, request: Analyse) -> bool:
+        """Whether a text can go on from here, as far as can be told without parsing it."""
+        own = self.request
+        if self.kept is None or self._doomed:
+            return False
+        if (own.path, own.roots, own.cwd, own.limits) != (
+            request.path,
+            request.roots,
+            request.cwd,
+            request.limits,
+        ):
+            return False
+        count = self.kept.lines
+        if syntax.lines_of(own.text)[:count] != syntax.lines_of(request.text)[:count]:
+            return False
+        return all(state(file.path) == file for file in self.kept.files)
+
+    def proceed(self, job: Job, given: list[int], generation: Generation) -> bool:
+        """Fork a generation; False if the process is gone."""
+        self._number += 1
+        paper = descriptors.in_memory("fullgraph-job")
+        try:
+            data = memoryview(wire.encode(job))
+            while data:
+                data = data[os.write(paper, data) :]
+            os.lseek(paper, 0, os.SEEK_SET)
+            sent = wire.send(self._control, Continue(self._number), [*given, paper])
+        finally:
+            os.close(paper)
+        if sent:
+            self._generations[self._number] = generation
+            self.used = time.monotonic()
+        return sent
+
+    def discard(self) -> None:
+        """End the process, once its generations have."""
+        self._doomed = True
+        if not self._generations and self.pid:
+            processes.kill([self.pid])
+
+    def process_ended(self, status: int) -> None:
+        """The process itself is gone, with all its generations."""
+        self._doomed = True
+        self._take(self._reports.drain())
+        self._control.close()
+        self._host.close(self._reports.descriptor)
+        self._host.shelf.forget(self)
+        if self.kept is not None:
+            self._host.remove(self.scratch)
+        for generation in list(self._generations.values()):
+            generation.ended(status)
+        self._generations.clear()
+
+    def _read(self) -> None:
+        self._take(self._reports.read())
+        if self._reports.ended:
+            self._host.unwatch(self._reports.descriptor)
+
+    def _take(self, lines: list[bytes]) -> None:
+        for line in lines:
+            message = wire.received(line)
+            if isinstance(message, Kept):
+                self.kept = message
+                for generation in self._generations.values():
+                    generation.became(0)
+                self._host.shelf.add(self)
+            elif isinstance(message, Forked):
+                if message.number in self._generations:
+                    self._generations[message.number].became(message.pid)
+            elif isinstance(message, Exited):
+                ended = self._generations.pop(message.number, None)
+                if ended is not None:
+                    ended.ended(message.status)
+                if self._doomed:
+                    self.discard()
+
+
+class Shelf:
+    """The preambles that are kept: a few, the least recently used go first."""
+
+    def __init__(self) -> None:
+        self._kept: list[Preamble] = []
+
+    def find(self, request: Analyse) -> Preamble | None:
+        for preamble in self._kept:
+            if preamble.fits(request):
+                return preamble
+        return None
+
+    def add(self, preamble: Preamble) -> None:
+        for other in list(self._kept):
+            if other.request.path == preamble.request.path:
+                self.drop(other)
+        self._kept.append(preamble)
+        self._kept.sort(key=lambda kept: kept.used)
+        while len(self._kept) > _MOST or (len(self._kept) > 1 and self._memory() > _MOST_MEMORY):
+            self.drop(self._kept[0])
+
+    def drop(self, preamble: Preamble) -> None:
+        self.forget(preamble)
+        preamble.discard()
+
+    def forget(self, preamble: Preamble) -> None:
+        if preamble in self._kept:
+            self._kept.remove(preamble)
+
+    def _memory(self) -> int:
+        shared = processes.resident(os.getpid())
+        return sum(max(processes.resident(kept.pid) - shared, 0) for kept in self._kept)
