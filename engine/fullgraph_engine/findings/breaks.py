@@ -55,11 +55,17 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
     """A frame of the edited file that was left to eager mode without any break."""
     if skip.path != source.path or skip.reason.startswith(_ORDINARY):
         return None
-    where = source.line_range(skip.line)
+    where = source.header(skip.line)
     prefix = "Dynamo decided to skip the frame while tracing: "
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
     if reason.startswith("No ops traced"):
+        if skip.resumed:
+            return None  # behind its last break a function often only returns
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"
+    elif reason.startswith("Attempt to trace generator"):
+        if skip.callers:
+            return None  # it runs by itself only because its caller was given up
+        code, words = "frame-skipped/generator", "it is a generator"
     else:
         code, words = f"frame-skipped/{slug(reason)}", reason.rstrip(".")
     place = source.locate(skip.callers, where)

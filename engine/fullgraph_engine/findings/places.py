@@ -29,6 +29,7 @@ class SourceText:
         self._lines = [line.encode() for line in text.split("\n")]
         self._statements: dict[int, Range] = {}
         self._headers: dict[Range, Range] = {}
+        self._definitions: dict[int, int] = {}
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError):
@@ -53,7 +54,11 @@ class SourceText:
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
             return self._headers.get(exact, exact)
-        return self._statements.get(frame.line) or self.line_range(frame.line)
+        return self.header(frame.line)
+
+    def header(self, line: int) -> Range:
+        """The ``def`` line of the function that begins on a line, be it with a decorator."""
+        return self._statements.get(self._definitions.get(line, line)) or self.line_range(line)
 
     def line_range(self, line: int) -> Range:
         """A line without its indentation and trailing space."""
@@ -81,6 +86,9 @@ class SourceText:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             # Only its header: the body has statements of its own.
             self._statements.setdefault(first, self.line_range(first))
+            # A code object begins with its first decorator.
+            for decorator in node.decorator_list:
+                self._definitions[decorator.lineno - 1] = first
             return
         end = Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0)
         body = getattr(node, "body", None)

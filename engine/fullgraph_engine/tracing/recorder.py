@@ -124,21 +124,28 @@ class Recorder:
 
     def skipped(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
-        if reason.startswith("an error was suppressed"):
-            # Breaks raised outside the symbolic interpreter (a generator, the recompile limit)
-            # are logged nowhere else.
-            if error is not None and not getattr(error, "_fullgraph_recorded", False):
+        if reason.startswith("an error was suppressed") and error is not None:
+            if getattr(error, "_fullgraph_recorded", False):
+                return
+            if hasattr(error, "compile_id") and hasattr(error, "real_stack"):
+                # Breaks raised outside the symbolic interpreter; by the same signs Dynamo logs
+                # them.
                 self.broke(error, "frame-skipped", (stacks.frame_of(code, None, None),))
-            return
+                return
+            # No break, as there was no graph yet (a generator cannot be compiled by itself).
+            first = _causes(error)[0]
+            reason = f"{first.kind}: {first.explanation}" if first.explanation else first.kind
         if stacks.is_torch(code.co_filename):
             return  # hundreds a run, and none of them the user's
+        name = stacks.original_name(code.co_name)
         self.recording.skips.append(
             Skip(
                 code.co_filename,
-                stacks.original_name(code.co_name),
+                name,
                 code.co_firstlineno - 1,
                 reason,
                 stacks.above(self.bottom),
+                resumed=name != code.co_name,
             )
         )
 

@@ -54,13 +54,17 @@ class Break:
 
 @dataclass(frozen=True)
 class Skip:
-    """A frame that Dynamo did not trace, and why."""
+    """A frame that Dynamo did not trace, and why.
+
+    ``resumed``: the frame is what is left of the function behind a break.
+    """
 
     path: str
     function: str
     line: int
     reason: str
     callers: Stack = ()
+    resumed: bool = False
 
 
 @dataclass(frozen=True)
