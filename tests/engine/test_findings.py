@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
+
 from fullgraph_engine.protocol import Finding, Position, Range, Related, TargetReport
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "findings").glob("*.py"))

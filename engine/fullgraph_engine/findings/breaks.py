@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
 from ..protocol import Finding, Range
 from ..tracing.adapter import slug
-from ..tracing.recording import Break, Skip
+from ..tracing.recording import Break, Skip, Stack
 from .places import SourceText, identity, related_to
 
 _OUTCOMES = {
@@ -49,6 +51,31 @@ def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
         identity=identity(code, place.range),
         data={"type": first.kind, "outcome": record.outcome},
     )
+
+
+class Tally:
+    """How often breaks were reached, which is less often than Dynamo reports them.
+
+    A frame has one break: where its analysis was restarted, the last one reported is the one that
+    was acted on. And a break in a function that was being inlined is reported again, with the
+    same user stack, for every nearer frame that Dynamo compiles on its own after it.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[str, Stack, int]] = {}
+
+    def add(self, identity: str, record: Break) -> None:
+        self._last[record.frame] = (identity, record.stack, record.inlined)
+
+    def counts(self) -> dict[str, int]:
+        """By identity; one that only restarted analyses reported is not in it."""
+        levels: dict[tuple[str, Stack], Counter[int]] = defaultdict(Counter)
+        for identity, stack, inlined in self._last.values():
+            levels[identity, stack][inlined] += 1
+        found: Counter[str] = Counter()
+        for (identity, _), by_level in levels.items():
+            found[identity] += max(by_level.values())
+        return dict(found)
 
 
 def of_skip(skip: Skip, source: SourceText) -> Finding | None:

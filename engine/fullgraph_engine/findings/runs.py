@@ -86,31 +86,53 @@ class _Ledger:
         self._mode = mode
         self._emit = emit
         self._by_identity: dict[str, Finding] = {}
-        self._grown: set[str] = set()
+        self._told: dict[str, Finding] = {}
+        self._tally = breaks.Tally()
 
     @property
     def findings(self) -> list[Finding]:
         return list(self._by_identity.values())
 
+    def begin(self) -> None:
+        """Start over, with nothing but what was told already."""
+        self._by_identity = dict(self._told)
+        self._tally = breaks.Tally()
+
     def add(self, finding: Finding) -> None:
         known = self._by_identity.get(finding.identity)
         if known is not None:
             self._by_identity[finding.identity] = dataclasses.replace(known, count=known.count + 1)
-            self._grown.add(finding.identity)
             return
-        complete = dataclasses.replace(
-            finding, target=self._target.name, run=self._run, mode=self._mode
-        )
-        self._by_identity[finding.identity] = complete
-        self._emit(complete)
+        self._put(finding)
+        self._tell(finding.identity)
+
+    def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
+        """``sure``: it need not wait until it is known how the attempt ends."""
+        self._tally.add(finding.identity, record)
+        if finding.identity not in self._by_identity:
+            self._put(finding)
+        if sure and finding.identity not in self._told:
+            self._tell(finding.identity)
 
     def finish(self) -> None:
-        for key in self._grown:
-            self._emit(self._by_identity[key])
-        self._grown.clear()
+        """Tell what was held back and what was counted."""
+        for key, count in self._tally.counts().items():
+            self._by_identity[key] = dataclasses.replace(self._by_identity[key], count=count)
+        for key, finding in self._by_identity.items():
+            if self._told.get(key) != finding:
+                self._tell(key)
 
     def count(self, family: str) -> int:
         return sum(f.code.startswith(family) for f in self._by_identity.values())
+
+    def _put(self, finding: Finding) -> None:
+        self._by_identity[finding.identity] = dataclasses.replace(
+            finding, target=self._target.name, run=self._run, mode=self._mode
+        )
+
+    def _tell(self, key: str) -> None:
+        self._told[key] = self._by_identity[key]
+        self._emit(self._told[key])
 
 
 class _Attempt:
@@ -136,6 +158,7 @@ class _Attempt:
         self.auto_failure: str | None = None
         self.asked_dynamic = False
         self.finished = False
+        self._truths: list[int] = []
 
     # -- the two traces -----------------------------------------------------------------------
 
@@ -144,8 +167,10 @@ class _Attempt:
         with tracing.tensor_mode(self.fake) as mode:
             turned: frozenset[int] = frozenset()
             for left in range(OTHER_BRANCHES, -1, -1):
+                self.ledger.begin()
                 if mode is not None:
                     mode.begin(turned)
+                    self._truths = mode.truths
                 call = self._build()
                 if call is None:
                     return
@@ -219,7 +244,9 @@ class _Attempt:
     # -- what they say ------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        self.ledger.add(breaks.of_break(record, self.source, self.target.range))
+        # Behind a chosen truth may come an exception, and then another attempt.
+        finding = breaks.of_break(record, self.source, self.target.range)
+        self.ledger.add_break(finding, record, sure=not self._truths)
 
     def _report_recording(self, recording: Recording) -> None:
         for skip in recording.skips:

@@ -110,13 +110,15 @@ class Recorder:
         causes = _causes(error)
         number = adapter.registry().get(causes[0].kind, "")
         record = Break(
-            frame=self.frame,
+            # Some errors are noticed only when their frame was left already.
+            frame=self.frame if self._open else self._frames - 1,
             id=number,
             causes=causes,
             message=str(getattr(error, "msg", error)),
             outcome=outcome,
             stack=stacks.join(stacks.above(self.bottom), traced),
             href=adapter.break_link(number),
+            inlined=len(traced),
         )
         self.recording.breaks.append(record)
         if self.on_break is not None:

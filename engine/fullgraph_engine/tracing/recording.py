@@ -46,6 +46,8 @@ class Break:
     outcome: Outcome
     stack: Stack
     href: str = ""
+    inlined: int = 1
+    """How many frames the tracer was in: 1 where the compiled function itself broke."""
 
     @property
     def kind(self) -> str:
