@@ -1061,6 +1061,40 @@ def test_old_python(version: str) -> None:
     assert engine.close() == 1
 
 
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_supported_pythons(version: str) -> None:
+    found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"no Python {version} here")
+    engine, events = _started(python=str(found[0]))
+    assert isinstance(events[-1], Ready), events
+    result = engine.analyse(
+        """\
+        import absent, os
+        x = {}["a"]
+        def f():  # target
+            return __name__
+        def crash():  # target
+            import ctypes; ctypes.string_at(0)
+        def needs():  # target
+            return absent.x
+        os._exit(1)
+        """
+    )
+    assert set(result.troubles) == {
+        ("trace/import-error", 0),
+        ("trace/eager-error", 1),
+        ("trace/crashed", 5),
+        ("trace/crashed", 8),
+    }
+    assert {name: report.status for name, report in result.reports.items()} == {
+        "f": "traced",
+        "crash": "crashed",
+        "needs": "failed",
+    }
+    assert engine.close() == 0
+
+
 @pytest.mark.parametrize("on_path", [False, True])
 def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: bool) -> None:
     names = ("torch", "typing", "json", "socket", "selectors", "host", "protocol", "dataclasses")

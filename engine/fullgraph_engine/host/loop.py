@@ -48,6 +48,9 @@ def serve(read: int, write: int, *, user_path: list[str], pipeline: str = "") ->
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     read, write = descriptors.raised(read), descriptors.raised(write)
+    # Pools of threads do not survive a fork; numpy's is started when torch imports it.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"
     started = time.monotonic()
     try:
         stages = chosen(pipeline)
