@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
@@ -34,16 +35,16 @@ def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
     code = f"graph-break/{record.id or slug(first.kind)}"
     notes = [
         f"While handling this break, another followed: {later.kind}"
-        + (f" ({later.explanation})" if later.explanation else "")
+        + (f" ({_steady(later.explanation)})" if later.explanation else "")
         for later in record.causes[1:]
     ]
     return Finding(
         code=code,
         message=f"Graph break: {_sentence(first.kind)}{_OUTCOMES[record.outcome]}",
         range=place.range,
-        explanation=first.explanation,
-        hints=first.hints,
-        context=first.context,
+        explanation=_steady(first.explanation),
+        hints=tuple(_steady(hint) for hint in first.hints),
+        context=_steady(first.context),
         href=record.href,
         stack=place.stack,
         related=related_to(place),
@@ -70,11 +71,11 @@ class Tally:
     def counts(self) -> dict[str, int]:
         """By identity; one that only restarted analyses reported is not in it."""
         levels: dict[tuple[str, Stack], Counter[int]] = defaultdict(Counter)
-        for identity, stack, inlined in self._last.values():
-            levels[identity, stack][inlined] += 1
+        for key, stack, inlined in self._last.values():
+            levels[key, stack][inlined] += 1
         found: Counter[str] = Counter()
-        for (identity, _), by_level in levels.items():
-            found[identity] += max(by_level.values())
+        for (key, _), by_level in levels.items():
+            found[key] += max(by_level.values())
         return dict(found)
 
 
@@ -104,6 +105,11 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
         stack=place.stack,
         identity=identity(code, where),
     )
+
+
+def _steady(words: str) -> str:
+    """Without memory addresses: the same program gives the same words."""
+    return re.sub(r" at 0x[0-9a-f]+", "", words)
 
 
 def _sentence(words: str) -> str:
