@@ -16,8 +16,7 @@ def of_specialisation(
 ) -> Finding:
     """``tried`` says that no one asked for the dimension to be symbolic: it was an experiment."""
     place = source.locate(event.stack, fallback)
-    symbol = next((s for s in recording.symbols if s.name == event.symbol), None)
-    name = in_user_words(event.source or (symbol.source if symbol else "")) or event.symbol
+    name = in_user_words(source_of(event, recording)) or event.symbol
     code = "guard/specialised-dimension"
     asked = (
         "No size was given as symbolic, so first dimensions were tried as dynamic in a second run."
@@ -39,6 +38,20 @@ def of_specialisation(
         identity=f"{identity(code, place.range)} {name}",
         data={"symbol": event.symbol, "source": event.source, "value": event.value, "tried": tried},
     )
+
+
+def source_of(event: Specialisation, recording: Recording) -> str:
+    """Where the symbol came from, in Dynamo's words; empty where nobody knows."""
+    if event.source:
+        return event.source
+    created = (s for s in recording.symbols if (s.frame, s.name) == (event.frame, event.symbol))
+    return next((symbol.source for symbol in created), "")
+
+
+def is_size(event: Specialisation, recording: Recording) -> bool:
+    """Whether the symbol is the size of a dimension, as far as anybody knows."""
+    words = source_of(event, recording)
+    return not words or _SIZE.match(words) is not None
 
 
 def in_user_words(source: str) -> str:

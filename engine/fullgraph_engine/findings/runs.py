@@ -256,15 +256,21 @@ class _Attempt:
         for op in recording.custom_ops:
             if not op.compliant:
                 self.ledger.add(operators.of_operator(op, self.source, self.target.range))
-        self._report_specialised(recording, tried=False)
+        if self.asked_dynamic:
+            self._report_specialised(recording, tried=False)
 
     def _report_specialised(self, recording: Recording, *, tried: bool) -> None:
+        known: set[tuple[int, str]] = set()
         for event in recording.specialisations:
-            self.ledger.add(
-                dimensions.of_specialisation(
-                    event, recording, self.source, self.target.range, tried
-                )
+            if not dimensions.is_size(event, recording):
+                continue  # an int that Dynamo made symbolic of its own accord
+            finding = dimensions.of_specialisation(
+                event, recording, self.source, self.target.range, tried
             )
+            # A restarted analysis specialises again.
+            if (event.frame, finding.identity) not in known:
+                known.add((event.frame, finding.identity))
+                self.ledger.add(finding)
 
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
