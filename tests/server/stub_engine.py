@@ -13,14 +13,15 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
 
-``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``count=FILE`` (a
-line for each start and each request), separated by commas.
+``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``python=VERSION``,
+``count=FILE`` (a line for each start and each request), separated by commas.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import signal
 import sys
@@ -55,7 +56,8 @@ class Stub:
 
     def serve(self) -> None:
         self.count(f"start {os.getpid()}")
-        self.say(p.Starting(p.VERSION, os.getpid(), "3.11.0", sys.executable))
+        python = self.options.get("python", platform.python_version())
+        self.say(p.Starting(p.VERSION, os.getpid(), python, sys.executable))
         if "crash" in self.options:
             print("cannot import torch: libtorch.so is missing", file=sys.stderr, flush=True)
             os._exit(3)

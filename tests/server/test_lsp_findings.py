@@ -204,6 +204,17 @@ async def test_a_text_that_does_not_parse_is_not_traced_and_keeps_its_findings(
     await editor.until_seen(uri, BREAK)
 
 
+async def test_an_engine_of_a_newer_python_decides_what_parses(
+    open_editor: Any, counter: Any
+) -> None:
+    editor = await open_editor(engine="python=9.9.0")
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "class Net", "def broken(\nclass Net")
+    await editor.until_seen(uri, ("invalid syntax", "def"), BREAK)
+    assert counter.analysed == 2
+
+
 async def test_a_broken_text_is_told_when_it_is_saved(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
