@@ -16,6 +16,7 @@ from ..protocol import Range
 from .source import Source, byte_lines, name_range, range_of, required_parameters
 
 _BUILD = re.compile(r"_*(build|make|create)(_\w+)?")
+_EXAMPLE = re.compile(r"_*(example|sample)_inputs?(_|$)")
 _GENERIC = (
     "example_input",
     "example_inputs",
@@ -145,28 +146,43 @@ def _only_aliases(source: Source, found: dict[tuple[str, str], Pair]) -> bool:
 
 
 def _rows(source: Source) -> Iterator[tuple[str, str, Range]]:
+    """Builders and examples that stand side by side in some table."""
     names = _names(source)
-    for name, value in source.assignments.items():
-        if isinstance(value, (ast.Constant, ast.Name)) or name == "__all__":
-            continue
+    for value in _tables(source):
         for node in ast.walk(value):
-            elements = (
-                node.args
-                if isinstance(node, ast.Call)
-                else node.elts
-                if isinstance(node, (ast.Tuple, ast.List))
-                else []
-            )
-            for left, right in itertools.pairwise(elements):
-                builder, example = _named(source, left, names), _named(source, right, names)
-                if not builder or not example:
-                    continue
-                both = (builder, example)
-                builds = [bool(_BUILD.fullmatch(one.rpartition(".")[2])) for one in both]
-                if builds == [True, False] and all(
-                    _callable_without_arguments(source, one) for one in both
-                ):
-                    yield builder, example, range_of(left)
+            for left, right in itertools.pairwise(_elements(node)):
+                both = (_named(source, left, names), _named(source, right, names))
+                if all(both) and _is_row(*both) and _all_callable(source, both):
+                    yield (*both, range_of(left))
+
+
+def _tables(source: Source) -> Iterator[ast.expr]:
+    for name, value in source.assignments.items():
+        if not isinstance(value, (ast.Constant, ast.Name)) and name != "__all__":
+            yield value
+    for statement in source.statements:
+        # ``ENTRIES += rows(…)``, ``ENTRIES.append((…))``
+        if isinstance(statement, ast.AugAssign) or (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        ):
+            yield statement.value
+
+
+def _elements(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Call):
+        return node.args
+    return node.elts if isinstance(node, (ast.Tuple, ast.List)) else []
+
+
+def _is_row(builder: str, example: str) -> bool:
+    builds, named = (
+        _BUILD.fullmatch(one.rpartition(".")[2]) is not None for one in (builder, example)
+    )
+    return not named and (builds or _EXAMPLE.match(example.rpartition(".")[2]) is not None)
+
+
+def _all_callable(source: Source, names: tuple[str, ...]) -> bool:
+    return all(_callable_without_arguments(source, name) for name in names)
 
 
 def _named(source: Source, element: ast.expr, names: set[str]) -> str:
