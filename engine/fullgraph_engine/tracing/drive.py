@@ -58,7 +58,9 @@ def trace(
     missing = install()
     for tensor, dim in dynamic:
         torch._dynamo.maybe_mark_dynamic(tensor, dim)
-    compiled = torch.compile(function, backend=NoBackend())
+    backend = NoBackend()
+    backend.marks_outputs = bool(dynamic)
+    compiled = torch.compile(function, backend=backend)
     watch = recorder.Recorder(_call.__code__, on_break)
     watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
     started = time.perf_counter()
@@ -141,16 +143,31 @@ class NoBackend:
     It also stands in for the backend wrappers that ``torch.compile`` makes, so that what the
     user's file compiles is traced and not compiled. All instances are equal: Dynamo throws its
     cache away when the backend changes.
+
+    With ``marks_outputs`` a size that is symbolic when a graph ends stays so behind the break:
+    Dynamo would start the next graph with it as a constant, and make that symbolic only when
+    another size comes along.
     """
 
     compiler_name = "fullgraph"
 
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+    def __init__(self, wrapped: Any = None, *_args: Any, **_kwargs: Any) -> None:
         self.dynamic = None
         self.config: dict[str, Any] = {}
+        self.marks_outputs = bool(getattr(wrapped, "marks_outputs", False))
 
     def __call__(self, module: Any, _inputs: Any, **_kwargs: Any) -> Any:
-        return module.forward
+        symbolic = _symbolic_outputs(module) if self.marks_outputs else ()
+        if not symbolic:
+            return module.forward
+
+        def forward(*args: Any) -> Any:
+            outputs = module.forward(*args)
+            for number, dim in symbolic:
+                torch._dynamo.maybe_mark_dynamic(outputs[number], dim)
+            return outputs
+
+        return forward
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoBackend)
@@ -163,6 +180,19 @@ class NoBackend:
 
     def reset(self) -> None:
         return None
+
+
+def _symbolic_outputs(module: Any) -> tuple[tuple[int, int], ...]:
+    """Which dimensions of which outputs of a graph have no fixed size."""
+    (outputs,) = module.graph.output_node().args
+    found = []
+    for number, node in enumerate(outputs):
+        value = getattr(node, "meta", {}).get("example_value")
+        if isinstance(value, torch.Tensor):
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
+                    found.append((number, dim))
+    return tuple(found)
 
 
 def install() -> tuple[str, ...]:
@@ -186,7 +216,7 @@ _installed: tuple[str, ...] | None = None
 
 def _around_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_compiler_fn(compiler_fn: Any) -> Any:
-        return original(NoBackend() if isinstance(compiler_fn, (str, NoBackend)) else compiler_fn)
+        return original(NoBackend() if isinstance(compiler_fn, str) else compiler_fn)
 
     return get_compiler_fn
 
