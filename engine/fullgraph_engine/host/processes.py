@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ _PROC = Path("/proc")
 
 # Bound now: a process that ran user code may find these replaced.
 _kill, _getppid, _exit, _listdir, _getpid = os.kill, os.getppid, os._exit, os.listdir, os.getpid
+_sleep = time.sleep
 _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
 
@@ -128,7 +130,14 @@ def resident(pid: int) -> int:
 
 def threads() -> int:
     """How many threads this process has, also those that Python does not know."""
-    try:
-        return len(_listdir("/proc/self/task"))
-    except OSError:
-        return 1
+    count = 1
+    for _ in range(25):
+        try:
+            count = len(_listdir("/proc/self/task"))
+        except OSError:
+            return 1
+        if count == 1:
+            break
+        # The kernel may still list one that has just been joined.
+        _sleep(0.002)
+    return count
