@@ -36,7 +36,7 @@ def of_failure(failure: Failure, source: SourceText, fallback: Range, *, fake: b
     place = source.locate(failure.stack, fallback)
     first_line = failure.message.split("\n")[0].strip()
     words = f"{failure.kind}: {first_line}" if first_line else failure.kind
-    hints: tuple[str, ...] = ()
+    hints = _hints(failure)
     if fake and needs_data(failure):
         code = "trace/needs-real-tensors"
         message = f"The trace ends here, because fake tensors have no data: {words}"
@@ -54,10 +54,23 @@ def of_failure(failure: Failure, source: SourceText, fallback: Range, *, fake: b
         code=code,
         message=message,
         range=place.range,
-        explanation=failure.message if "\n" in failure.message else "",
+        explanation=_explanation(failure),
         hints=hints,
         stack=place.stack,
         related=related_to(place),
         identity=identity(code, place.range),
         data={"exception": failure.kind, "phase": failure.phase},
     )
+
+
+def _hints(failure: Failure) -> tuple[str, ...]:
+    """Dynamo's, without the one to run the code in eager mode: that was done already."""
+    hints = failure.explained.hints if failure.explained is not None else ()
+    return tuple(hint for hint in hints if "error when running in eager" not in hint)
+
+
+def _explanation(failure: Failure) -> str:
+    parts = [failure.message] if "\n" in failure.message else []
+    if failure.explained is not None:
+        parts.append(f"{failure.explained.kind}. {failure.explained.explanation}")
+    return "\n".join(parts)

@@ -97,11 +97,18 @@ def failure_of(error: BaseException) -> Failure:
     live = stacks.of_traceback(error.__traceback__)
     in_tracer = isinstance(error, torch._dynamo.exc.TorchDynamoException) or bool(traced)
     cause = getattr(error, "inner_exception", None) or error
+    explained = None
+    # An operator that fails on fake tensors is a break first, and then that is raised as text.
+    broken = error.__context__
+    if isinstance(error, torch._dynamo.exc.TorchRuntimeError) and broken is not None:
+        explained = getattr(broken, "_fullgraph_cause", None)
+        cause = getattr(broken, "_fullgraph_source", None) or cause
     return Failure(
         "tracer" if in_tracer else "eager",
         type(cause).__name__,
         _words(cause),
         stacks.join(live, traced),
+        explained,
     )
 
 

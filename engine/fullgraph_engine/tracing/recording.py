@@ -166,6 +166,8 @@ class Failure:
     kind: str
     message: str
     stack: Stack
+    explained: Cause | None = None
+    """Dynamo's words, where it has more than the message."""
 
 
 @dataclass(frozen=True)
