@@ -192,7 +192,7 @@ class NoBackend:
 def _symbolic_outputs(module: Any) -> tuple[tuple[int, int], ...]:
     """Which dimensions of which outputs of a graph have no fixed size."""
     (outputs,) = module.graph.output_node().args
-    found = []
+    found: list[tuple[int, int]] = []
     for number, node in enumerate(outputs):
         value = getattr(node, "meta", {}).get("example_value")
         if isinstance(value, torch.Tensor):
