@@ -175,8 +175,8 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         row("warm trace in one process", warm, "s")
         row("cold TORCH_LOGS run", cold, "s")
         middle = statistics.median(last)
-        print(f"  last finding / warm trace   {middle / statistics.median(warm):6.2f}   (aim: at most 1.3)")
-        print(f"  cold run / last finding     {statistics.median(cold) / middle:6.2f}   (aim: at least 6)")
+        ratio("last finding / warm trace", middle / statistics.median(warm), "aim: at most 1.3")
+        ratio("cold run / last finding", statistics.median(cold) / middle, "aim: at least 6")
         print(
             f"  memory: server {megabytes(server):.0f} MiB, engine host {megabytes(host):.0f} MiB, "
             f"largest of module and run {peak.value:.0f} MiB"
@@ -190,6 +190,10 @@ def row(name: str, values: list[float], unit: str) -> None:
         return
     low, middle, high = min(values), statistics.median(values), max(values)
     print(f"  {name:<28}{middle:7.3f} {unit}   ({low:.3f} to {high:.3f}, {len(values)} times)")
+
+
+def ratio(name: str, value: float, aim: str) -> None:
+    print(f"  {name:<28}{value:7.2f}" + (f"     ({aim})" if aim else ""))
 
 
 def initialize(repetitions: int) -> None:
@@ -207,7 +211,7 @@ def initialize(repetitions: int) -> None:
     print("\nserver")
     row("start to initialize answered", values, "ms")
     row("python -c 'import pygls…'", bare, "ms")
-    print(f"  ratio                       {statistics.median(values) / statistics.median(bare):6.2f}   (aim: under 300 ms)")
+    ratio("initialize / bare import", statistics.median(values) / statistics.median(bare), "")
 
 
 def main() -> None:

@@ -50,9 +50,9 @@ class Breaks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
+        self.texts.append(text)
         if "Graph break in user code at" not in text and "Graph break: torch.compile" not in text:
             return
-        self.texts.append(text)
         body, _, trace = text.partition("User code traceback:")
         if not trace:
             body, trace = text, text
@@ -131,6 +131,9 @@ def run_file(path: str, seconds: int) -> dict[str, Any]:
         result["error"] = f"{type(error).__name__}: {error}"
         return result
     torch._logging.set_logs(graph_breaks=True)
+    # Dynamo prints the stack of a kind of break only once per location, and the location may be in
+    # its own polyfills, the same for many lines of a program.
+    torch._dynamo.symbolic_convert.graph_break_dup_warning_checker.add = lambda *_: True
     logger = logging.getLogger("torch._dynamo")
     for name, make in targets_of(module).items():
         handler = Breaks(path)
