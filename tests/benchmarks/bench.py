@@ -38,8 +38,8 @@ class Editor:
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.path = folder / source.name
-        self.text = source.read_text()
-        self.path.write_text(self.text)
+        self.source = source.read_text()
+        self.path.write_text(self.source)
         self.uri = self.path.as_uri()
         self.version = 0
         started = time.perf_counter()
@@ -59,33 +59,40 @@ class Editor:
         )
         self.initialize = answered - started
         self.client.notify("initialized", {})
-        item = {"uri": self.uri, "languageId": "python", "version": 0, "text": self.text}
+        item = {"uri": self.uri, "languageId": "python", "version": 0, "text": self.source}
         self.client.notify("textDocument/didOpen", {"textDocument": item})
         self.wait(time.perf_counter())
 
     def edit(self) -> tuple[float, float]:
-        """Seconds to the first published findings, and to the end of the analysis."""
+        """Seconds to the first new finding (0 if none is to come), and to the end of the analysis.
+
+        Every other edit adds a graph break to the top of ``forward``, the ones between remove it.
+        """
         self.version += 1
-        self.text = self.text.replace("edited here", f"edited here {self.version}", 1)
+        adds = self.version % 2 == 1
+        head = "def forward(self, x):\n"
+        extra = head + 8 * " " + 'print("extra")\n'
+        text = self.source.replace(head, extra) if adds else self.source
+        line = text[: text.index("print")].count("\n") if adds else -1
         document = {"uri": self.uri, "version": self.version}
-        self.path.write_text(self.text)
+        self.path.write_text(text)
         started = time.perf_counter()
         self.client.notify(
             "textDocument/didChange",
-            {"textDocument": document, "contentChanges": [{"text": self.text}]},
+            {"textDocument": document, "contentChanges": [{"text": text}]},
         )
         self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
-        return self.wait(started)
+        return self.wait(started, line)
 
-    def wait(self, started: float) -> tuple[float, float]:
+    def wait(self, started: float, line: int = -1) -> tuple[float, float]:
         first = 0.0
         busy = False
         for at, message in self.client.until(120):
             method, params = message.get("method"), message.get("params")
-            if method == "textDocument/publishDiagnostics" and params["uri"] == self.uri:
-                if params.get("version") == self.version and params["diagnostics"] and not first:
+            if method == "textDocument/publishDiagnostics" and not first:
+                if any(item["range"]["start"]["line"] == line for item in params["diagnostics"]):
                     first = at - started
-            if method == "fullgraph/status":
+            elif method == "fullgraph/status":
                 if busy and not params["busy"]:
                     return first, at - started
                 busy = params["busy"]

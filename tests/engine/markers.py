@@ -451,7 +451,8 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     sys.modules[name] = module
     sys.path.insert(0, str(Path(path).parent))
     discovery = targets.discover(text, path)
-    with torch._dynamo.config.patch(disable=True):
+    # Not by switching Dynamo off: functions called so would never be traced afterwards.
+    with torch.compiler.set_stance("force_eager"):
         exec(compile(text, path, "exec"), module.__dict__)
     found = [protocol.to_plain(finding) for finding in discovery.findings]
     reports: list[Any] = []
