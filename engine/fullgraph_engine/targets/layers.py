@@ -14,6 +14,7 @@ from .notation import Fixed, Reference, Size, Symbol, TensorText
 from .source import Function, Source
 
 _DEPTH = 5
+IMAGE = 32
 
 # Layers that take any shape; what comes behind them decides.
 _TRANSPARENT_WORDS = (
@@ -49,6 +50,9 @@ class Layers:
     attributes: dict[str, Layer] = field(default_factory=dict)
     values: dict[str, object] = field(default_factory=dict)
     wishes: dict[str, TensorText] = field(default_factory=dict)
+    lists: dict[str, list[Layer]] = field(default_factory=dict)
+    variables: dict[str, Layer] = field(default_factory=dict)
+    """Local names that hold a layer: ``for layer in self.layers``."""
 
     def wanted(self, parameter: str) -> TensorText | None:
         """What a parameter of ``forward`` should be; None if nothing tells."""
@@ -85,6 +89,7 @@ class Layers:
                     self.assign(statement.target, statement.value)
                 elif isinstance(statement, ast.Call):
                     self.super_call(statement)
+                    self.append(statement)
 
     def super_call(self, call: ast.Call) -> None:
         """``super().__init__(nn.Linear(…), …)`` of a ``Sequential``."""
@@ -96,10 +101,27 @@ class Layers:
             if layer is not None:
                 self.attributes.setdefault(str(at), layer)
 
+    def append(self, call: ast.Call) -> None:
+        """``layers.append(nn.Linear(…))``, to a local list or a ``ModuleList``."""
+        function = call.func
+        if not isinstance(function, ast.Attribute) or function.attr != "append" or not call.args:
+            return
+        layer = self.layer(call.args[0])
+        if layer is None:
+            return
+        if isinstance(function.value, ast.Name):
+            self.lists.setdefault(function.value.id, []).append(layer)
+        elif _is_self(function.value) and isinstance(function.value, ast.Attribute):
+            name = function.value.attr
+            inner = self.attributes[name].inner if name in self.attributes else ()
+            self.attributes[name] = Layer("ModuleList", (), {}, (*inner, layer))
+
     def assign(self, target: ast.expr, value: ast.expr) -> None:
         layer = self.layer(value)
         if isinstance(target, ast.Name):
             self.known[target.id] = self.evaluate(value)
+            if isinstance(value, ast.List):
+                self.lists[target.id] = self.inner(value.elts)
         elif _is_self(target):
             assert isinstance(target, ast.Attribute)
             if layer is not None:
@@ -132,6 +154,10 @@ class Layers:
     def inner(self, arguments: list[ast.expr]) -> list[Layer]:
         found: list[Layer] = []
         for argument in arguments:
+            name = argument.value if isinstance(argument, ast.Starred) else argument
+            if isinstance(name, ast.Name) and name.id in self.lists:
+                found.extend(self.lists[name.id])
+                continue
             items = [argument]
             if isinstance(argument, ast.Starred):
                 items = [argument.value]
@@ -255,8 +281,22 @@ class Layers:
                     self.matmul(child.left, child.right, names)
                 elif isinstance(child, ast.BinOp):
                     self.together(child.left, child.right, names)
+                elif isinstance(child, (ast.For, ast.comprehension)):
+                    self.loop(child)
                 elif isinstance(child, ast.Assign):
                     self.rebind(child, names)
+
+    def loop(self, loop: ast.For | ast.comprehension) -> None:
+        """``for layer in self.layers`` and ``for i, layer in enumerate(self.layers)``."""
+        target, over = loop.target, loop.iter
+        if isinstance(over, ast.Call) and over.args:
+            over = over.args[0]
+            if isinstance(target, ast.Tuple) and target.elts:
+                target = target.elts[-1]
+        if isinstance(target, ast.Name) and _is_self(over) and isinstance(over, ast.Attribute):
+            layer = self.attributes.get(over.attr)
+            if layer is not None and layer.inner:
+                self.variables[target.id] = layer.inner[0]
 
     def rebind(self, statement: ast.Assign, names: dict[str, str]) -> None:
         target, value = statement.targets[0], statement.value
@@ -339,6 +379,8 @@ class Layers:
             return ""
 
     def callee(self, function: ast.expr) -> Layer | None:
+        if isinstance(function, ast.Name) and function.id in self.variables:
+            return self.variables[function.id]
         if isinstance(function, ast.Subscript):  # ``self.layers[0](x)``
             function = function.value
         if _is_self(function) and isinstance(function, ast.Attribute):
@@ -351,7 +393,10 @@ class Layers:
         layer = self.callee(call.func)
         if layer is not None:
             for at, argument in enumerate(call.args):
-                self.meet(argument, self.wish(layer, at), names)
+                # ``self.lstm(x, (h, c))``
+                parts = argument.elts if isinstance(argument, ast.Tuple) else [argument]
+                for part in parts:
+                    self.meet(part, self.wish(layer, at), names)
             for keyword in call.keywords:
                 if keyword.arg and layer.parts is not None:
                     self.meet(keyword.value, layer.parts.wishes.get(keyword.arg), names)
@@ -474,6 +519,11 @@ def _standard(layer: Layer, at: int) -> TensorText | None:
     if name in ("LSTM", "GRU", "RNN") and at == 0:
         rows = (Symbol("b"), Symbol("t")) if batch_first else (Symbol("t"), Symbol("b"))
         return TensorText("f32", (*rows, Fixed(first or 16)))
+    if name in ("LSTM", "GRU", "RNN") and at == 1:
+        states = _size(layer, 2, ("num_layers",)) or 1
+        states *= 2 if layer.named.get("bidirectional") is True else 1
+        hidden = _size(layer, 1, ("hidden_size",)) or 16
+        return TensorText("f32", (Fixed(states), Symbol("b"), Fixed(hidden)))
     if name in ("LSTMCell", "GRUCell", "RNNCell"):
         width = first if at == 0 else _size(layer, 1, ("hidden_size",))
         return TensorText("f32", (Symbol("b"), Fixed(width or 16)))
@@ -516,7 +566,7 @@ def _tokens() -> TensorText:
 
 
 def _image(channels: int) -> TensorText:
-    return TensorText("f32", (Symbol("b"), Fixed(channels), Fixed(32), Fixed(32)))
+    return TensorText("f32", (Symbol("b"), Fixed(channels), Fixed(IMAGE), Fixed(IMAGE)))
 
 
 def _is_self(expression: ast.expr) -> bool:
@@ -530,6 +580,10 @@ def _is_self(expression: ast.expr) -> bool:
 def _in_order(node: ast.AST) -> list[ast.AST]:
     """Calls, operations and assignments in the order in which Python evaluates them."""
     found: list[ast.AST] = []
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        found.extend(node.generators)
+    elif isinstance(node, ast.For):
+        found.append(node)
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
             found.extend(_in_order(child))

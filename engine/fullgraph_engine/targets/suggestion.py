@@ -17,7 +17,7 @@ from ..protocol import Finding, Fix, Position, Range, TextEdit
 from . import notation
 from .annotations import Parameter
 from .discovery import Target
-from .layers import Layers
+from .layers import IMAGE, Layers
 from .notation import Arguments, Constant, Fixed, Notation, Reference, Symbol, TensorText, Value
 from .source import Source, byte_lines, read
 
@@ -40,9 +40,7 @@ _INTEGERS: tuple[tuple[str, int], ...] = (
     (r"(n|num)_?experts|top_?k|k", 2),
     (r"batch(_size)?|b", 4),
 )
-_FLOATS = (
-    r"(p|drop.*|.*dropout.*|.*_?rate|lr|eps|epsilon|alpha|beta|gamma|momentum|temperature|.*_prob)"
-)
+_FLOATS = r"(p|.*drop.*|.*dropout.*|.*_?rate|lr|eps|epsilon|alpha|beta|gamma|momentum|temperature|.*_prob)"
 _ACTIVATIONS = r"(act|activation|act_layer|act_fn|nonlinearity|norm_layer|norm)"
 _DIMENSION = 16
 
@@ -117,6 +115,7 @@ def suggest(target: Target, source: Source, namespace: AnyMapping[str, Any] | No
     if forward is not None:
         layers.follow(forward, node)
     inputs = _inputs(target.parameters, layers, known)
+    inputs = _as_images(inputs, _lines_of(node, source), known)
     if forward is None and not inputs.positional:
         inputs = Arguments((layers.first_input() or _tensor("f32", "b", _DIMENSION),))
     said = Notation(
@@ -283,6 +282,41 @@ _WIDTHS = (
 )
 
 
+def _lines_of(node: ast.ClassDef, source: Source) -> str:
+    return "\n".join(source.text.splitlines()[node.lineno - 1 : node.end_lineno])
+
+
+def _as_images(inputs: Arguments, text: str, known: AnyMapping[str, object]) -> Arguments:
+    """Give images the size that the class speaks of, and see images where it convolves."""
+    side = next(
+        (value for name in _SIDES if isinstance(value := known.get(name), int) and value > 8), 0
+    )
+    if not side:
+        side = (
+            224 if re.search(r"\b224\b|\b7 ?\* ?7\b|AvgPool2d\((kernel_size=)?7", text) else IMAGE
+        )
+    unknown = Arguments((_tensor("f32", "b", _DIMENSION),))
+    if inputs == unknown and re.search(r"Conv2d|BatchNorm2d|conv\w*\(", text):
+        channels = next(
+            (v for n in ("in_channels", "in_ch") if isinstance(v := known.get(n), int)), 3
+        )
+        inputs = Arguments((_tensor("f32", "b", channels, IMAGE, IMAGE),))
+
+    def sized(value: Value) -> Value:
+        if not isinstance(value, TensorText) or value.sizes[-2:] != (Fixed(IMAGE), Fixed(IMAGE)):
+            return value
+        return TensorText(value.dtype, (*value.sizes[:-2], Fixed(side), Fixed(side)))
+
+    return Arguments(
+        tuple(sized(value) for value in inputs.positional),
+        tuple((name, sized(value)) for name, value in inputs.named),
+    )
+
+
+_LARGE_IMAGES = r"\b224\b|\b7 ?\* ?7\b|AvgPool2d\((kernel_size=)?7"
+_SIDES = ("img_size", "image_size", "input_resolution", "resolution")
+
+
 @dataclass(frozen=True)
 class _ByName:
     pattern: str
@@ -290,10 +324,12 @@ class _ByName:
 
 
 _NAMES = (
+    _ByName(r"edge_index", _tensor("i64", 2, 16)),
     _ByName(
-        r".*(ids|idx|tokens?|labels?|targets?|indices|index|input_id)|y|ids?",
+        r".*(ids?|idx|tokens?|indices|index)",
         _tensor("i64", "b", "t"),
     ),
+    _ByName(r".*(labels?|targets?)|y", _tensor("i64", "b")),
     _ByName(r".*(key_)?padding_mask|.*mask", _tensor("b8", "b", "t")),
     _ByName(r".*(lengths?|lens)|t|timesteps?|time_steps?|steps?", _tensor("i64", "b")),
     _ByName(r".*(images?|imgs?|pixel_values|pixels|frames?)", _tensor("f32", "b", 3, 32, 32)),
