@@ -14,7 +14,13 @@ import torch._dynamo
 from ..protocol import Frame
 from . import absent_cuda, adapter, recorder, recurrent, stacks
 from .recording import Break, ChosenValue, Failure, Recording
-from .tensors import RunTensorMode, ValueNeeded, copyable_constants, swappable_parameters
+from .tensors import (
+    RunTensorMode,
+    ValueNeeded,
+    copyable_constants,
+    formattable_scalars,
+    swappable_parameters,
+)
 
 _fake: RunTensorMode | None = None
 
@@ -37,7 +43,7 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
         absent_cuda.pretend()
     mode = fake_mode()
     recurrent.shorten(mode)
-    with mode, swappable_parameters(), copyable_constants():
+    with mode, swappable_parameters(), copyable_constants(), formattable_scalars():
         yield mode
 
 

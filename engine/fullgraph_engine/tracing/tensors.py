@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -76,6 +77,10 @@ class RunTensorMode(FakeTensorMode):
     one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``.
     """
 
+    # Their rules are registered for FakeTensorMode itself and not found for a subclass; so they
+    # come to dispatch(), which looks them up.
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__(allow_non_fake_inputs=True)
         self.on_chosen: Callable[[ChosenValue], None] | None = None
@@ -107,6 +112,8 @@ class RunTensorMode(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            return func.python_key_table[FakeTensorMode](self, *args, **kwargs)
         name = _schema_name(func)
         try:
             out = super().dispatch(func, types, args, kwargs)
@@ -235,6 +242,27 @@ def swappable_parameters() -> Iterator[None]:
         yield
     finally:
         owner.weakref = original
+
+
+@contextlib.contextmanager
+def formattable_scalars() -> Iterator[None]:
+    """Let ``f"{loss:.3f}"`` ask a fake tensor for its value.
+
+    ``Tensor.__format__`` does so only for tensors that are no subclass, and refuses the format
+    for all others.
+    """
+
+    def __format__(self: FakeTensor, words: str) -> str:  # noqa: N807
+        if self.dim() == 0 and not self.is_meta:
+            return self.detach().item().__format__(words)
+        return object.__format__(self, words)
+
+    owner: Any = FakeTensor
+    owner.__format__ = __format__
+    try:
+        yield
+    finally:
+        del owner.__format__
 
 
 @contextlib.contextmanager
