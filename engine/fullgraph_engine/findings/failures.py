@@ -31,15 +31,26 @@ def needs_data(failure: Failure) -> bool:
     return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)
 
 
-def of_failure(failure: Failure, source: SourceText, fallback: Range, *, fake: bool) -> Finding:
-    """The exception at its line. Of phase "tracer" only if the call works without Dynamo."""
+def of_failure(
+    failure: Failure, source: SourceText, fallback: Range, *, fake: bool, chosen: int
+) -> Finding:
+    """The exception at its line. Of phase "tracer" only if the call works without Dynamo.
+
+    ``chosen`` is how many values came from the oracle before: any of them may have led here.
+    """
     place = source.locate(failure.stack, fallback)
     first_line = failure.message.split("\n")[0].strip()
     words = f"{failure.kind}: {first_line}" if first_line else failure.kind
     hints = _hints(failure)
-    if fake and needs_data(failure):
+    if fake and (chosen or needs_data(failure)):
         code = "trace/needs-real-tensors"
         message = f"The trace ends here, because fake tensors have no data: {words}"
+        if not needs_data(failure):
+            values = "a value" if chosen == 1 else f"{chosen} values"
+            message = (
+                f"The trace ends here, after {values} that fake tensors do not have had to be "
+                f"made up: {words}"
+            )
         hints = (
             "Give the probe smaller sizes or the model fewer layers, so that it can be run with "
             'real tensors, or set `mode = "real"`.',

@@ -278,12 +278,15 @@ class _Attempt:
             # Whether the program or only its fake tensors failed, the real ones will tell.
             self.auto_failure = f"the fake run ended with {self.error}"
             return
-        if call is not None and failure.phase == "tracer":
-            # What the program itself raises says more than how Dynamo met it.
+        if call is not None and (failure.phase == "tracer" or failure.in_graph):
+            # What the program itself raises, and where, says more than how Dynamo met it.
             failure = self._eager_failure(call) or failure
             self.error = _one_line(failure)
+        chosen = len(self.recording.chosen) if self.recording is not None else 0
         self.ledger.add(
-            failures.of_failure(failure, self.source, self.target.range, fake=self.fake)
+            failures.of_failure(
+                failure, self.source, self.target.range, fake=self.fake, chosen=chosen
+            )
         )
 
     @staticmethod

@@ -169,6 +169,11 @@ class Failure:
     explained: Cause | None = None
     """Dynamo's words, where it has more than the message."""
 
+    @property
+    def in_graph(self) -> bool:
+        """Whether it was raised by a captured graph, which does not know the user's lines."""
+        return any(frame.path.startswith("<eval_with_key>") for frame in self.stack)
+
 
 @dataclass(frozen=True)
 class TracedFrame:
