@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from ..protocol import Finding, Range
 from ..tracing.adapter import slug
 from ..tracing.recording import Break, Skip, Stack
+from ..tracing.stacks import is_torch
 from .places import SourceText, identity, related_to
 
 _OUTCOMES = {
@@ -66,7 +67,9 @@ class Tally:
         self._last: dict[int, tuple[str, Stack, int]] = {}
 
     def add(self, identity: str, record: Break) -> None:
-        self._last[record.frame] = (identity, record.stack, record.inlined)
+        # Library frames between two of the user's may be there in one report and not in another.
+        path = tuple(frame for frame in record.stack if not is_torch(frame.path))
+        self._last[record.frame] = (identity, path, record.inlined)
 
     def counts(self) -> dict[str, int]:
         """By identity; one that only restarted analyses reported is not in it."""

@@ -59,7 +59,11 @@ def in_user_words(source: str) -> str:
     words = re.sub(r"[LG]\['(\w+)'\]", r"\1", source)
     words = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", words)
     match = _SIZE.match(words)
-    return f"{match['tensor']}.shape[{match['axis']}]" if match else words
+    if match is None:
+        return words
+    # Values that a graph break left on Python's stack have no name in the program.
+    owner = "(…)" if match["tensor"].startswith("___stack") else match["tensor"]
+    return f"{owner}.shape[{match['axis']}]"
 
 
 def reason_in_words(event: Specialisation, name: str) -> str:
