@@ -252,7 +252,7 @@ def formattable_scalars() -> Iterator[None]:
     for all others.
     """
 
-    def __format__(self: FakeTensor, words: str) -> str:  # noqa: N807
+    def __format__(self: FakeTensor, words: str) -> str:
         if self.dim() == 0 and not self.is_meta:
             return self.detach().item().__format__(words)
         return object.__format__(self, words)
