@@ -160,7 +160,8 @@ class _Finder:
             return
         init = source.method(node, "__init__")
         forward = source.method(node, "forward")
-        example = "" if "build" in {pair.builder for pair in self.pairs} else self._example()
+        # Beside builders an example input is for what they build.
+        example = "" if self.pairs else self._example()
         self.targets.append(
             Target(
                 name=node.name,

@@ -61,7 +61,7 @@ def _order(place: Range) -> tuple[int, int]:
 
 
 def _pair(
-    source: Source, builder: str, example: str, place: Range | None, lines: list[bytes]
+    source: Source, builder: str, example: str, place: Range | None, lines: tuple[bytes, ...]
 ) -> Pair:
     if builder in source.functions:
         return Pair(builder, example, name_range(source.functions[builder], lines), builder)

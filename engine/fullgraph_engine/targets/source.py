@@ -259,7 +259,7 @@ def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
     )
 
 
-def name_range(node: Function | ast.ClassDef, lines: list[bytes]) -> Range:
+def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range:
     """The range of the name behind ``def`` or ``class``."""
     line = node.lineno - 1
     name = node.name.encode()
@@ -282,6 +282,8 @@ def body_range(node: Function | ast.ClassDef) -> Range:
     return Range(start, Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0))
 
 
-def byte_lines(text: str) -> list[bytes]:
+@functools.lru_cache(maxsize=4)
+def byte_lines(text: str) -> tuple[bytes, ...]:
     """The lines of a text as ``ast`` counts them, encoded."""
-    return [line.encode() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    unified = text.replace("\r\n", "\n").replace("\r", "\n")
+    return tuple(line.encode() for line in unified.split("\n"))

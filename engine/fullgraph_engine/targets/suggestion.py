@@ -40,7 +40,7 @@ _INTEGERS: tuple[tuple[str, int], ...] = (
     (r"(n|num)_?experts|top_?k|k", 2),
     (r"batch(_size)?|b", 4),
 )
-_FLOATS = r"(p|.*drop.*|.*dropout.*|.*_?rate|lr|eps|epsilon|alpha|beta|gamma|momentum|temperature|.*_prob)"
+_FLOATS = r"p|.*drop.*|.*_?rate|lr|eps|epsilon|alpha|beta|gamma|momentum|temperature|.*_prob"
 _ACTIVATIONS = r"(act|activation|act_layer|act_fn|nonlinearity|norm_layer|norm)"
 _DIMENSION = 16
 
@@ -50,13 +50,12 @@ def missing_probe(target: Target, namespace: AnyMapping[str, Any] | None, text: 
     source = read(text)
     guess = suggest(target, source, namespace)
     comment = f"# fullgraph: {guess}"
-    lines = text.splitlines(keepends=True)
     line = target.body.start.line
     start = Position(line, 0)
     encoded = byte_lines(text)
     raw = encoded[line] if line < len(encoded) else b""
     indent = raw[: len(raw) - len(raw.lstrip())].decode()
-    newline = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
     def insert(words: str) -> tuple[TextEdit, ...]:
         return (TextEdit(Range(start, start), f"{indent}{words}{newline}"),)
@@ -283,7 +282,7 @@ _WIDTHS = (
 
 
 def _lines_of(node: ast.ClassDef, source: Source) -> str:
-    return "\n".join(source.text.splitlines()[node.lineno - 1 : node.end_lineno])
+    return b"\n".join(byte_lines(source.text)[node.lineno - 1 : node.end_lineno]).decode()
 
 
 def _as_images(inputs: Arguments, text: str, known: AnyMapping[str, object]) -> Arguments:
