@@ -15,7 +15,7 @@ context, hints and notes, or after ``related`` those of the related places, each
 Comments of their own, anywhere at the beginning of a line, state the rest::
 
     # mode: fake                      fake, real or auto (the default)
-    # status: Net traced              how a target ended, for each of its probes
+    # status: Net failed              how a target ended; to be stated where it is not "traced"
     # graphs: Net 3                   also ops, breaks, skips, chosen, recompiles
     # python: 3.12                    the oldest Python that the file means anything to
     # dynamic: off                    no second run with first dimensions dynamic
@@ -325,6 +325,10 @@ def _quoted(lines: Sequence[str], marker: Marker) -> str:
 
 
 def _report_differences(fixture: Fixture, reports: Sequence[TargetReport]) -> Iterable[str]:
+    stated = {name for name, _ in fixture.statuses}
+    for report in reports:
+        if report.name not in stated and report.status not in ("traced", "no-probe"):
+            yield f"status of {report.name}: {report.status} and not stated ({report.error})"
     for name, status in fixture.statuses:
         found = [report for report in reports if report.name == name]
         if not found:
