@@ -272,24 +272,29 @@ def copyable_constants() -> Iterator[None]:
     It copies a tensor's attributes under the fake mode as well, and the kept values are real.
     """
 
-    def deepcopy(self: FakeTensor, memo: dict[int, Any]) -> Any:
+    original = torch.Tensor.__deepcopy__
+
+    def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
+        if not isinstance(self, FakeTensor) or self.constant is None:
+            return original(self, memo)  # type: ignore[no-untyped-call]
         values, self.constant = self.constant, None
         try:
-            copied = super(FakeTensor, self).__deepcopy__(memo)  # type: ignore[no-untyped-call]
+            copied = original(self, memo)  # type: ignore[no-untyped-call]
         finally:
             self.constant = values
-        if values is not None and copied.constant is None:
+        if copied.constant is None:
             with unset_fake_temporarily():
                 copied.constant = values.clone()
             self.fake_mode.fake_tensor_converter.add_constant_storage_mapping(copied)
         return copied
 
-    owner: Any = FakeTensor
+    # Not on FakeTensor: a method that Tensor does not have would be one for Dynamo to trace.
+    owner: Any = torch.Tensor
     owner.__deepcopy__ = deepcopy
     try:
         yield
     finally:
-        del owner.__deepcopy__
+        owner.__deepcopy__ = original
 
 
 def storage_bytes(values: Any) -> int:
