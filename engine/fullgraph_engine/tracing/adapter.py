@@ -91,7 +91,9 @@ INDUCTOR_WRAPPER = Private(
     "torch", "_TorchCompileInductorWrapper", "torch.compile in user code, without Inductor"
 )
 BACKEND_WRAPPER = Private("torch", "_TorchCompileWrapper", "torch.compile with another backend")
-CHECK_DUPLICATE = Private(_SC, "graph_break_dup_warning_checker", "repeated breaks")
+PROFILE_GUARDS = Private(
+    "torch._dynamo.guards", "profile_guard_manager", "speed: leaving out how long guards take"
+)
 
 HOOKS = (
     LOG_BREAK,
@@ -109,6 +111,7 @@ HOOKS = (
     GET_COMPILER,
     INDUCTOR_WRAPPER,
     BACKEND_WRAPPER,
+    PROFILE_GUARDS,
 )
 
 

@@ -66,6 +66,8 @@ def trace(
         torch._dynamo.maybe_mark_dynamic(tensor, dim)
     backend = NoBackend()
     backend.marks_outputs = bool(dynamic)
+    if _fake is not None:
+        _fake.keeps_dynamic = bool(dynamic)
     compiled = torch.compile(function, backend=backend)
     watch = recorder.Recorder(_call.__code__, on_break)
     watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
@@ -220,6 +222,10 @@ def install() -> tuple[str, ...]:
                 missing.append(hook.name)
             else:
                 setattr(hook.owner(), hook.path, NoBackend)
+        # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
+        # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
+        if not adapter.PROFILE_GUARDS.wrap(lambda _original: lambda *_args: 0.0):
+            missing.append(adapter.PROFILE_GUARDS.name)
         _installed = tuple(missing)
     return _installed
 

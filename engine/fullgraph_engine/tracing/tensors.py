@@ -10,6 +10,7 @@ says that a value was chosen. Dynamo's own fake mode, inside which tracing happe
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import sys
 import types
@@ -75,6 +76,8 @@ class RunTensorMode(FakeTensorMode):
 
     ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
     one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``.
+    With ``keeps_dynamic`` what eager code makes of a dimension that was marked dynamic is marked
+    as well: the next graph would take it for a constant.
     """
 
     # Their rules are registered for FakeTensorMode itself and not found for a subclass; so they
@@ -87,6 +90,7 @@ class RunTensorMode(FakeTensorMode):
         self.prefer_real = False
         self.turned: frozenset[int] = frozenset()
         self.truths: list[int] = []
+        self.keeps_dynamic = False
         self._answers = 0
         self._generator = torch.Generator().manual_seed(0)
 
@@ -126,6 +130,8 @@ class RunTensorMode(FakeTensorMode):
             self._forget((out,))
         elif name in _FACTORIES and isinstance(out, FakeTensor) and out.constant is None:
             return self._known(func, args, kwargs, out)
+        if self.keeps_dynamic:
+            _keep_dynamic((args, kwargs), out)
         return out
 
     def _forget(self, tensors: Any) -> None:
@@ -205,6 +211,23 @@ class RunTensorMode(FakeTensorMode):
         return torch.randint(0, 2, size, generator=self._generator).to(dtype)
 
 
+def _keep_dynamic(inputs: Any, outputs: Any) -> None:
+    """Mark the dimensions of outputs that have the place and size of a marked one of an input."""
+    marked = {
+        (dim, value.shape[dim])
+        for value in pytree.tree_leaves(inputs)
+        if isinstance(value, torch.Tensor)
+        for dim in getattr(value, "_dynamo_weak_dynamic_indices", ())
+    }
+    if not marked:
+        return
+    for value in pytree.tree_leaves(outputs):
+        if isinstance(value, torch.Tensor):
+            for dim, size in enumerate(value.shape):
+                if (dim, size) in marked:
+                    torch._dynamo.maybe_mark_dynamic(value, dim)
+
+
 class _NoAnswer:
     pass
 
@@ -272,29 +295,27 @@ def copyable_constants() -> Iterator[None]:
     It copies a tensor's attributes under the fake mode as well, and the kept values are real.
     """
 
-    original = torch.Tensor.__deepcopy__
-
-    def deepcopy(self: torch.Tensor, memo: dict[int, Any]) -> Any:
-        if not isinstance(self, FakeTensor) or self.constant is None:
-            return original(self, memo)  # type: ignore[no-untyped-call]
-        values, self.constant = self.constant, None
+    def deepcopy(tensor: FakeTensor, memo: dict[int, Any]) -> Any:
+        if tensor.constant is None:
+            return tensor.__deepcopy__(memo)
+        values, tensor.constant = tensor.constant, None
         try:
-            copied = original(self, memo)  # type: ignore[no-untyped-call]
+            copied = tensor.__deepcopy__(memo)
         finally:
-            self.constant = values
+            tensor.constant = values
         if copied.constant is None:
             with unset_fake_temporarily():
                 copied.constant = values.clone()
-            self.fake_mode.fake_tensor_converter.add_constant_storage_mapping(copied)
+            tensor.fake_mode.fake_tensor_converter.add_constant_storage_mapping(copied)
         return copied
 
-    # Not on FakeTensor: a method that Tensor does not have would be one for Dynamo to trace.
-    owner: Any = torch.Tensor
-    owner.__deepcopy__ = deepcopy
+    # Not as a method, which Dynamo would find and trace: to it the tensor is no FakeTensor.
+    by_type: dict[type, Any] = copy._deepcopy_dispatch  # type: ignore[attr-defined]
+    by_type[FakeTensor] = deepcopy
     try:
         yield
     finally:
-        owner.__deepcopy__ = original
+        del by_type[FakeTensor]
 
 
 def storage_bytes(values: Any) -> int:
