@@ -151,14 +151,14 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         repeat_warm()  # the first one is not warm
         process.suspend()
         editor.edit()
+        editor.edit()
         for _ in range(repetitions):
             process.resume()
             repeat_warm()  # the one that was interrupted
             warm.append(repeat_warm())
             process.suspend()
-            to_first, to_last = editor.edit()
-            first.append(to_first)
-            last.append(to_last)
+            first.append(editor.edit()[0])  # adds a break
+            last.append(editor.edit()[1])  # the text that the others trace
         for _ in range(max(3, repetitions // 4)):
             started = time.perf_counter()
             subprocess.run(
@@ -178,7 +178,7 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         server, host = editor.processes()[:2]
         print(f"\n{name}")
         row("edit to last finding", last, "s")
-        row("edit to first finding", [value for value in first if value], "s")
+        row("edit to first finding", first, "s")
         row("warm trace in one process", warm, "s")
         row("cold TORCH_LOGS run", cold, "s")
         middle = statistics.median(last)

@@ -158,9 +158,8 @@ class Notation:
 
 def dtype_names() -> frozenset[str]:
     """Every dtype that notation may name, by the torch that is loaded, if one is."""
-    if "torch" in sys.modules:
-        return frozenset(abbreviations().values())
-    return _DTYPES
+    loaded = getattr(sys.modules.get("torch.fx.graph"), "dtype_abbrs", None)
+    return _DTYPES if loaded is None else frozenset(loaded.values())
 
 
 def abbreviations() -> dict[torch.dtype, str]:
