@@ -82,6 +82,16 @@ REPLACEMENT = Private(
 CREATE_SYMBOL = Private(
     "torch.fx.experimental.symbolic_shapes", "ShapeEnv.create_symbol", "symbols of dimensions"
 )
+CREATE_UNBACKED = Private(
+    "torch.fx.experimental.symbolic_shapes",
+    "ShapeEnv.create_unbacked_symint",
+    "sizes that only the data know",
+)
+DEFER_ASSERT = Private(
+    "torch.fx.experimental.symbolic_shapes",
+    "ShapeEnv.guard_or_defer_runtime_assert",
+    "where conditions come from that are checked when a graph runs",
+)
 GET_COMPILER = Private(
     "torch._dynamo.eval_frame",
     "get_compiler_fn",
@@ -108,6 +118,8 @@ HOOKS = (
     CHECK_FUNCTION,
     REPLACEMENT,
     CREATE_SYMBOL,
+    CREATE_UNBACKED,
+    DEFER_ASSERT,
     GET_COMPILER,
     INDUCTOR_WRAPPER,
     BACKEND_WRAPPER,

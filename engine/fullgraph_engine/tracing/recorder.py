@@ -71,6 +71,7 @@ class Recorder:
         self.on_break = on_break
         self._open: list[int] = []
         self._frames = 0
+        self._assert_stacks: dict[tuple[int, str], Stack] = {}
         self._last_unlogged: BaseException | None = None
 
     @contextlib.contextmanager
@@ -169,14 +170,29 @@ class Recorder:
         self.recording.graphs.append(Graph(self.frame, tuple(ops), sizes))
         for asserts in getattr(shape_env, "deferred_runtime_asserts", {}).values():
             for item in asserts:
+                words = str(item.expr)
+                stack = self._assert_stacks.get((id(shape_env), words), ())
                 self.recording.asserts.append(
-                    RuntimeAssert(
-                        self.frame,
-                        str(item.expr),
-                        str(item.msg),
-                        stacks.of_summary(_captured_summary(item.stack)),
-                    )
+                    RuntimeAssert(self.frame, words, str(item.msg), stack)
                 )
+
+    def deferred(self, shape_env: Any, before: set[int]) -> None:
+        """A condition was put off: only now it is known which line it comes from."""
+        for item in _asserts(shape_env):
+            if id(item) not in before:
+                self._assert_stacks[id(shape_env), str(item.expr)] = self._here()
+
+    def created(self, symbol: str, source: str, hint: int | None) -> None:
+        self.recording.symbols.append(Symbol(self.frame, symbol, source, hint, self._here()))
+
+    def specialised(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
+        source = _source_of(shape_env, symbol)
+        self.recording.specialisations.append(
+            Specialisation(self.frame, str(symbol), source, value, reason, self._here())
+        )
+
+    def _here(self) -> Stack:
+        return stacks.join(stacks.above(self.bottom), stacks.of_translator(_translator()))
 
     def guarded(self, output: Any) -> None:
         add = self.recording.guards.append
@@ -216,6 +232,8 @@ def install() -> tuple[str, ...]:
             (adapter.CHECK_FUNCTION, _around_check_function),
             (adapter.REPLACEMENT, _around_replacement),
             (adapter.CREATE_SYMBOL, _around_create_symbol),
+            (adapter.CREATE_UNBACKED, _around_create_unbacked),
+            (adapter.DEFER_ASSERT, _around_defer_assert),
         )
         _missing = tuple(hook.name for hook, around in wrappers if not hook.wrap(around))
     return _missing
@@ -455,18 +473,7 @@ def _around_replacement(original: Callable[..., Any]) -> Callable[..., Any]:
         new = self.replacements.get(symbol)
         if not known and new is not None and new.is_number:
             with _never_disturb(recorder):
-                recorder.recording.specialisations.append(
-                    Specialisation(
-                        recorder.frame,
-                        str(symbol),
-                        _source_of(self, symbol),
-                        str(new),
-                        str(reason),
-                        stacks.join(
-                            stacks.above(recorder.bottom), stacks.of_translator(_translator())
-                        ),
-                    )
-                )
+                recorder.specialised(self, symbol, str(new), str(reason))
         return result
 
     return _set_replacement
@@ -477,17 +484,41 @@ def _around_create_symbol(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, val, source, *args, **kwargs)
         if _active is not None and getattr(result, "is_Symbol", False):
             with _never_disturb(_active):
-                _active.recording.symbols.append(
-                    Symbol(
-                        _active.frame,
-                        str(result),
-                        _source_name(source),
-                        val if isinstance(val, int) else None,
-                    )
-                )
+                hint = val if isinstance(val, int) else None
+                _active.created(str(result), _source_name(source), hint)
         return result
 
     return create_symbol
+
+
+def _around_create_unbacked(original: Callable[..., Any]) -> Callable[..., Any]:
+    def create_unbacked_symint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if _active is not None:
+            with _never_disturb(_active):
+                _active.created(str(result.node.expr), "", None)
+        return result
+
+    return create_unbacked_symint
+
+
+def _around_defer_assert(original: Callable[..., Any]) -> Callable[..., Any]:
+    def guard_or_defer_runtime_assert(self: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = _active
+        if recorder is None:
+            return original(self, *args, **kwargs)
+        before = {id(item) for item in _asserts(self)}
+        result = original(self, *args, **kwargs)
+        with _never_disturb(recorder):
+            recorder.deferred(self, before)
+        return result
+
+    return guard_or_defer_runtime_assert
+
+
+def _asserts(shape_env: Any) -> list[Any]:
+    deferred = getattr(shape_env, "deferred_runtime_asserts", {})
+    return [item for items in deferred.values() for item in items]
 
 
 def _source_of(shape_env: Any, symbol: Any) -> str:
@@ -517,16 +548,6 @@ def _causes(error: BaseException) -> tuple[Cause, ...]:
         # own words; only breaks made from breaks are a chain.
         link = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(reversed(chain))
-
-
-def _captured_summary(captured: Any) -> Any:
-    if captured is None:
-        return None
-    summary = getattr(captured, "summary", None)
-    try:
-        return summary() if callable(summary) else captured
-    except Exception:  # a traceback that was cleaned up
-        return None
 
 
 def _target_name(target: Any) -> str:
