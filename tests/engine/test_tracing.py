@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from fullgraph_engine import tracing
 from fullgraph_engine.tracing import recorder
