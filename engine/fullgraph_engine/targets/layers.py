@@ -207,7 +207,7 @@ class Layers:
         if isinstance(expression, ast.Subscript):
             values, at = self.evaluate(expression.value), self.evaluate(expression.slice)
             if (
-                isinstance(values, list)
+                isinstance(values, (list, tuple))
                 and isinstance(at, int)
                 and -len(values) <= at < len(values)
             ):
@@ -554,7 +554,7 @@ def _size(layer: Layer, at: int, names: tuple[str, ...]) -> int | None:
     value = layer.sizes[at] if at < len(layer.sizes) else None
     for name in names:
         value = layer.named.get(name, value)
-    if isinstance(value, list) and value:
+    if isinstance(value, (list, tuple)) and value:
         value = value[-1]
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         return None

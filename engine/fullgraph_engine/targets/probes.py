@@ -106,9 +106,10 @@ def unwrap(function: Any) -> Any:
     """The original behind ``torch.compile``: of a compiled module, function or method."""
     for _ in range(8):
         attributes = getattr(function, "__dict__", {})
-        original = attributes.get("_torchdynamo_orig_callable")
-        if original is None and type(function).__name__ == "OptimizedModule":
-            original = attributes.get("_modules", {}).get("_orig_mod")
+        # A compiled module also has a ``_torchdynamo_orig_callable``: only its ``forward``.
+        original = attributes.get("_modules", {}).get("_orig_mod")
+        if original is None:
+            original = attributes.get("_torchdynamo_orig_callable")
         if original is None and isinstance(function, types.MethodType):
             inner = unwrap(function.__func__)
             if inner is not function.__func__:
@@ -184,20 +185,23 @@ def _annotated(parameters: tuple[Parameter, ...], given: Arguments) -> Arguments
             positional.append(parameter.shape)
         else:
             named[parameter.name] = parameter.shape
-    return _in_order(parameters, positional, named)
+    return _in_order(parameters, positional, named, {name for name, _ in given.named})
 
 
 def _in_order(
-    parameters: tuple[Parameter, ...], positional: list[Value], named: dict[str, Value]
+    parameters: tuple[Parameter, ...],
+    positional: list[Value],
+    named: dict[str, Value],
+    chosen: set[str],
 ) -> Arguments:
-    """Pass by position what can be: that is how the target is called in life."""
+    """Pass by position what can be, as the target is called in life; ``chosen`` stay keywords."""
     rest = [
         parameter
         for parameter in parameters
         if not parameter.keyword_only and not parameter.variadic
     ][len(positional) :]
     for parameter in rest:
-        if not parameter.required or parameter.name not in named:
+        if not parameter.required or parameter.name not in named or parameter.name in chosen:
             break
         positional.append(named.pop(parameter.name))
     return Arguments(tuple(positional), tuple(named.items()))

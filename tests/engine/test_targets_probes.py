@@ -1,0 +1,376 @@
+"""Planning and building probes on executed modules, under fake and real tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from fullgraph_engine.targets import (
+    Call,
+    Probe,
+    ProbeError,
+    Target,
+    confirm,
+    describe,
+    discover,
+    plan,
+    unwrap,
+)
+
+HEAD = "import torch\nfrom torch import nn\n"
+NET = HEAD + (
+    "class Net(nn.Module):\n"
+    "    def __init__(self, d):\n"
+    "        super().__init__()\n"
+    "        self.d = d\n"
+    "    def forward(self, x, mask=None): return x\n"
+)
+
+
+@contextlib.contextmanager
+def mode(fake: bool) -> Iterator[None]:
+    with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext():
+        yield
+
+
+class Loaded:
+    """A text, its targets and the module that it makes."""
+
+    def __init__(self, text: str, **names: Any) -> None:
+        self.targets = {target.name: target for target in discover(text).targets}
+        module = types.ModuleType("probed")
+        module.__dict__.update(names, __file__="probed.py")
+        sys.modules["probed"] = module  # dataclasses look their module up
+        self.namespace = module.__dict__
+        exec(compile(text, "probed.py", "exec"), self.namespace)
+
+    def target(self, name: str = "") -> Target:
+        return self.targets[name] if name else next(iter(self.targets.values()))
+
+    def plan(self, name: str = "") -> list[Probe]:
+        return plan(self.target(name), self.namespace)
+
+    def build(self, name: str = "", *, fake: bool = False) -> Call:
+        with mode(fake):
+            return self.plan(name)[0].build(self.namespace)
+
+
+@pytest.mark.parametrize("fake", [False, True])
+def test_a_comment_makes_the_module_and_its_inputs(fake: bool) -> None:
+    loaded = Loaded(NET.replace("class", "# fullgraph: init(d=3) f32[b=2, t, 3], i64[b]\nclass"))
+    call = loaded.build(fake=fake)
+    assert isinstance(call.function, loaded.namespace["Net"])
+    assert call.function.d == 3
+    assert call.init == "d=3"
+    assert call.inputs == "f32[b=2, t=4, 3], i64[b=2]"
+    assert isinstance(call.args[0], FakeTensor) is fake
+    assert [(one.path, one.dim, one.symbol) for one in call.dynamic] == [
+        ("args[0]", 0, "b"),
+        ("args[0]", 1, "t"),
+        ("args[1]", 0, "b"),
+    ]
+    assert call.dynamic[0].tensor is call.args[0]
+
+
+def test_several_comments_are_several_probes() -> None:
+    comments = "# fullgraph: init(1) f32[1]\n# fullgraph: init(2) f32[2]\nclass"
+    probes = Loaded(NET.replace("class", comments)).plan()
+    assert [(probe.info.inputs, probe.info.init, probe.info.source) for probe in probes] == [
+        ("f32[1]", "1", "line 3"),
+        ("f32[2]", "2", "line 4"),
+    ]
+    assert {probe.info.origin for probe in probes} == {"comment"}
+
+
+@pytest.mark.parametrize("fake", [False, True])
+@pytest.mark.parametrize(
+    "dtype",
+    ["f32", "bf16", "f16", "f64", "i64", "i8", "u8", "u16", "b8", "c64", "f8e4m3fn", "f8e8m0fnu"],
+)
+def test_every_usual_dtype_can_be_made(dtype: str, fake: bool) -> None:
+    call = Loaded(f"# fullgraph: {dtype}[3, 2]\ndef f(x): return x\n").build(fake=fake)
+    assert call.inputs == f"{dtype}[3, 2]"
+
+
+def test_integers_are_in_range_of_anything() -> None:
+    call = Loaded("# fullgraph: i64[1000]\ndef f(x): return x\n").build()
+    assert call.args[0].unique().tolist() == [0, 1]
+
+
+def test_strides_and_nesting() -> None:
+    text = "# fullgraph: f32[2, 3][1, 2], [f32[b], (i64[2],)], {'k': f32[2*b]}, n=b\n"
+    call = Loaded(text + "def f(x, y, z, n): return x\n").build()
+    assert call.args[0].stride() == (1, 2)
+    assert call.args[1][1][0].dtype == torch.int64
+    assert call.kwargs == {"n": 4}
+    assert [(one.path, one.symbol) for one in call.dynamic] == [
+        ("args[1][0]", "b"),
+        ("args[2]['k']", "2*b"),
+    ]
+    assert call.inputs == "f32[2, 3], [f32[b=4], (i64[2],)], {'k': f32[2*b]}, n=4"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="shows what happens without CUDA")
+def test_a_device_that_is_not_there() -> None:
+    loaded = Loaded("# fullgraph: f32[2]@cuda, i64[2]@cuda:0\ndef f(x, y): return x\n")
+    call = loaded.build(fake=True)
+    assert call.args[0].device.type == "cuda"
+    assert call.inputs == "f32[2]@cuda:0, i64[2]@cuda:0"
+    with pytest.raises(ProbeError, match="does not have; trace in fake mode"):
+        loaded.build(fake=False)
+
+
+def test_names_of_the_file_are_arguments() -> None:
+    text = HEAD + (
+        "from dataclasses import dataclass\n"
+        "@dataclass\nclass Config:\n    d: int = 4\n"
+        "SIZE = 7\n"
+        "# fullgraph: init(Config(d=SIZE), torch.nn.GELU) f32[2]\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, config, act):\n"
+        "        super().__init__()\n        self.config = config\n        self.act = act\n"
+        "    def forward(self, x): return x\n"
+    )
+    call = Loaded(text).build()
+    assert call.function.config.d == 7
+    assert call.function.act is torch.nn.GELU
+
+
+def test_another_method_than_forward() -> None:
+    text = NET + "    def generate(self, x): return self.d\n"
+    text = text.replace("class", "# fullgraph: init(5) generate(i64[2])\nclass")
+    call = Loaded(text).build()
+    assert call.function(*call.args) == 5
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        ("f32[2]", "cannot be constructed: missing a required argument: 'd'"),
+        ("init(1, 2) f32[2]", "too many positional arguments; give its arguments as init"),
+        ("init(1) forward()", "does not fit the signature of Net.forward: missing"),
+        ("init(1) forward(f32[2], msk=f32[2])", "unexpected keyword argument 'msk'"),
+        ("init(1) sample(f32[2])", "calls sample(…), but Net has no such method"),
+        ("init(1) f32[2], n", "names n, which is neither"),
+        ("init(1) f32[2], 2*n", "no tensor of the probe has a dimension n"),
+        ("init(torch.nothing) f32[2]", "torch has no nothing"),
+        ("init(1) f32[b=2, b-3]", "b-3 of the probe is -1"),
+    ],
+)
+def test_a_probe_that_does_not_fit_says_so_in_words(comment: str, words: str) -> None:
+    loaded = Loaded(NET.replace("class", f"# fullgraph: {comment}\nclass"))
+    with pytest.raises(ProbeError) as caught:
+        loaded.build()
+    assert words in str(caught.value)
+
+
+def test_errors_of_user_code_are_its_own() -> None:
+    text = NET.replace("self.d = d", "raise KeyError('mine')")
+    with pytest.raises(KeyError, match="mine"):
+        Loaded(text.replace("class", "# fullgraph: init(1) f32[2]\nclass")).build()
+
+
+def test_annotations() -> None:
+    text = "def f(x: 'f32[b, 16]', n=3, *, m: 'b8[b]', o: 'f32[b]' = None): return x\n"
+    (probe,) = Loaded(text).plan()
+    assert probe.info.origin == "annotation"
+    call = probe.build(Loaded(text).namespace)
+    assert call.inputs == "f32[b=4, 16], m=b8[b=4]"
+
+
+def test_annotations_complete_a_comment() -> None:
+    text = "# fullgraph: y=i64[b]\ndef f(x: 'f32[b, 16]', y): return x\n"
+    assert Loaded(text).build().inputs == "f32[b=4, 16], y=i64[b=4]"
+
+
+def test_an_annotated_module_needs_its_constructor() -> None:
+    text = NET.replace("x, mask", "x: 'f32[b, 4]', mask")
+    assert Loaded(text).plan() == []
+    loaded = Loaded(text.replace("class", "# fullgraph: init(4)\nclass"))
+    call = loaded.build()
+    assert (call.inputs, call.init) == ("f32[b=8, 4]", "4")
+
+
+@pytest.mark.parametrize(
+    ("init", "inputs", "d", "shown"),
+    [
+        ("[3]", "[torch.ones(2)]", 3, "f32[2]"),
+        ("[[], {'d': 3}]", "[torch.ones(2)]", 3, "f32[2]"),
+        ("[[3], {}]", "[torch.ones(2)]", 3, "f32[2]"),
+        ("{'d': 3}", "[torch.ones(2)]", 3, "f32[2]"),
+        ("[3]", "{'x': torch.ones(2)}", 3, "x=f32[2]"),
+        ("[3]", "torch.ones(2)", 3, "f32[2]"),
+        ("[3]", "(torch.ones(2), torch.ones(3))", 3, "f32[2], f32[3]"),
+        ("[3]", "[torch.ones(1)] * 5", 3, "[f32[1], f32[1], f32[1], f32[1], f32[1]]"),
+        ("[3]", "[torch.ones(2), {'mask': torch.ones(3)}]", 3, "f32[2], {'mask': f32[3]}"),
+    ],
+)
+def test_get_inputs(init: str, inputs: str, d: int, shown: str) -> None:
+    text = NET + f"def get_init_inputs(): return {init}\ndef get_inputs(): return {inputs}\n"
+    loaded = Loaded(text)
+    call = loaded.build(fake=True)
+    assert (call.function.d, call.inputs) == (d, shown)
+    assert loaded.plan()[0].info.source == "get_inputs"
+
+
+def test_a_comment_comes_before_annotations_and_those_before_conventions() -> None:
+    text = NET.replace("x, mask", "x: 'f32[1]', mask")
+    text += "def get_init_inputs(): return [3]\ndef get_inputs(): return [torch.ones(2)]\n"
+    assert Loaded(text).plan()[0].info.origin == "annotation"
+    text = text.replace("class", "# fullgraph: f32[5]\nclass")
+    call = Loaded(text).build()
+    assert (call.inputs, call.function.d) == ("f32[5]", 3)
+
+
+@pytest.mark.parametrize(
+    ("example", "shown"),
+    [
+        ("torch.ones(2)", "f32[2]"),
+        ("(torch.ones(2), torch.ones(3))", "f32[2], f32[3]"),
+        ("{'x': torch.ones(2)}", "x=f32[2]"),
+        ("{'image': torch.ones(2)}", "{'image': f32[2]}"),
+    ],
+)
+@pytest.mark.parametrize("function", [True, False])
+def test_build_and_example(example: str, shown: str, function: bool) -> None:
+    text = NET + "def build(): return Net(9)\n"
+    text += (
+        f"def example_input(): return {example}\n" if function else f"example_input = {example}\n"
+    )
+    call = Loaded(text).build("build()")
+    assert (call.function.d, call.inputs) == (9, shown)
+
+
+def test_what_is_built_must_be_callable() -> None:
+    text = "def build(): return 3\ndef example_input(): return 1\n"
+    with pytest.raises(ProbeError, match="returned int, which is nothing that can be called"):
+        Loaded(text).build()
+
+
+def test_get_module() -> None:
+    text = NET + (
+        "class Model:\n"
+        "    def __init__(self, test, device, batch_size=None): self.device = device\n"
+        "    def get_module(self): return Net(2), (torch.ones(2),)\n"
+    )
+    call = Loaded(text).build("Model")
+    assert (call.function.d, call.inputs) == (2, "f32[2]")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "        self.example_input_array = torch.ones(2)\n",
+        "    example_input_array = torch.ones(2)\n",
+        "    @property\n    def dummy_inputs(self): return {'x': torch.ones(2)}\n",
+    ],
+)
+def test_inputs_that_the_instance_carries(body: str) -> None:
+    init = (
+        ""
+        if "        self" not in body
+        else "    def __init__(self):\n        super().__init__()\n"
+    )
+    text = HEAD + "class Net(nn.Module):\n" + init + body
+    text += "    def forward(self, x): return x\n"
+    assert Loaded(text).build().inputs.removeprefix("x=") == "f32[2]"
+
+
+SITES = [
+    ("torch.compile(f)(torch.ones(2), y=1)", "f32[2], y=1"),
+    ("g = torch.compile(f)\ng(torch.ones(2))", "f32[2]"),
+    ("g = torch.compile(f)\ng(*[torch.ones(2)], **{'y': 2})", "f32[2], y=2"),
+    ("torch.jit.trace(f, torch.ones(2))", "f32[2]"),
+    ("torch.jit.trace(func=f, example_inputs=(torch.ones(2),))", "f32[2]"),
+    ("torch.export.export(f, (torch.ones(2),), {'y': 3})", "f32[2], y=3"),
+    ("torch.export.export(f, args=(torch.ones(2),))", "f32[2]"),
+    ("torch.onnx.export(f, torch.ones(2), 'x.onnx')", "f32[2]"),
+    ("torch.onnx.export(f, (torch.ones(2), {'y': 3}), 'x.onnx')", "f32[2], y=3"),
+    ("summary(f, (2, 3))", "f32[2, 3]"),
+    (
+        "summary(f, input_size=[(2, 3), (4,)], dtypes=[torch.long, torch.float])",
+        "i64[2, 3], f32[4]",
+    ),
+    ("summary(f, input_data=[torch.ones(2)])", "f32[2]"),
+]
+
+
+@pytest.mark.parametrize(("site", "shown"), SITES)
+def test_call_sites(site: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = types.ModuleType("torchinfo")
+    fake.summary = lambda *args, **kwargs: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torchinfo", fake)
+    for owner, name in ((torch.onnx, "export"), (torch.export, "export"), (torch.jit, "trace")):
+        monkeypatch.setattr(owner, name, lambda *args, **kwargs: None)
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    text = f"import torch\nfrom torchinfo import summary\ndef f(x, y=0): return x\n{site}\n"
+    loaded = Loaded(text)
+    call = loaded.build("f")
+    assert call.function is loaded.namespace["f"]
+    assert call.inputs == shown
+    assert loaded.plan("f")[0].info.source == f"line {text.count(chr(10))}"
+
+
+def test_dynamic_shapes_of_an_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    dim = torch.export.Dim("batch")
+    monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: None)
+    text = HEAD + (
+        "class Net(nn.Module):\n    def forward(self, x): return x\n"
+        "torch.export.export(Net(), (torch.ones(2, 3),), dynamic_shapes={'x': {0: DIM, 1: None}})\n"
+    )
+    call = Loaded(text, DIM=dim).build()
+    assert [(one.dim, one.symbol) for one in call.dynamic] == [(0, "batch")]
+
+
+def test_a_compiled_thing_is_unwrapped() -> None:
+    text = HEAD + (
+        "# fullgraph: f32[2]\n@torch.compile\ndef f(x): return x\n"
+        "net = torch.compile(nn.Linear(2, 2))  # fullgraph: f32[2]\n"
+    )
+    loaded = Loaded(text)
+    assert loaded.build("f").function.__code__.co_filename == "probed.py"
+    assert isinstance(loaded.build("net").function, torch.nn.Linear)
+    assert unwrap(len) is len
+
+
+def test_what_is_no_module_after_all_is_not_confirmed() -> None:
+    text = (
+        "import torch\nclass Odd(Base):\n    def forward(self, x): return x\n"
+        "if FLAG:\n    class Net(torch.nn.Module):\n        def forward(self, x): return 1\n"
+        "else:\n    class Net(torch.nn.Module):\n        def forward(self, x): return 2\n"
+    )
+    loaded = Loaded(text, Base=object, FLAG=True)
+    discovery = discover(text)
+    assert [confirm(target, loaded.namespace) for target in discovery.targets] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_a_missing_name_is_confirmed_and_fails_in_words() -> None:
+    text = "# fullgraph: f32[2]\ndef f(x): return x\ndel f\n"
+    loaded = Loaded(text)
+    assert confirm(loaded.target(), loaded.namespace)
+    with pytest.raises(ProbeError, match="f does not exist after the file has run"):
+        loaded.build()
+
+
+def test_describe() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    text = describe(
+        (torch.ones(2, 3), loop, torch.nn.Linear(1, 1), "x" * 99, range(3), torch.float32),
+        {"many": list(range(20)), "meta": torch.ones(1, device="meta")},
+    )
+    assert text == (
+        "f32[2, 3], [1, …], Linear, '" + "x" * 39 + "…', range(…), torch.float32, "
+        "many=[0, 1, 2, 3, 4, 5, …], meta=f32[1]@meta"
+    )
