@@ -16,7 +16,7 @@ from fullgraph.render.stack import Folded, folded, is_library, short_path
 from fullgraph.render.summary import amount, listing, seconds, target_line
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.positions import TextPositions
-from fullgraph_engine.protocol import Fix, Frame, Related
+from fullgraph_engine.protocol import Finding, Fix, Frame, Related
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _finding(item: FileFinding, place: Place, paint: Paint) -> Iterator[str]:
     yield from _related(item, place, notes)
     for note in (*finding.notes, *_reach(item)):
         yield from notes.named("note", note)
-    for fix in finding.fixes:
+    for fix in _shown_fixes(finding):
         yield from _fix(fix, place, excerpt, notes)
     if item.href:
         yield from notes.named("help", item.href, Style.LINK)
@@ -188,6 +188,11 @@ def _reach(item: FileFinding) -> Iterator[str]:
         yield ", ".join(facts)
 
 
+def _shown_fixes(finding: Finding) -> tuple[Fix, ...]:
+    """A terminal offers no choice: the preferred ways out, else the first."""
+    return tuple(fix for fix in finding.fixes if fix.preferred) or finding.fixes[:1]
+
+
 def _fix(fix: Fix, place: Place, excerpt: Excerpt, notes: _Notes) -> Iterator[str]:
     yield from notes.named("fix", fix.title)
     for edit in fix.edits:
@@ -195,7 +200,7 @@ def _fix(fix: Fix, place: Place, excerpt: Excerpt, notes: _Notes) -> Iterator[st
 
 
 def _margin(item: FileFinding) -> int:
-    edits = [edit for fix in item.finding.fixes for edit in fix.edits]
+    edits = [edit for fix in _shown_fixes(item.finding) for edit in fix.edits]
     added = max((edit.text.count("\n") for edit in edits), default=0)
     return margin(item.finding.range, *(edit.range for edit in edits), extra=added)
 
