@@ -484,20 +484,16 @@ def one_run(
     target: Any, probe: Any, namespace: dict[str, Any], order: dict[str, Any], run: str, mode: Any
 ) -> dict[str, Any]:
     """In a fork of a fork: one probe of one target in one mode."""
+    import torch._dynamo
+
     from fullgraph_engine.findings import run_target
 
     emitted: list[Finding] = []
-    outcome = run_target(
-        target,
-        probe,
-        namespace,
-        path=order["path"],
-        text=order["text"],
-        mode=mode,
-        try_dynamic=order["try_dynamic"],
-        emit=emitted.append,
-        run=run,
-    )
+    here = {"path": order["path"], "text": order["text"], "emit": emitted.append}
+    outcome = run_target(target, probe, namespace, mode=mode, part="first", run=run, **here)
+    if order["try_dynamic"] and outcome.report.status == "traced":
+        torch._dynamo.reset()
+        run_target(target, probe, namespace, mode=mode, part="second", run=f"{run}+", **here)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(outcome.report),

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -23,6 +23,9 @@ OTHER_BRANCHES = 4
 
 REAL_BYTES = 512 << 20
 """Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
+
+
+Part = Literal["first", "second"]
 
 
 @dataclass
@@ -42,11 +45,14 @@ def run_target(
     path: str,
     text: str,
     mode: Mode,
-    try_dynamic: bool,
+    part: Part,
     emit: Callable[[Finding], None],
     run: str = "",
 ) -> Outcome:
-    """Trace a target once, and once more with first dimensions dynamic if it asks for none.
+    """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
+
+    The two parts know nothing of each other, so they can be two processes side by side. The second
+    only looks for dimensions that get pinned; what else it meets is the first one's to tell.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With ``mode`` "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -63,8 +69,9 @@ def run_target(
 
     needs_real: str | None = None
     try:
-        attempt.first()
-        if try_dynamic and attempt.finished:
+        if part == "first":
+            attempt.first()
+        else:
             attempt.second()
     except tracing.ValueNeeded as need:
         needs_real = f"`{need}` needs a value that a fake tensor does not have"
@@ -208,32 +215,33 @@ class _Attempt:
 
     def second(self) -> None:
         """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
-        if self.asked_dynamic:
-            return
-        torch._dynamo.reset()
         with tracing.tensor_mode(self.fake) as mode:
-            call = self._build()
-            if call is None:
-                return
             if mode is not None:
                 mode.begin()
                 mode.prefer_real = False
+            try:
+                call = self._call()
+            except BaseException:
+                return
             wishes = batch_dimensions(call)
-            if not wishes:
+            if call.dynamic or not wishes:
                 return
             recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
             self._report_specialised(recording, tried=True)
 
     def _build(self) -> Call | None:
-        torch.manual_seed(0)
-        random.seed(0)
         try:
-            return self.probe.build(self.namespace)
+            return self._call()
         except tracing.ValueNeeded:
             raise
         except BaseException as error:
             self._report_failure(tracing.failure_of(error), None)
             return None
+
+    def _call(self) -> Call:
+        torch.manual_seed(0)
+        random.seed(0)
+        return self.probe.build(self.namespace)
 
     def _could_be_real(self, call: Call) -> bool:
         things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]

@@ -32,6 +32,7 @@ from .limits import INTERRUPT, MIB
 from .lines import LineReader
 from .module import Given, distance
 from .output import Budget, Capture
+from .pipeline import Part
 from .preamble import Preamble
 from .wire import (
     Exited,
@@ -83,6 +84,7 @@ class Run:
 
     plan: PlannedRun
     mode: Mode
+    part: Part
     watched: Watched
     done: RunDone | None = None
 
@@ -111,7 +113,7 @@ class Analysis:
         self._planned = False
         self._unparsable: str | None = None
         self._finished = False
-        self._pending: list[tuple[PlannedRun, Mode]] = []
+        self._pending: list[tuple[PlannedRun, Mode, Part]] = []
         self._running: dict[int, Run] = {}
         self._number = 0
         self._skips: list[Skip] = []
@@ -189,7 +191,12 @@ class Analysis:
             self._planned = True
             focus = self.request.focus
             runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
-            self._pending = [(planned, self.request.mode) for planned in runs]
+            mode = self.request.mode
+            self._pending = [(planned, mode, "first") for planned in runs]
+            if self.request.try_dynamic:
+                # Values that it needs are chosen: the true ones would pin nothing else.
+                tried: Mode = "real" if mode == "real" else "fake"
+                self._pending += [(planned, tried, "second") for planned in runs]
             self._launch()
         elif isinstance(message, Forked):
             launched = self._running.get(message.number)
@@ -276,7 +283,9 @@ class Analysis:
         for number in list(self._running):
             launched = self._running.pop(number)
             self._conclude(launched, status)
-        for planned, mode in self._pending:
+        for planned, mode, part in self._pending:
+            if part == "second":
+                continue
             self._report(
                 TargetReport(
                     planned.info.name,
@@ -319,7 +328,7 @@ class Analysis:
         if self._planned and not self._pending and not self._running:
             self._finish()
 
-    def _launch_one(self, planned: PlannedRun, mode: Mode) -> bool:
+    def _launch_one(self, planned: PlannedRun, mode: Mode, part: Part) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
         self._number += 1
         number, limits = self._number, self.request.limits
@@ -331,7 +340,7 @@ class Analysis:
             planned.target,
             planned.probe,
             mode,
-            self.request.try_dynamic,
+            part,
             limits.seconds,
             limits.memory,
         )
@@ -343,7 +352,7 @@ class Analysis:
         if not sent:
             self._dismiss(watched)
             return False
-        self._running[number] = Run(planned, mode, watched)
+        self._running[number] = Run(planned, mode, part, watched)
         self._host.watch(report, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
@@ -381,11 +390,13 @@ class Analysis:
         words = blackbox.read(watched.box, self.request.path)
         self._dismiss(watched)
         done = launched.done
+        if launched.part == "second":
+            return  # what it found it has told; how it ended is its own affair
         if done is None:
             limit = self.request.limits.seconds
             self._crashed(launched, _why(status, watched.cause, limit, self.request), words)
         elif done.needs_real and launched.mode == "auto":
-            self._pending.insert(0, (launched.plan, "real"))
+            self._pending.insert(0, (launched.plan, "real", "first"))
         else:
             self._report(done.report)
 

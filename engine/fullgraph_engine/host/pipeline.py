@@ -13,12 +13,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ..protocol import Finding, Frame, Hook, Mode, ProbeInfo, Range, TargetKind, TargetReport
 from . import frames
 
 OLDEST_TORCH = (2, 6)
+
+Part = Literal["first", "second"]
+"""A run traces a target as its probe gives it, or looks for dimensions that get pinned."""
 
 
 class Target(Protocol):
@@ -85,7 +88,7 @@ class Pipeline(Protocol):
         path: str,
         text: str,
         mode: Mode,
-        try_dynamic: bool,
+        part: Part,
         emit: Callable[[Finding], None],
         run: str,
     ) -> Outcome: ...
@@ -164,7 +167,7 @@ class RealPipeline:
         path: str,
         text: str,
         mode: Mode,
-        try_dynamic: bool,
+        part: Part,
         emit: Callable[[Finding], None],
         run: str,
     ) -> Outcome:
@@ -177,7 +180,7 @@ class RealPipeline:
             path=path,
             text=text,
             mode=mode,
-            try_dynamic=try_dynamic,
+            part=part,
             emit=emit,
             run=run,
         )

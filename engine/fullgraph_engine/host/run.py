@@ -101,9 +101,9 @@ def _main(
             path=analyse.path,
             text=analyse.text,
             mode=mode,
-            try_dynamic=launch.try_dynamic,
+            part=launch.part,
             emit=emit,
-            run=f"{target.name}#{launch.probe}",
+            run=_name(target, launch),
         )
         for finding in outcome.findings:
             emit(finding)
@@ -124,6 +124,10 @@ def _main(
         done, needs_real = replace(done, error=str(missing)), None
     descriptors.flush()
     wire.report(report, RunDone(done, needs_real))
+
+
+def _name(target: Target, launch: Launch) -> str:
+    return f"{target.name}#{launch.probe}" + ("" if launch.part == "first" else "+")
 
 
 def _failed(
@@ -152,7 +156,7 @@ def _failed(
                 stack=stack,
                 mode="real" if launch.mode == "real" else "fake",
                 identity=f"trace/eager-error:{here.line}",
-                run=f"{target.name}#{launch.probe}",
+                run=_name(target, launch),
             )
         )
     return TargetReport(

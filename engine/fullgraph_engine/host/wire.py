@@ -17,6 +17,7 @@ from typing import Any, Union
 
 from .. import protocol
 from ..protocol import Analyse, Event, Mode, ProbeInfo, Range, TargetInfo, TargetReport
+from .pipeline import Part
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
@@ -110,7 +111,7 @@ class Launch:
     target: int
     probe: int
     mode: Mode
-    try_dynamic: bool
+    part: Part
     seconds: float
     memory: int
 
