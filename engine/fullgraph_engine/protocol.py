@@ -128,6 +128,12 @@ class Finding:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+def place_words(range_: Range) -> str:
+    """How an identity names the range of its finding, so that it can move with the text."""
+    start, end = range_.start, range_.end
+    return f"{start.line}:{start.byte}-{end.line}:{end.byte}"
+
+
 # -- targets ----------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import ast
 import linecache
 from dataclasses import dataclass, replace
 
-from ..protocol import Frame, Position, Range, Related
+from ..protocol import Frame, Position, Range, Related, place_words
 
 Stack = tuple[Frame, ...]
 
@@ -130,5 +130,4 @@ def related_to(place: Place, limit: int = 8) -> tuple[Related, ...]:
 
 def identity(code: str, where: Range) -> str:
     """The same for two findings that a reader would call the same."""
-    start, end = where.start, where.end
-    return f"{code}@{start.line}:{start.byte}-{end.line}:{end.byte}"
+    return f"{code}@{place_words(where)}"

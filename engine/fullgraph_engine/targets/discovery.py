@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from ..protocol import Finding, Range, TargetKind
+from ..protocol import Finding, Range, TargetKind, place_words
 from . import comments as marks
 from . import notation, pairs, sites
 from .annotations import Parameter, parameters
@@ -416,7 +416,7 @@ def _invalid(message: str, place: Range) -> Finding:
         message=text,
         range=place,
         hints=("Example: # fullgraph: init(d=16) forward(f32[b, 16], mask=bool[b])",),
-        identity=f"probe/invalid:{place.start.line}:{place.start.byte}",
+        identity=f"probe/invalid@{place_words(place)}",
     )
 
 

@@ -9,7 +9,16 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from fullgraph_engine.protocol import Finding, Fix, Frame, Position, Range, Related, TargetReport
+from fullgraph_engine.protocol import (
+    Finding,
+    Fix,
+    Frame,
+    Position,
+    Range,
+    Related,
+    TargetReport,
+    place_words,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,8 @@ def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
         ),
         fixes=tuple(moved for fix in finding.fixes if (moved := _move_fix(fix, edit))),
         stack=tuple(_move_frame(frame, edit, path) for frame in finding.stack),
+        # Else a run of the new text would seem to find something else at the same place.
+        identity=finding.identity.replace(place_words(finding.range), place_words(range_)),
     )
 
 
