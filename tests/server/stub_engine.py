@@ -92,7 +92,7 @@ class Stub:
         if any("def broken(" in line for line in lines):
             row = next(row for row, line in enumerate(lines) if "def broken(" in line)
             self.say(p.FindingFound(number, self.syntax(row)))
-            self.say(p.Analysed(number, request.generation, 0.0))
+            self.say(p.Failed(number, "The file does not parse.", "Findings follow once it does."))
             return
         names = [
             p.TargetInfo(match[1], "module", self.name(row, lines[row], match[1]))

@@ -13,6 +13,7 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     TargetReport,
     TargetsFound,
+    place_words,
 )
 
 
@@ -74,6 +75,23 @@ def test_what_is_found_again_is_not_shown_twice_meanwhile() -> None:
     assert messages(results) == ["a", "b", "file"]
 
 
+def test_what_moved_and_is_found_again_is_not_shown_twice_meanwhile() -> None:
+    def at_line(line: int, message: str) -> FindingFound:
+        where = at(line)
+        same = f"graph-break/x@{place_words(where)}"
+        return FindingFound(1, Finding("graph-break/x", message, where, "A", identity=same))
+
+    results = Results()
+    results.begin()
+    for event in (targets("A"), at_line(3, "a"), done("A", 1)):
+        results.apply(event)
+    results.complete()
+    results.edited([Edit(Position(0, 0), Position(0, 0), Position(1, 0))], "a.py")
+    results.begin()
+    results.apply(at_line(4, "a, in other words"))
+    assert messages(results) == ["a, in other words"]
+
+
 def test_a_target_that_is_no_more_goes_at_once() -> None:
     results = first_run()
     results.begin()
@@ -109,9 +127,15 @@ def test_a_syntax_error_leaves_what_was_known() -> None:
     results = first_run()
     results.begin()
     results.apply(found("invalid", "", 3, code="trace/syntax-error"))
-    results.complete()
+    assert results.unparsed
+    results.interrupted()
     assert messages(results) == ["a", "b", "invalid"]
     results.begin()
+    results.apply(found("still invalid", "", 7, code="trace/syntax-error"))
+    results.interrupted()
+    assert messages(results) == ["a", "b", "still invalid"]
+    results.begin()
+    assert not results.unparsed
     for event in (targets("A", "B"), found("a", "A", 1), done("A"), done("B")):
         results.apply(event)
     results.complete()

@@ -84,13 +84,6 @@ class Results:
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
-        file = self._new.get(_FILE, _Part())
-        if any(finding.code == SYNTAX_ERROR for finding in file.findings):
-            # Nothing was traced, so nothing is known to be gone but what was said of the file.
-            self._old.pop(_FILE, None)
-            self._settle()
-            self._current = False
-            return
         if self._only:
             kept = {name: part for name, part in self._old.items() if name not in self._only}
         else:
@@ -100,8 +93,17 @@ class Results:
 
     def interrupted(self) -> None:
         """The run ended before it was through: keep what it found, and the rest of before."""
+        if self.unparsed:
+            # Nothing is known to be gone but what was said of the file.
+            self._old.pop(_FILE, None)
         self._settle()
         self._current = False
+
+    @property
+    def unparsed(self) -> bool:
+        """The run that goes on has found that the text does not parse, so it traces nothing."""
+        file = self._new.get(_FILE, _Part())
+        return any(finding.code == SYNTAX_ERROR for finding in file.findings)
 
     def _part(self, name: str) -> _Part:
         return self._new.setdefault(name, _Part())

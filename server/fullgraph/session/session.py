@@ -316,8 +316,8 @@ class Session:
         self._listener.log(f"{failure.reason} {failure.next_step}".strip())
         path = self._interpreter(unit)
         status = self._statuses.get(path) if path is not None else None
-        if status is not None and status.state is EngineState.READY:
-            # Otherwise the engine's own state has been told.
+        if status is not None and status.state is EngineState.READY and not unit.unparsed:
+            # Otherwise the engine's own state has been told, or a finding says it at its place.
             self._tell_once(Loudness.ERROR, f"{failure.reason} {failure.next_step}".strip())
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:

@@ -84,7 +84,7 @@ class Unit:
         self._waiters: list[asyncio.Future[Ending]] = []
         self._closed = False
         self.unparsed = False
-        """The text has a syntax error, so nothing was traced after the last edit."""
+        """The text has a syntax error, so nothing was traced after the last edit or save."""
 
     # -- what the editor does -----------------------------------------------------------------
 
@@ -247,6 +247,8 @@ class Unit:
     def run_ended(self, run: _Run, last: Analysed | Failed, seconds: float) -> None:
         """The run said its last word."""
         self._run = None
+        # Before the results of the run are settled.
+        unparsed = not run.obsolete and self.results.unparsed
         completed = isinstance(last, Analysed) and not last.cancelled and not run.obsolete
         if completed:
             self.results.complete()
@@ -255,6 +257,7 @@ class Unit:
         elif not run.obsolete:
             self.results.interrupted()
         failure = last if isinstance(last, Failed) else None
+        self.unparsed = unparsed
         if not self._closed:
             self._surroundings.results_changed(self, final=True)
         self._surroundings.run_ended(self, failure)
