@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -212,12 +212,14 @@ class Editor:
     async def titles(self, uri: str) -> list[str]:
         return [lens.command.title for lens in await self.lenses(uri) if lens.command]
 
-    async def actions(self, uri: str, needle: str) -> list[types.CodeAction]:
+    async def actions(
+        self, uri: str, needle: str, diagnostics: Sequence[types.Diagnostic] = ()
+    ) -> list[types.CodeAction]:
         start = self.texts[uri].index(needle)
         params = types.CodeActionParams(
             types.TextDocumentIdentifier(uri),
             types.Range(self.position(uri, start), self.position(uri, start + 1)),
-            types.CodeActionContext(diagnostics=[]),
+            types.CodeActionContext(diagnostics=list(diagnostics)),
         )
         return list(await self.client.text_document_code_action_async(params) or [])
 

@@ -77,6 +77,15 @@ async def test_a_fix_is_an_action_on_its_finding(editor: Any) -> None:
     assert diagnostic.data["fixes"][0]["title"] == "Write mended()"
 
 
+async def test_a_fix_is_offered_for_a_diagnostic_that_is_sent_along(editor: Any) -> None:
+    uri = editor.open("model.py", NET + "    # fix: mended()\n")
+    await editor.until_seen(uri, BREAK)
+    assert await editor.actions(uri, "class") == []
+    diagnostics = await editor.diagnostics(uri)
+    (action,) = await editor.actions(uri, "class", diagnostics)
+    assert action.title == "Write mended()"
+
+
 async def test_a_fix_moves_with_its_text(editor: Any) -> None:
     uri = editor.open("model.py", NET + "    # fix: mended()\n")
     await editor.until_seen(uri, BREAK)

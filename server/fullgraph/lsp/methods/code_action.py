@@ -8,6 +8,8 @@ from lsprotocol import types
 
 from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.places import range_in
+from fullgraph.session.documents import Document
+from fullgraph.session.findings import FileFinding
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import Fix
 
@@ -25,9 +27,7 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
     actions = []
     diagnostics = server.publication.diagnostics()
     for item in unit.findings():
-        if not item.finding.fixes or not _touch(
-            range_in(unit.document, item.finding.range), params
-        ):
+        if not item.finding.fixes or not _meant(item, unit.document, params):
             continue
         diagnostic = diagnostics.one(item, unit.document, server.documents())
         for fix in item.finding.fixes:
@@ -46,6 +46,19 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
 def _includes_quick_fixes(kind: types.CodeActionKind | str) -> bool:
     name = kind.value if isinstance(kind, types.CodeActionKind) else kind
     return name in ("", "quickfix")
+
+
+def _meant(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:
+    """Whether the request is about this finding.
+
+    Neovim asks for the place of the cursor, and sends the diagnostics of the whole line along.
+    """
+    range_ = range_in(document, item.finding.range)
+    named = any(
+        diagnostic.code == item.finding.code and diagnostic.range == range_
+        for diagnostic in params.context.diagnostics
+    )
+    return named or _touch(range_, params)
 
 
 def _touch(range_: types.Range, params: types.CodeActionParams) -> bool:
