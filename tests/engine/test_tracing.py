@@ -368,7 +368,7 @@ def test_an_error_of_the_tracer_has_its_line_and_its_own_words() -> None:
     assert (failure.phase, failure.kind) == ("tracer", "RuntimeError")
     assert "3" in failure.message and "7" in failure.message
     assert "Explanation:" not in failure.message
-    assert failure.explained is not None
+    assert [cause.kind for cause in failure.causes] == ["RuntimeError when making fake tensor call"]
     assert failure.stack[-1].line == line_of("# does not fit")
 
 
@@ -446,7 +446,7 @@ def test_a_mistake_of_the_recorder_changes_nothing(
     monkeypatch.setattr(recorder.Recorder, method, wrong)
     disturbed = trace(whole, torch.ones(3))
     assert disturbed.failure is None
-    assert any("in the recorder" in words for words in disturbed.incomplete)
+    assert any("in the recorder" in words for words in disturbed.losses)
     assert [f.outcome for f in disturbed.frames] == [f.outcome for f in clean.frames]
     first, second, *again = results
     assert torch.equal(first, again[0])
@@ -460,7 +460,7 @@ def test_a_mistake_of_the_listener_changes_nothing() -> None:
     recording = trace(shows, torch.ones(3), on_break=wrong)
     assert recording.failure is None
     assert len(recording.graphs) == 2
-    assert any("in the listener" in words for words in recording.incomplete)
+    assert any("in the listener" in words for words in recording.losses)
 
 
 def test_without_a_recorder_the_hooks_are_silent() -> None:

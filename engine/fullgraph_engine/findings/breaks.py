@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
 from ..tracing.adapter import slug
-from ..tracing.recording import Break, Skip, Stack
+from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
 from .places import SourceText, identity, related_to
 
@@ -34,11 +34,6 @@ def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
     place = source.locate(record.stack, fallback)
     first = record.causes[0]
     code = f"graph-break/{record.id or slug(first.kind)}"
-    notes = [
-        f"While handling this break, another followed: {later.kind}"
-        + (f" ({_steady(later.explanation)})" if later.explanation else "")
-        for later in record.causes[1:]
-    ]
     return Finding(
         code=code,
         message=f"Graph break: {_sentence(first.kind)}{_OUTCOMES[record.outcome]}",
@@ -49,7 +44,7 @@ def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
         href=record.href,
         stack=place.stack,
         related=related_to(place),
-        notes=tuple(notes),
+        notes=notes_on(record.causes, record.operator),
         identity=identity(code, place.range),
         data={"type": first.kind, "outcome": record.outcome},
     )
@@ -108,6 +103,18 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
         stack=place.stack,
         identity=identity(code, where),
     )
+
+
+def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
+    """Where a break was in the tracer's eyes, and what it led to."""
+    notes = [
+        f"While handling this break, another followed: {later.kind}"
+        + (f" ({_steady(later.explanation)})" if later.explanation else "")
+        for later in causes[1:]
+    ]
+    if operator:
+        notes.insert(0, f"It is inside the higher order operator `{operator}`.")
+    return tuple(notes)
 
 
 def _steady(words: str) -> str:

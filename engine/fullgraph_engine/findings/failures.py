@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..protocol import Finding, Range
 from ..tracing.recording import Failure
+from .breaks import notes_on
 from .places import SourceText, identity, related_to
 
 # How torch says that a fake tensor has no data: the kinds, and parts of the messages.
@@ -24,6 +25,17 @@ _FAKE_WORDS = (
     "not compiled with CUDA",
     "NVIDIA driver",
 )
+
+
+def of_loss(loss: str, where: Range) -> Finding:
+    """Something of the trace that could not be recorded: what is shown may not be all."""
+    code = "trace/incomplete"
+    return Finding(
+        code=code,
+        message=f"Findings of this target may be missing: recording its trace failed: {loss}",
+        range=where,
+        identity=f"{identity(code, where)} {loss}",
+    )
 
 
 def needs_data(failure: Failure) -> bool:
@@ -69,6 +81,7 @@ def of_failure(
         hints=hints,
         stack=place.stack,
         related=related_to(place),
+        notes=notes_on(failure.causes, failure.operator),
         identity=identity(code, place.range),
         data={"exception": failure.kind, "phase": failure.phase},
     )
@@ -76,12 +89,13 @@ def of_failure(
 
 def _hints(failure: Failure) -> tuple[str, ...]:
     """Dynamo's, without the one to run the code in eager mode: that was done already."""
-    hints = failure.explained.hints if failure.explained is not None else ()
+    hints = failure.causes[0].hints if failure.causes else ()
     return tuple(hint for hint in hints if "error when running in eager" not in hint)
 
 
 def _explanation(failure: Failure) -> str:
     parts = [failure.message] if "\n" in failure.message else []
-    if failure.explained is not None:
-        parts.append(f"{failure.explained.kind}. {failure.explained.explanation}")
+    if failure.causes:
+        first = failure.causes[0]
+        parts.append(f"{first.kind}. {first.explanation}" if first.explanation else first.kind)
     return "\n".join(parts)

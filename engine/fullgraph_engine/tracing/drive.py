@@ -13,7 +13,7 @@ import torch._dynamo
 
 from ..protocol import Frame
 from . import absent_cuda, adapter, recorder, recurrent, stacks
-from .recording import Break, ChosenValue, Failure, Recording
+from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .tensors import (
     RunTensorMode,
     ValueNeeded,
@@ -105,18 +105,24 @@ def failure_of(error: BaseException) -> Failure:
     live = stacks.of_traceback(error.__traceback__)
     in_tracer = isinstance(error, torch._dynamo.exc.TorchDynamoException) or bool(traced)
     cause = getattr(error, "inner_exception", None) or error
-    explained = None
-    # An operator that fails on fake tensors is a break first, and then that is raised as text.
+    # Errors that are a break first and are then raised as one text.
     broken = error.__context__
-    if isinstance(error, torch._dynamo.exc.TorchRuntimeError) and broken is not None:
-        explained = getattr(broken, "_fullgraph_cause", None)
-        cause = getattr(broken, "_fullgraph_source", None) or cause
+    causes: tuple[Cause, ...] = ()
+    if broken is not None and getattr(broken, "_fullgraph_cause", None) is not None:
+        if isinstance(error, torch._dynamo.exc.TorchRuntimeError):
+            # An operator failed on fake tensors: the error of that operator says the most.
+            cause = getattr(broken, "_fullgraph_source", None) or cause
+            causes = recorder.causes_of(broken)
+        elif isinstance(error, torch._dynamo.exc.UncapturedHigherOrderOpError):
+            causes = recorder.causes_of(broken)
+    words = _words(cause)
     return Failure(
         "tracer" if in_tracer else "eager",
         type(cause).__name__,
-        _words(cause),
+        words.partition(" Got graph break/error:")[0] if causes else words,
         stacks.join(live, traced),
-        explained,
+        causes,
+        str(getattr(error, "_hop_name", "")),
     )
 
 

@@ -51,9 +51,9 @@ def _never_disturb(recorder: Recorder) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        note = f"Part of the recording is missing: {type(error).__name__}: {error}"
-        if note not in recorder.recording.incomplete:
-            recorder.recording.incomplete.append(note)
+        loss = f"{type(error).__name__}: {error}"
+        if loss not in recorder.recording.losses:
+            recorder.recording.losses.append(loss)
 
 
 class Recorder:
@@ -108,7 +108,7 @@ class Recorder:
             return
         with contextlib.suppress(AttributeError):
             error._fullgraph_recorded = True  # type: ignore[attr-defined]
-        causes = _causes(error)
+        causes = causes_of(error)
         number = adapter.registry().get(causes[0].kind, "")
         record = Break(
             # Some errors are noticed only when their frame was left already.
@@ -120,6 +120,7 @@ class Recorder:
             stack=stacks.join(stacks.above(self.bottom), traced),
             href=adapter.break_link(number),
             inlined=len(traced),
+            operator=str(getattr(error, "_hop_name", "")),
         )
         self.recording.breaks.append(record)
         if self.on_break is not None:
@@ -136,7 +137,7 @@ class Recorder:
                 self.broke(error, "frame-skipped", (stacks.frame_of(code, None, None),))
                 return
             # No break, as there was no graph yet (a generator cannot be compiled by itself).
-            first = _causes(error)[0]
+            first = causes_of(error)[0]
             reason = f"{first.kind}: {first.explanation}" if first.explanation else first.kind
         if stacks.is_torch(code.co_filename):
             return  # hundreds a run, and none of them the user's
@@ -532,12 +533,12 @@ def _source_name(source: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _causes(error: BaseException) -> tuple[Cause, ...]:
+def causes_of(error: BaseException) -> tuple[Cause, ...]:
     """The break that started it first, then what happened while it was being handled."""
     chain: list[Cause] = []
     link: BaseException | None = error
     while link is not None and len(chain) < 16:
-        cause = getattr(link, "_fullgraph_cause", None)
+        cause = getattr(link, "_fullgraph_cause", None) or _cause_behind(link)
         if cause is None:
             kind = getattr(link, "gb_type", None) or type(link).__name__
             text = str(getattr(link, "msg", link))
@@ -548,6 +549,15 @@ def _causes(error: BaseException) -> tuple[Cause, ...]:
         # own words; only breaks made from breaks are a chain.
         link = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(reversed(chain))
+
+
+def _cause_behind(error: BaseException) -> Cause | None:
+    """The cause of a break that was raised again, with the same words, as another exception."""
+    behind = error.__context__
+    if behind is None or getattr(behind, "msg", None) != getattr(error, "msg", ""):
+        return None
+    cause = getattr(behind, "_fullgraph_cause", None)
+    return cause if isinstance(cause, Cause) else None
 
 
 def _target_name(target: Any) -> str:

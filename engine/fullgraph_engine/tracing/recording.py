@@ -48,6 +48,8 @@ class Break:
     href: str = ""
     inlined: int = 1
     """How many frames the tracer was in: 1 where the compiled function itself broke."""
+    operator: str = ""
+    """The higher order operator that was being traced: ``torch.cond``."""
 
     @property
     def kind(self) -> str:
@@ -166,8 +168,10 @@ class Failure:
     kind: str
     message: str
     stack: Stack
-    explained: Cause | None = None
-    """Dynamo's words, where it has more than the message."""
+    causes: tuple[Cause, ...] = ()
+    """The break that it was at first, where Dynamo made an error of one, and what that led to."""
+    operator: str = ""
+    """The higher order operator that was being traced: ``torch.cond``."""
 
     @property
     def in_graph(self) -> bool:
@@ -214,7 +218,9 @@ class Recording:
     chosen: list[ChosenValue] = field(default_factory=list)
     failure: Failure | None = None
     incomplete: list[str] = field(default_factory=list)
-    """What could not be recorded, each in one sentence."""
+    """What this torch cannot tell, each in one sentence."""
+    losses: list[str] = field(default_factory=list)
+    """Mistakes of the recorder, each in a few words: something may be missing."""
     seconds: float = 0.0
 
     @property
