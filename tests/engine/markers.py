@@ -180,9 +180,7 @@ def _markers(path: Path, text: str) -> Iterable[Marker]:
         yield _marker(here, code_line, start, end, words["code"], words["rest"])
 
 
-def _marker(
-    here: str, line: int, start: int, end: Position | None, code: str, rest: str
-) -> Marker:
+def _marker(here: str, line: int, start: int, end: Position | None, code: str, rest: str) -> Marker:
     marker = Marker(line, start, end, code)
     at = 0
     while rest[at:].strip():
