@@ -257,6 +257,8 @@ class _Attempt:
         self.ledger.add_break(finding, record, sure=not self._truths)
 
     def _report_recording(self, recording: Recording) -> None:
+        for loss in recording.losses:
+            self.ledger.add(failures.of_loss(loss, self.target.range))
         for skip in recording.skips:
             finding = breaks.of_skip(skip, self.source)
             if finding is not None:

@@ -212,6 +212,14 @@ CODES: tuple[Code, ...] = (
         'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(
+        "trace/incomplete",
+        Severity.WARNING,
+        "Part of what Dynamo did could not be written down",
+        "fullgraph itself failed while it recorded a trace, so findings of this target may be "
+        "missing. The trace went on as if nobody had listened.",
+        "Run `fullgraph doctor`, and report it with the message: it is a mistake of fullgraph.",
+    ),
+    Code(
         "probe",
         Severity.INFORMATION,
         "Something about the inputs that a target is traced with",
