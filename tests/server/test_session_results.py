@@ -92,6 +92,20 @@ def test_what_moved_and_is_found_again_is_not_shown_twice_meanwhile() -> None:
     assert messages(results) == ["a, in other words"]
 
 
+def test_findings_are_in_the_order_of_the_targets_whichever_ends_first() -> None:
+    results = Results()
+    results.begin()
+    for event in (targets("A", "B"), found("b", "B", 5), done("B"), found("a", "A", 5), done("A")):
+        results.apply(event)
+    assert [finding.message for finding in results.findings()] == ["a", "b"]
+    results.complete()
+    results.begin(only=["A"])
+    for event in (targets("A"), found("a", "A", 5), done("A")):
+        results.apply(event)
+    results.complete()
+    assert [finding.message for finding in results.findings()] == ["a", "b"]
+
+
 def test_a_target_that_is_no_more_goes_at_once() -> None:
     results = first_run()
     results.begin()

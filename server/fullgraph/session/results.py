@@ -54,6 +54,7 @@ class Results:
         self._only: frozenset[str] = frozenset()
         self._current = False
         self._note = ""
+        self._names: tuple[str, ...] = ()
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -75,7 +76,8 @@ class Results:
             self._note = event.note
             if self._only:
                 return False
-            names = {target.name for target in event.targets}
+            self._names = tuple(target.name for target in event.targets)
+            names = set(self._names)
             gone = [name for name in self._old if name != _FILE and name not in names]
             for name in gone:
                 del self._old[name]
@@ -137,6 +139,7 @@ class Results:
         copy._old = {name: part.copy() for name, part in self._old.items()}
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
+        copy._names = self._names
         return copy
 
     # -- what is shown ------------------------------------------------------------------------
@@ -151,7 +154,10 @@ class Results:
         return not self._old and not self._new
 
     def findings(self) -> tuple[Finding, ...]:
-        names = dict.fromkeys((*self._new, *self._old))
+        # Runs end in any order; where several found the same, the same one is to have the word.
+        known = {_FILE, *self._new, *self._old}
+        names = dict.fromkeys(name for name in (_FILE, *self._names) if name in known)
+        names.update(dict.fromkeys((*self._new, *self._old)))
         return tuple(finding for name in names for finding in self._shown(name).findings)
 
     def reports(self) -> tuple[ShownReport, ...]:
