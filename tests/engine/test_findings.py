@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
 
-from fullgraph_engine.protocol import Finding, Position, Range, Related, TargetReport
+from fullgraph.engines.engine import Engine
+from fullgraph_engine.protocol import (
+    Analyse,
+    Failed,
+    Finding,
+    FindingFound,
+    Position,
+    Range,
+    Related,
+    TargetDone,
+    TargetReport,
+)
 
 FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "findings").glob("*.py"))
 
@@ -33,6 +45,47 @@ def test_fixture(path: Path, warm: markers.WarmProcess) -> None:
         pytest.skip(f"written for Python {'.'.join(map(str, fixture.python))}")
     difference = markers.compare(fixture, warm.trace(fixture))
     assert not difference, f"\n{difference}"
+
+
+@pytest.mark.real_engine
+@pytest.mark.timeout(600)
+def test_fixtures_through_the_host() -> None:
+    """What the editor and the command line are told is what the engine found."""
+    fixtures = [markers.read(path) for path in FIXTURES]
+    wanted = [fixture for fixture in fixtures if sys.version_info[:2] >= fixture.python]
+    differences = asyncio.run(differences_through_the_host(wanted))
+    assert not differences, "\n\n" + "\n".join(differences)
+
+
+async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> list[str]:
+    found = []
+    engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    await engine.start()
+    await engine.ready()
+    try:
+        for fixture in fixtures:
+            order = Analyse(
+                request=0,
+                generation=fixture.name,
+                path=str(fixture.path),
+                text=fixture.text,
+                mode=fixture.mode,
+                try_dynamic=fixture.try_dynamic,
+                cwd=str(fixture.path.parent),
+            )
+            findings, reports = [], []
+            async for event in engine.analyse(order):
+                if isinstance(event, FindingFound):
+                    findings.append(event.finding)
+                elif isinstance(event, TargetDone):
+                    reports.append(event.report)
+                elif isinstance(event, Failed):
+                    found.append(f"{fixture.name}: {event.reason}")
+            traced = markers.Traced(tuple(findings), tuple(reports))
+            found.append(markers.compare(fixture, traced))
+    finally:
+        await engine.close()
+    return [difference for difference in found if difference]
 
 
 # -- the markers themselves -------------------------------------------------------------------
