@@ -25,6 +25,7 @@ from ..protocol import (
     TargetsFound,
     TargetStarted,
     TraceMode,
+    place_words,
 )
 from . import blackbox, frames, processes, run, syntax, wire
 from .blackbox import LastWords
@@ -314,7 +315,7 @@ class Analysis:
                 if words.statement is not None
                 else (),
                 mode="real",
-                identity=f"{code}:module:{where.start.line}",
+                identity=f"{code}@{place_words(where)}",
             )
         )
 
@@ -414,7 +415,7 @@ class Analysis:
                 target=planned.info.name,
                 stack=words.stack,
                 mode=_trace_mode(launched.mode),
-                identity=f"{code}:{where.start.line}",
+                identity=f"{code}@{place_words(where)}",
                 run=f"{planned.info.name}#{planned.probe}",
             )
         )
@@ -519,7 +520,7 @@ class Analysis:
         request = self.request
         seconds = round(time.monotonic() - self._started, 4)
         if self._unparsable is not None:
-            reason = f"The file does not parse: {self._unparsable}"
+            reason = f"The file does not parse: {self._unparsable}."
             self._host.send(Failed(request.request, reason, "Findings follow once it does."))
         else:
             self._host.send(Analysed(request.request, request.generation, seconds, cancelled))

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import Finding, Frame, Related
+from ..protocol import Finding, Frame, Related, place_words
 from . import blackbox, frames, sandbox, syntax
 from .placeholder import Placeholder, Unavailable, describe, origin
 
@@ -247,7 +247,7 @@ class Execution:
                 related=_elsewhere(stack, self.path),
                 notes=notes,
                 mode="real",
-                identity=f"{code}:module:{line}",
+                identity=f"{code}@{place_words(where)}",
             )
         )
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from .. import protocol
@@ -118,6 +119,17 @@ def _release(version: str) -> tuple[int, int]:
         return 0, 0
 
 
+_SCRATCH = "fullgraph-engine-"
+
+
+def _remove_abandoned() -> None:
+    """Scratch folders of engines that were killed before they could remove them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
+        owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 class Host:
     """The selector loop. Never executes user code, never blocks on a child."""
 
@@ -126,7 +138,8 @@ class Host:
     ) -> None:
         self.pipeline = pipeline
         self.adopting = processes.adopt_orphans()
-        self.scratch = tempfile.mkdtemp(prefix="fullgraph-")
+        _remove_abandoned()
+        self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self._user_path, self._torch = user_path, torch
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)

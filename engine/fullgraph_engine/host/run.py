@@ -10,7 +10,15 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
 
-from ..protocol import Analyse, Finding, FindingFound, Log, Mode, TargetReport
+from ..protocol import (
+    Analyse,
+    Finding,
+    FindingFound,
+    Log,
+    Mode,
+    TargetReport,
+    place_words,
+)
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
 from .pipeline import Pipeline, Probe, Target
 from .wire import Launch, RunDone
@@ -144,21 +152,23 @@ def _failed(
     here = frames.innermost(stack, analyse.path)
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if here is None:
+        code, where = "trace/incomplete", target.range
         reason = f"fullgraph itself failed on this target: {words}"
     else:
+        code, where = "trace/eager-error", frames.range_of(here, lines)
         reason = f"The code raises here: {words}"
-        emit(
-            Finding(
-                code="trace/eager-error",
-                message=reason,
-                range=frames.range_of(here, lines),
-                target=target.name,
-                stack=stack,
-                mode="real" if launch.mode == "real" else "fake",
-                identity=f"trace/eager-error:{here.line}",
-                run=_name(target, launch),
-            )
+    emit(
+        Finding(
+            code=code,
+            message=reason,
+            range=where,
+            target=target.name,
+            stack=stack,
+            mode="real" if launch.mode == "real" else "fake",
+            identity=f"{code}@{place_words(where)}",
+            run=_name(target, launch),
         )
+    )
     return TargetReport(
         name=target.name,
         kind=target.kind,
