@@ -38,6 +38,19 @@ def of_loss(loss: str, where: Range) -> Finding:
     )
 
 
+def of_probe(words: str, where: Range) -> Finding:
+    """A probe that can be read and does not fit what it is for: no word about the code."""
+    code = "probe/invalid"
+    return Finding(
+        code=code, message=words, range=where, identity=f"{identity(code, where)} {words}"
+    )
+
+
+def lacks_fake(failure: Failure) -> bool:
+    """Whether an operator has no fake implementation, so that fake tensors cannot go through it."""
+    return "no fake impl registered" in failure.message
+
+
 def needs_data(failure: Failure) -> bool:
     """Whether only the lack of real data (or of the device) made the run fail."""
     return failure.kind in _FAKE_KINDS or any(word in failure.message for word in _FAKE_WORDS)

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import torch
 
 from .. import tracing
-from ..protocol import Finding, Mode, ProbeInfo, Status, TargetReport, TraceMode
-from ..targets import Call, Probe, Target, describe
+from ..protocol import Finding, Mode, ProbeInfo, Range, Status, TargetReport, TraceMode
+from ..targets import Call, Probe, ProbeError, Target, describe
 from ..tracing.recording import Break, Failure, Recording
 from . import breaks, dimensions, failures, operators
 from .places import SourceText
@@ -234,6 +234,10 @@ class _Attempt:
             return self._call()
         except tracing.ValueNeeded:
             raise
+        except ProbeError as error:
+            self.error = str(error)
+            self.ledger.add(failures.of_probe(self.error, self._probe_range()))
+            return None
         except BaseException as error:
             self._report_failure(tracing.failure_of(error), None)
             return None
@@ -242,6 +246,13 @@ class _Attempt:
         torch.manual_seed(0)
         random.seed(0)
         return self.probe.build(self.namespace)
+
+    def _probe_range(self) -> Range:
+        """The line of the probe comment in use; the name of the target if there is none."""
+        for written in self.target.written:
+            if self.info.source == f"line {written.line + 1}":
+                return self.source.line_range(written.line)
+        return self.target.range
 
     def _could_be_real(self, call: Call) -> bool:
         things = [call.function, getattr(call.function, "__self__", None), call.args, call.kwargs]
@@ -290,7 +301,10 @@ class _Attempt:
             return
         if call is not None and (failure.phase == "tracer" or failure.in_graph):
             # What the program itself raises, and where, says more than how Dynamo met it.
-            failure = self._eager_failure(call) or failure
+            eager = self._eager_failure(call)
+            # Without a fake implementation, fake tensors fail in eager mode and real ones do not.
+            if eager is not None and not (self.fake and failures.lacks_fake(eager)):
+                failure = eager
             self.error = _one_line(failure)
         chosen = len(self.recording.chosen) if self.recording is not None else 0
         self.ledger.add(

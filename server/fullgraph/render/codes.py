@@ -239,9 +239,9 @@ CODES: tuple[Code, ...] = (
     Code(
         "probe/invalid",
         Severity.ERROR,
-        "A probe comment cannot be read",
-        "A comment that begins with `# fullgraph:` is not probe notation, so the target was not "
-        "traced with it. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; "
+        "A probe cannot be read or does not fit",
+        "A comment that begins with `# fullgraph:` is not probe notation, or a probe does not fit "
+        "what it is for, so the target was not traced with it. Tensors are written `f32[8, 16]`, with names `x=f32[b, 16]`; "
         "Python literals stand for themselves.",
         "Write tensors as `f32[8, 16]`, with names as `x=f32[b, 16]`; other values as Python "
         "literals.",
