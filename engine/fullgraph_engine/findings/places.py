@@ -38,6 +38,8 @@ class SourceText:
             if isinstance(node, ast.stmt):
                 self._note(node)
                 self._note_header(node)
+            elif isinstance(node, ast.IfExp):
+                self._headers[_extent(node)] = _extent(node.test)
 
     def locate(self, stack: Stack, fallback: Range) -> Place:
         """The place of a stack; ``fallback`` where no frame is in this file."""
