@@ -312,7 +312,9 @@ def _subject(
         args, kwargs = _init_arguments(found, namespace[target.init_from]())
         shown = tensors.describe(args, kwargs)
     else:
-        args, kwargs, shown = (), {}, ""
+        made = _configuration(found, namespace) or {}
+        args, kwargs = (), {name: kind() for name, kind in made.items()}
+        shown = ", ".join(f"{name}={kind.__name__}()" for name, kind in made.items())
     reason = _misfit(found, args, kwargs)
     if reason:
         raise ProbeError(
@@ -369,6 +371,9 @@ def fit(function: Any, value: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (value,), {}
 
 
+_NO_SETTINGS = frozenset({"builtins", "typing", "collections", "torch", "numpy"})
+
+
 def _required_init(found: type) -> list[str]:
     try:
         signature = inspect.signature(found)
@@ -391,7 +396,33 @@ def _constructible(target: Target, namespace: Namespace) -> bool:
     found = namespace.get(target.subject)
     if not isinstance(found, type):
         return True
-    return _uses_init_from(target, namespace) or not _required_init(found)
+    return _uses_init_from(target, namespace) or _configuration(found, namespace) is not None
+
+
+def _configuration(found: type, namespace: Namespace) -> dict[str, type] | None:
+    """Classes whose default instances are all that a constructor asks for, by parameter.
+
+    ``def __init__(self, config: BertConfig)``, or the ``config_class`` that libraries of
+    pretrained models put on a class. None where it asks for anything else.
+    """
+    made: dict[str, type] = {}
+    for parameter in _required_init(found):
+        kind = _annotation(found, parameter, namespace)
+        if kind is None and parameter == "config":
+            kind = getattr(found, "config_class", None)
+        ours = isinstance(kind, type) and kind.__module__.partition(".")[0] not in _NO_SETTINGS
+        if kind is None or not ours or _required_init(kind):
+            return None
+        made[parameter] = kind
+    return made
+
+
+def _annotation(found: type, parameter: str, namespace: Namespace) -> Any:
+    """The class that annotates a parameter of the constructor, also where it is a string."""
+    annotation = inspect.signature(found).parameters[parameter].annotation
+    if isinstance(annotation, str):
+        annotation = namespace.get(annotation)
+    return None if annotation is inspect.Parameter.empty else annotation
 
 
 # -- conventions ------------------------------------------------------------------------------
