@@ -340,6 +340,7 @@ async def test_an_interpreter_that_is_not_there(open_editor: Any) -> None:
     editor.open("model.py", NET)
     status = await editor.until_state("unusable")
     assert "/nowhere/python" in status["message"]
+    await editor.until(lambda: bool(editor.client.messages))
     assert len(editor.client.messages) == 1
 
 
