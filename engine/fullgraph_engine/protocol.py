@@ -26,6 +26,8 @@ _loads, _dumps = json.loads, json.dumps
 
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
+Part = Literal["first", "second"]
+"""A run traces a target as its probe gives it, or looks for dimensions that get pinned."""
 TargetKind = Literal["module", "function", "call"]
 Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]

@@ -7,12 +7,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from .. import tracing
-from ..protocol import Finding, Mode, ProbeInfo, Range, Status, TargetReport, TraceMode
+from ..protocol import Finding, Mode, Part, ProbeInfo, Range, Status, TargetReport, TraceMode
 from ..targets import Call, Probe, ProbeError, Target, describe
 from ..tracing.recording import Break, Failure, Recording
 from . import breaks, dimensions, failures, operators
@@ -23,9 +23,6 @@ OTHER_BRANCHES = 4
 
 REAL_BYTES = 512 << 20
 """Parameters, buffers and inputs of a target up to this are run with real tensors if need be."""
-
-
-Part = Literal["first", "second"]
 
 
 @dataclass

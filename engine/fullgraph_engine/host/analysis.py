@@ -19,6 +19,7 @@ from ..protocol import (
     Frame,
     Log,
     Mode,
+    Part,
     Range,
     TargetDone,
     TargetReport,
@@ -33,7 +34,6 @@ from .limits import INTERRUPT, MIB
 from .lines import LineReader
 from .module import Given, distance
 from .output import Budget, Capture
-from .pipeline import Part
 from .preamble import Preamble
 from .wire import (
     Exited,

@@ -13,15 +13,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from ..protocol import Finding, Frame, Hook, Mode, ProbeInfo, Range, TargetKind, TargetReport
+from ..protocol import Finding, Frame, Hook, Mode, Part, ProbeInfo, Range, TargetKind, TargetReport
 from . import frames
 
 OLDEST_TORCH = (2, 6)
-
-Part = Literal["first", "second"]
-"""A run traces a target as its probe gives it, or looks for dimensions that get pinned."""
 
 
 class Target(Protocol):

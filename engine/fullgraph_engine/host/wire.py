@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from .. import protocol
-from ..protocol import Analyse, Event, Mode, ProbeInfo, Range, TargetInfo, TargetReport
-from .pipeline import Part
+from ..protocol import Analyse, Event, Mode, Part, ProbeInfo, Range, TargetInfo, TargetReport
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"

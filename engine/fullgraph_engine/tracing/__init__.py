@@ -7,7 +7,7 @@ is a :class:`Recording`, plain data.
 from .absent_cuda import want as want_cuda
 from .adapter import self_check
 from .describe import describe_value
-from .drive import call_eagerly, failure_of, fake_mode, live_stack, tensor_mode, trace, warm
+from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm
 from .recording import Recording
 from .tensors import ValueNeeded, devices, has_device, storage_bytes
 
@@ -20,7 +20,6 @@ __all__ = [
     "failure_of",
     "fake_mode",
     "has_device",
-    "live_stack",
     "self_check",
     "storage_bytes",
     "tensor_mode",

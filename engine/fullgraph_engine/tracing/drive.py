@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch._dynamo
 
-from ..protocol import Frame
 from . import absent_cuda, adapter, recorder, recurrent, stacks
 from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .tensors import (
@@ -82,13 +80,6 @@ def trace(
         finally:
             recording.seconds = time.perf_counter() - started
     return recording
-
-
-def live_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
-    """Where a run is: the live frames from ``frame`` up, continued by what the tracer is in."""
-    live = stacks.of_frame(frame, _call.__code__)
-    traced = recorder.translator_stack()
-    return stacks.join(live, traced)
 
 
 def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -243,11 +243,6 @@ def install() -> tuple[str, ...]:
 _missing: tuple[str, ...] | None = None
 
 
-def translator_stack() -> Stack:
-    """The frames that Dynamo is tracing at this moment; empty between traces."""
-    return stacks.of_translator(_translator())
-
-
 def _translator() -> Any:
     """The innermost symbolic interpreter at work, or None."""
     import torch._dynamo.symbolic_convert as convert
