@@ -92,11 +92,11 @@ def _own_path() -> list:  # type: ignore[type-arg]
 
 
 def _protocol_version() -> int:
-    """Read from the text of ``protocol.py``, which an old Python could not import."""
+    """Read from the text of ``protocol``, which an old Python could not import."""
     import os
     import re
 
-    with open(os.path.join(_here(), "protocol.py")) as source:
+    with open(os.path.join(_here(), "protocol", "__init__.py")) as source:
         found = re.search(r"^VERSION = (\d+)", source.read(), re.MULTILINE)
     return int(found.group(1)) if found else _UNSET
 

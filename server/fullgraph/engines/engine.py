@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     Cancel,
     Event,
     Failed,
+    IndexWritten,
     Log,
     Ready,
     SelfCheck,
@@ -124,6 +125,7 @@ class Engine:
         *,
         on_status: Callable[[EngineStatus], None],
         on_log: Callable[[Log], None],
+        on_index: Callable[[IndexWritten], None] = lambda event: None,
         cwd: Path | None = None,
         boot: Path | None = None,
         back_off: tuple[float, ...] = BACK_OFF,
@@ -131,6 +133,7 @@ class Engine:
         self.interpreter = interpreter
         self._on_status = on_status
         self._on_log = on_log
+        self._on_index = on_index
         self._cwd = cwd
         self._boot = boot
         self._back_off = back_off
@@ -273,6 +276,8 @@ class Engine:
         elif isinstance(event, Unusable):
             self._become(EngineState.UNUSABLE, event.reason, event.next_step)
             self._fail_all(event.reason, event.next_step)
+        elif isinstance(event, IndexWritten):
+            self._on_index(event)
         elif isinstance(event, Log):
             self._on_log(event)
         elif isinstance(event, SelfChecked):

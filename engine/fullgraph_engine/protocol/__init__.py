@@ -1,7 +1,7 @@
 """What crosses the pipe between the server and the engine.
 
 Plain frozen dataclasses, written as one JSON object a line. The first key of every object,
-``"type"``, names the dataclass. This is the only module that both sides import, so it may use
+``"type"``, names the dataclass. This is the only package that both sides import, so it may use
 nothing but the standard library, and must load on every supported Python (3.10 to 3.13).
 
 Positions are zero-based lines and zero-based UTF-8 *byte* offsets into the line, counted in
@@ -11,13 +11,15 @@ shows them converts to the units of the client.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import json
-import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
+
+from .operators import Operator
+from .plain import from_plain as from_plain
+from .plain import plain
+from .plain import to_plain as to_plain
 
 VERSION = 1
 
@@ -32,6 +34,7 @@ TargetKind = Literal["module", "function", "call"]
 Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
+SeenKind = Literal["tensor", "module", "other"]
 
 
 # -- places -----------------------------------------------------------------------------------
@@ -301,6 +304,49 @@ class TargetDone:
 
 
 @dataclass(frozen=True)
+class IndexWritten:
+    """The operator index of this torch is in a file; a later one replaces an earlier.
+
+    The first may come before torch is imported. Not ``complete``: what only the running torch
+    knows (kernels, registered operators, documentation) is still missing.
+    """
+
+    path: str
+    complete: bool
+
+
+@dataclass(frozen=True)
+class OperatorsRegistered:
+    """Operators that exist since the analysed file and what it imports were executed."""
+
+    request: int
+    operators: tuple[Operator, ...]
+
+
+@dataclass(frozen=True)
+class SeenValue:
+    """What an expression of the analysed text was while Dynamo traced it.
+
+    ``name`` and ``function`` (qualified as in ``__qualname__``) are given where it is a local
+    variable; ``range`` is then that of the function's name. Else ``range`` is the expression.
+    """
+
+    range: Range
+    kind: SeenKind
+    name: str = ""
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class ValuesSeen:
+    """Once per run of a target, after its findings."""
+
+    request: int
+    target: str
+    values: tuple[SeenValue, ...]
+
+
+@dataclass(frozen=True)
 class Analysed:
     """Last event of a request. ``module_mode`` says how the module's own code was executed."""
 
@@ -348,12 +394,15 @@ class SelfChecked:
 
 Event = Union[
     Starting,
+    IndexWritten,
     Ready,
     Unusable,
     TargetsFound,
     TargetStarted,
     FindingFound,
     TargetDone,
+    OperatorsRegistered,
+    ValuesSeen,
     Analysed,
     Failed,
     Log,
@@ -390,59 +439,14 @@ def decode(line: bytes | str) -> Message:
     if kind is None:
         raise ProtocolError("unknown message type")
     try:
-        return typing.cast("Message", _load(kind, raw))
+        return typing.cast("Message", from_plain(kind, raw))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ProtocolError(f"bad {kind.__name__}: {error}") from error
 
 
-def to_plain(value: Any) -> Any:
-    """Any dataclass of this module as JSON-ready data."""
-    return _loads(_dumps(_plain(value)))
-
-
-def from_plain(kind: Any, raw: Any) -> Any:
-    """The inverse of :func:`to_plain` for a known dataclass."""
-    return _load(kind, raw)
-
-
 def _line(message: Message) -> bytes:
-    body = {"type": type(message).__name__, **_plain(message)}
+    body = {"type": type(message).__name__, **plain(message)}
     return _dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value
-
-
-def _load(kind: Any, raw: Any) -> Any:
-    if dataclasses.is_dataclass(kind):
-        hints = _hints(typing.cast("type", kind))
-        # Unknown keys are dropped: a newer peer may say more than this one understands.
-        return kind(
-            **{name: _load(hints[name], item) for name, item in raw.items() if name in hints}
-        )  # type: ignore[operator]
-    origin = typing.get_origin(kind)
-    if origin is tuple:
-        return tuple(_load(typing.get_args(kind)[0], item) for item in raw)
-    if origin in (Union, types.UnionType):
-        if raw is None:
-            return None
-        chosen = [arg for arg in typing.get_args(kind) if arg is not type(None)]
-        return _load(chosen[0], raw)
-    if kind is float:
-        return float(raw)
-    return raw
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 _MESSAGES: dict[str, type] = {

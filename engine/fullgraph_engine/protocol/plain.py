@@ -1,0 +1,77 @@
+"""Dataclasses as plain data that JSON can hold, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import types
+import typing
+from typing import Any, Union
+
+# Bound now: user code in the engine's processes may replace the functions of `json`.
+_loads, _dumps = json.loads, json.dumps
+
+
+def to_plain(value: Any) -> Any:
+    """Any dataclass of this package as JSON-ready data."""
+    return _loads(_dumps(plain(value)))
+
+
+def from_plain(kind: Any, raw: Any) -> Any:
+    """The inverse of :func:`to_plain` for a known dataclass; what is missing has its default.
+
+    Raises:
+        TypeError, KeyError, ValueError, AttributeError: it is no such dataclass.
+    """
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(typing.cast("type", kind))
+        # Unknown keys are dropped: a newer peer may say more than this one understands.
+        return kind(
+            **{name: from_plain(hints[name], item) for name, item in raw.items() if name in hints}
+        )  # type: ignore[operator]
+    origin = typing.get_origin(kind)
+    if origin is tuple:
+        return tuple(from_plain(typing.get_args(kind)[0], item) for item in raw)
+    if origin in (Union, types.UnionType):
+        if raw is None:
+            return None
+        chosen = [arg for arg in typing.get_args(kind) if arg is not type(None)]
+        return from_plain(chosen[0], raw)
+    if kind is float:
+        return float(raw)
+    return raw
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as dictionaries of all their fields, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value
+
+
+def sparse(value: Any) -> Any:
+    """As :func:`plain`, leaving out fields that have their default."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            name: sparse(item)
+            for name, default in _defaults(type(value))
+            if (item := getattr(value, name)) != default
+        }
+    if isinstance(value, (list, tuple)):
+        return [sparse(item) for item in value]
+    return value
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+@functools.cache
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in dataclasses.fields(kind))
