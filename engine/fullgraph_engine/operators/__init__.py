@@ -1,0 +1,1 @@
+"""What the user's torch knows of its operators, and what a file adds to them."""
