@@ -109,6 +109,17 @@ def test_places_outside_of_the_text_are_its_end() -> None:
     assert doc.text == "ab!\ncd?"
 
 
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_offsets_are_the_places_of_the_client(encoding: Encoding) -> None:
+    text = "x = '😀é'\n\ny = 2  # ü\n"
+    open_ = document(text, encoding)
+    for offset in range(len(text) + 1):
+        assert open_.position_at(offset) == place(text, offset, encoding)
+        assert open_.offset_at(*place(text, offset, encoding)) == offset
+    assert open_.offset_at(99, 0) == len(text)
+    assert document("a\r\nb\rc").offset_at(2, 0) == 5
+
+
 def test_the_focus_is_the_line_of_the_last_edit() -> None:
     doc = document("a\nb\nc\n")
     doc.change([Change("x", (2, 0), (2, 1))], 2)

@@ -116,6 +116,14 @@ class Document:
         self._set(text)
         return edit
 
+    def offset_at(self, line: int, character: int) -> int:
+        """Code points before a place in the client's units; outside the text the nearest place."""
+        return self._offset(self.positions.position(line, character, self.encoding))
+
+    def position_at(self, offset: int) -> tuple[int, int]:
+        """Line and character, in the client's units, of a code point."""
+        return self.positions.character(self._position(offset), self.encoding)
+
     def _offset(self, position: Position) -> int:
         start = _line_start(self.text, position.line)
         return start + self.positions.column(position)
