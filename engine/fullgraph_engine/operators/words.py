@@ -1,0 +1,81 @@
+"""Types and defaults in the words of the argument parser's errors.
+
+torchgen writes the signatures that ``torch/csrc/utils/python_arg_parser.cpp`` reads (``Scalar
+alpha=1``); an error of that parser prints them with names of Python (``Number alpha = 1``).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+# Names of `FunctionParameter::type_name`, by what torchgen's `argument_type_str` writes.
+_TYPES = {
+    "Tensor": "Tensor",
+    "Scalar": "Number",
+    "int64_t": "int",
+    "SymInt": "int",
+    "DeviceIndex": "int",
+    "double": "float",
+    "bool": "bool",
+    "c10::string_view": "str",
+    "TensorList": "tuple of Tensors",
+    "c10::List<::std::optional<Tensor>>": "tuple of Tensors",
+    "IntArrayRef": "tuple of ints",
+    "SymIntArrayRef": "tuple of ints",
+    "ArrayRef<double>": "tuple of floats",
+    "ArrayRef<Scalar>": "tuple of Scalars",
+    "ScalarList": "tuple of Scalars",
+    "::std::array<bool>": "tuple of bools",
+    "Generator": "torch.Generator",
+    "Storage": "torch.Storage",
+    "ScalarType": "torch.dtype",
+    "Layout": "torch.layout",
+    "MemoryFormat": "torch.memory_format",
+    "QScheme": "torch.qscheme",
+    "Device": "torch.device",
+    "Stream": "torch.Stream",
+}
+
+_INTS = "tuple of ints"
+
+# C++ that stands in signatures as a default, as Python. Reductions are the numbers of
+# `at::Reduction` (ATen/core/Reduction.h), which the binding takes as an int.
+_DEFAULTS = {
+    "c10::MemoryFormat::Contiguous": "torch.contiguous_format",
+    "MemoryFormat::Contiguous": "torch.contiguous_format",
+    "at::Reduction::None": "0",
+    "at::Reduction::Mean": "1",
+    "at::Reduction::Sum": "2",
+    "QScheme::PER_TENSOR_AFFINE": "torch.per_tensor_affine",
+    "at::kLong": "torch.int64",
+    "std::numeric_limits<int64_t>::max()": str(2**63 - 1),
+    "::std::numeric_limits<int64_t>::max()": str(2**63 - 1),
+    "true": "True",
+    "false": "False",
+    "{}": "None",
+}
+
+_SIZED = re.compile(r"^(.*?)(?:\[(\d+)\])?(\?*)$")
+_SIZED_ARRAY = re.compile(r",\d+>$")
+
+
+@functools.cache
+def type_words(written: str) -> tuple[str, int, bool]:
+    """What torchgen writes as a type: its name, the size of a list of ints, and if None may be it."""
+    found = _SIZED.match(_SIZED_ARRAY.sub(">", written))
+    assert found is not None
+    base, size, optional = found.groups()
+    words = _TYPES.get(base, base)
+    return words, int(size or 0) if words == _INTS else 0, bool(optional)
+
+
+@functools.cache
+def default_words(written: str) -> str:
+    """A default as Python source."""
+    if written in _DEFAULTS:
+        return _DEFAULTS[written]
+    if written.startswith("{") and written.endswith("}"):
+        items = [default_words(item.strip()) for item in written[1:-1].split(",")]
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    return written
