@@ -203,3 +203,29 @@ def test_the_manifest_describes_every_setting_of_editors() -> None:
     for name, property_ in properties.items():
         assert property_["markdownDescription"].endswith("."), name
         assert "type" in property_ and "default" in property_, name
+
+
+@pytest.mark.parametrize(
+    "table",
+    ['completion-mode = "full"', 'completion.mode = "full"', 'completion = { mode = "full" }'],
+)
+def test_a_setting_of_a_feature_may_be_in_a_table_of_its_own(tmp_path: Path, table: str) -> None:
+    resolved = from_pyproject(tmp_path, table)
+    assert resolved.problems == ()
+    assert resolved.settings == Settings(completion_mode="full")
+    assert list(resolved.origins) == ["completion-mode"]
+
+
+def test_editors_say_settings_of_a_feature_nested_or_with_a_dot() -> None:
+    assert "fullgraph.completion.mode" in vscode_configuration()["properties"]
+    for raw in ({"completion": {"mode": "off"}}, {"completion.mode": "off"}):
+        assert resolve(editor_source(raw)).settings == Settings(completion_mode="off")
+
+
+def test_a_misspelt_setting_in_the_table_of_a_feature() -> None:
+    resolved = resolve(Source("setup", {"completion": {"mod": "full", "mode": "fast"}}))
+    assert resolved.problems == (
+        "Setting 'completion.mod' of setup is unknown; did you mean 'completion-mode'?",
+        "Setting 'completion.mode' of setup must be "
+        '"default", "full" or "off"; "default" is used.',
+    )

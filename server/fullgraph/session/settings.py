@@ -5,7 +5,9 @@ The parser of each source (an editor's configuration, ``[tool.fullgraph]`` in py
 command line flags), ``fullgraph doctor`` and the VS Code manifest are all read from it.
 
 Names are written ``kebab-case`` in pyproject.toml and on the command line, ``camelCase`` in
-editors, ``snake_case`` in Python. Every source accepts all three spellings.
+editors, ``snake_case`` in Python. Every source accepts all three spellings. Those of one feature
+have its name before a dot in editors and may be a table of their own elsewhere:
+``fullgraph.completion.mode``, ``completion-mode = "full"`` or ``completion = { mode = "full" }``.
 """
 
 # ruff: noqa: RUF009 (``_setting`` returns a dataclass field, which is what a default may be)
@@ -31,6 +33,7 @@ tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else 
 
 Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
 TraceOn = Literal["change", "save", "manual"]
+CompletionMode = Literal["default", "full", "off"]
 
 
 # -- kinds of value ---------------------------------------------------------------------------
@@ -218,6 +221,7 @@ class Declaration:
     description: str
     scope: Scope
     editor: bool
+    feature: str
 
     @property
     def name(self) -> str:
@@ -226,14 +230,27 @@ class Declaration:
 
     @property
     def editor_name(self) -> str:
-        head, *rest = self.field.split("_")
-        return head + "".join(word.capitalize() for word in rest)
+        group = f"{self.feature}." if self.feature else ""
+        head, *rest = self.field.removeprefix(f"{self.feature}_").split("_")
+        return group + head + "".join(word.capitalize() for word in rest)
 
 
 def _setting(
-    default: Any, kind: Kind, description: str, scope: Scope = "resource", *, editor: bool = True
+    default: Any,
+    kind: Kind,
+    description: str,
+    scope: Scope = "resource",
+    *,
+    editor: bool = True,
+    feature: str = "",
 ) -> Any:
-    metadata = {"kind": kind, "description": description, "scope": scope, "editor": editor}
+    metadata = {
+        "kind": kind,
+        "description": description,
+        "scope": scope,
+        "editor": editor,
+        "feature": feature,
+    }
     if isinstance(default, Mapping):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -325,6 +342,22 @@ class Settings:
         ),
         "When the editor traces a file.",
     )
+    completion_mode: CompletionMode = _setting(
+        "default",
+        Choice(
+            (
+                (
+                    "default",
+                    "What other language servers cannot know: everything under `torch.ops`, "
+                    "arguments of functions written in C++, and their values.",
+                ),
+                ("full", "Everything under `torch`, where no other language server completes it."),
+                ("off", "Nothing."),
+            )
+        ),
+        "What is offered while a name of torch is typed.",
+        feature="completion",
+    )
     extra_paths: tuple[str, ...] = _setting(
         (),
         Texts(),
@@ -368,6 +401,7 @@ def declarations() -> tuple[Declaration, ...]:
             description=field.metadata["description"],
             scope=field.metadata["scope"],
             editor=field.metadata["editor"],
+            feature=field.metadata["feature"],
         )
         for field in dataclasses.fields(Settings)
     )
@@ -414,7 +448,7 @@ def resolve(*sources: Source) -> Resolved:
     origins: dict[str, str] = {}
     problems: list[str] = []
     for source in sources:
-        for key, raw in source.values.items():
+        for key, raw in _flat(source.values, known):
             name = _kebab(key)
             declaration = known.get(name)
             if declaration is None:
@@ -435,6 +469,16 @@ def resolve(*sources: Source) -> Resolved:
             values[declaration.field] = value
             origins[name] = source.origin
     return Resolved(Settings(**values), origins, tuple(problems))
+
+
+def _flat(values: Mapping[str, Any], known: Mapping[str, Declaration]) -> Iterable[tuple[str, Any]]:
+    """The settings of a source, those that are in the table of a feature by their whole names."""
+    features = {declaration.feature for declaration in known.values()} - {""}
+    for key, raw in values.items():
+        if key in features and isinstance(raw, Mapping):
+            yield from ((f"{key}.{inner}", value) for inner, value in raw.items())
+        else:
+            yield key, raw
 
 
 def editor_source(raw: object) -> Source:
@@ -513,7 +557,7 @@ def expanded(text: str, folder: Path) -> str:
 
 def _kebab(key: object) -> str:
     text = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key))
-    return text.replace("_", "-").lower()
+    return text.replace("_", "-").replace(".", "-").lower()
 
 
 def _unknown(source: Source, key: str, known: Iterable[str]) -> str:
