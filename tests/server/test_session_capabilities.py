@@ -30,6 +30,12 @@ def test_vscode() -> None:
     assert client.configuration and client.configuration_registration
     assert client.document_changes and client.code_lens_refresh
     assert client.commands == {"fullgraph.showTarget"}
+    assert client.completion_defaults >= {"editRange", "data"}
+    assert client.completion_resolve >= {"documentation", "detail"}
+    assert client.completion_deprecated_tag and client.completion_label_details
+    assert client.completion_markdown and client.signature_markdown
+    assert client.signature_label_offsets and client.signature_active_parameter
+    assert not client.signature_no_active_parameter
 
 
 def test_neovim() -> None:
@@ -41,6 +47,10 @@ def test_neovim() -> None:
     assert not client.code_description and not client.code_lens_refresh
     assert client.work_done_progress and client.configuration
     assert not client.document_changes and client.commands == frozenset()
+    assert client.completion_defaults >= {"editRange", "data"}
+    # It asks again, but neither for the signature nor for the documentation of an item.
+    assert not client.completion_resolve & {"documentation", "detail"}
+    assert client.completion_deprecated_tag and not client.completion_label_details
 
 
 @pytest.mark.parametrize("raw", [None, {}, [], "x", {"textDocument": None, "general": 5}])
