@@ -49,19 +49,6 @@ class ClientCapabilities:
     signature_active_parameter: bool = False
     """Each signature may have an active parameter of its own."""
     signature_no_active_parameter: bool = False
-    completion_defaults: frozenset[str] = frozenset()
-    """What a list of completions may say once for all of its items."""
-    completion_resolve: frozenset[str] = frozenset()
-    """What the client asks for later, when the user looks at an item."""
-    completion_label_details: bool = False
-    completion_deprecated_tag: bool = False
-    completion_deprecated: bool = False
-    completion_markdown: bool = False
-    signature_markdown: bool = False
-    signature_label_offsets: bool = False
-    signature_active_parameter: bool = False
-    """Each signature may have an active parameter of its own."""
-    signature_no_active_parameter: bool = False
     commands: frozenset[str] = frozenset()
     """Commands that the client itself registers, which a code lens may name."""
 
@@ -83,15 +70,6 @@ class ClientCapabilities:
 
         published = "textDocument.publishDiagnostics"
         pull = present("textDocument.diagnostic") and flag("workspace.diagnostics.refreshSupport")
-        def texts(path: str) -> frozenset[str]:
-            value = get(path)
-            found = value if isinstance(value, list) else ()
-            return frozenset(text for text in found if isinstance(text, str))
-
-        completion = "textDocument.completion"
-        item = f"{completion}.completionItem"
-        item_tags = get(f"{item}.tagSupport.valueSet")
-        signature = "textDocument.signatureHelp.signatureInformation"
 
         def texts(path: str) -> frozenset[str]:
             value = get(path)
@@ -123,16 +101,6 @@ class ClientCapabilities:
             code_action_preferred=flag("textDocument.codeAction.isPreferredSupport"),
             document_changes=flag("workspace.workspaceEdit.documentChanges"),
             code_lens_refresh=flag("workspace.codeLens.refreshSupport"),
-            completion_defaults=texts(f"{completion}.completionList.itemDefaults"),
-            completion_resolve=texts(f"{item}.resolveSupport.properties"),
-            completion_label_details=flag(f"{item}.labelDetailsSupport"),
-            completion_deprecated_tag=isinstance(item_tags, list) and 1 in item_tags,
-            completion_deprecated=flag(f"{item}.deprecatedSupport"),
-            completion_markdown="markdown" in texts(f"{item}.documentationFormat"),
-            signature_markdown="markdown" in texts(f"{signature}.documentationFormat"),
-            signature_label_offsets=flag(f"{signature}.parameterInformation.labelOffsetSupport"),
-            signature_active_parameter=flag(f"{signature}.activeParameterSupport"),
-            signature_no_active_parameter=flag(f"{signature}.noActiveParameterSupport"),
             completion_defaults=texts(f"{completion}.completionList.itemDefaults"),
             completion_resolve=texts(f"{item}.resolveSupport.properties"),
             completion_label_details=flag(f"{item}.labelDetailsSupport"),
