@@ -81,7 +81,8 @@ def _pairs(
     except Exception:
         pass
     # One signature that upstream refuses must not cost all others.
-    pairs, refused = [], 0
+    pairs: list[Any] = []
+    refused = 0
     for function in functions:
         try:
             pairs += upstream.load_signatures(
@@ -99,12 +100,12 @@ def _pairs(
     if refused:
         notes.append(f"torchgen has no Python signature for {refused} functions.")
     try:
-        return pairs + upstream.load_deprecated_signatures(
-            pairs, str(deprecated), method=method, pyi=False
+        pairs += upstream.load_deprecated_signatures(
+            list(pairs), str(deprecated), method=method, pyi=False
         )
     except Exception as error:
         notes.append(f"Deprecated signatures are unknown: {type(error).__name__}.")
-        return pairs
+    return pairs
 
 
 class _Writer:

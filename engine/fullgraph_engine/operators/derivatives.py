@@ -105,7 +105,7 @@ _NOT_INPUTS = frozenset({"name", "dispatch", "output_differentiability"})
 
 
 def _formulas(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """The formulas of the autograd key that all backends share; None where there are only others."""
+    """The formulas of the autograd key that backends share; None if there are only others."""
     dispatch = entry.get("dispatch")
     if not isinstance(dispatch, dict):
         return entry

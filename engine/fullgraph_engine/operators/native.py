@@ -96,7 +96,9 @@ def _tags(entry: dict[Any, Any]) -> list[str]:
     return [tags] if isinstance(tags, str) else [tag for tag in tags if isinstance(tag, str)]
 
 
-def _kernels(functions: list[Any], indices: dict[Any, dict[Any, Any]]) -> dict[str, tuple[str, ...]]:
+def _kernels(
+    functions: list[Any], indices: dict[Any, dict[Any, Any]]
+) -> dict[str, tuple[str, ...]]:
     by_name: dict[Any, list[str]] = {}
     for key, metadata in indices.items():
         for name in metadata:

@@ -55,7 +55,7 @@ def build(found: Sources) -> bytes:
     """The content of the index file."""
     names, listed, notes = static_index(found)
     return encode_index(
-        [entry_of(item) for item in (*names, *listed)],
+        [*map(entry_of, names), *map(entry_of, listed)],
         torch=found.version,
         complete=False,
         overloads=sum(len(operator.overloads) for operator in listed),

@@ -62,7 +62,7 @@ _SIZED_ARRAY = re.compile(r",\d+>$")
 
 @functools.cache
 def type_words(written: str) -> tuple[str, int, bool]:
-    """What torchgen writes as a type: its name, the size of a list of ints, and if None may be it."""
+    """A type of torchgen: its name, the size of a list of ints, and if None may stand for it."""
     found = _SIZED.match(_SIZED_ARRAY.sub(">", written))
     assert found is not None
     base, size, optional = found.groups()
