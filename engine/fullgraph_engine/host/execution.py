@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import Finding, Frame, Related, place_words
+from ..protocol import Finding, Frame, Range, Related, place_words
 from . import blackbox, frames, sandbox, syntax
 from .placeholder import Placeholder, Unavailable, describe, origin
 
@@ -72,6 +72,8 @@ class Execution:
     skip: dict[int, str] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
+    refused: tuple[Range, ...] = ()
+    """Calls that torch will refuse, as was found already; their errors are not told again."""
     failures: int = 0
     _open_import: Unavailable | None = None
     """A failed ``from x import *``: any name might have come from it."""
@@ -79,9 +81,11 @@ class Execution:
     def __post_init__(self) -> None:
         self._flags = syntax.future_flags(self.tree)
 
-    def take(self, tree: ast.Module, lines: list[str], box: int) -> None:
+    def take(
+        self, tree: ast.Module, lines: list[str], box: int, refused: tuple[Range, ...]
+    ) -> None:
         """Go on with another text, of which so much is equal as was executed."""
-        self.tree, self.lines, self.box = tree, lines, box
+        self.tree, self.lines, self.box, self.refused = tree, lines, box, refused
         self._flags = syntax.future_flags(tree)
 
     def run(self, module: types.ModuleType, start: int, stop: int) -> None:
@@ -221,6 +225,8 @@ class Execution:
         if here is not None and not isinstance(error, SyntaxError):
             where = frames.range_of(here, self.lines)
         self._bind(node, namespace, line, reason)
+        if here is not None and here is not stack[-1] and self._is_refused(here):
+            return
         code = "trace/eager-error"
         notes: tuple[str, ...] = ()
         if isinstance(error, TimeIsUp):
@@ -250,6 +256,16 @@ class Execution:
                 identity=f"{code}@{place_words(where)}",
             )
         )
+
+    def _is_refused(self, here: Frame) -> bool:
+        """Whether a frame stands in a call of which it was found before why it would raise."""
+        for call in self.refused:
+            if call.start.line <= here.line <= call.end.line:
+                # Without columns the lines have to do.
+                place = frames.range_of(here, self.lines)
+                if here.end_byte < 0 or _contains(call, place):
+                    return True
+        return False
 
     def _consequence(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
         """The earlier failure that this one comes from, if it does."""
@@ -290,6 +306,11 @@ class Execution:
 
 
 _LAZY_ANNOTATIONS = 0x1000000 if sys.version_info >= (3, 8) else 0
+
+
+def _contains(outer: Range, inner: Range) -> bool:
+    start, end = (outer.start.line, outer.start.byte), (outer.end.line, outer.end.byte)
+    return start <= (inner.start.line, inner.start.byte) and (inner.end.line, inner.end.byte) <= end
 
 
 def _is_deeper(node: ast.stmt) -> bool:

@@ -107,6 +107,7 @@ class _Module:
         self.module: types.ModuleType | None = None
         self.execution: Execution | None = None
         self.targets: Sequence[Target] = ()
+        self.refused: tuple[Range, ...] = ()
         self.wanted: list[int] = []
         self.note = ""
         self.source: modules.Source | None = None
@@ -132,6 +133,7 @@ class _Module:
         if not self.read():
             return
         self.execute()
+        self.check_registered()
         runs, probes = self.plan()
         nursery = Nursery(socket.socket(fileno=self.given.control), self.given.report, self.forking)
         self.before_forks()
@@ -219,12 +221,40 @@ class _Module:
         self.tree = tree
         for finding in discovery.findings:
             self.say(finding)
+        self.check_text()
         self.targets = discovery.targets
         wanted = [] if discovery.off else self.chosen()
         self.tell_targets(wanted)
         if not wanted:
             wire.report(self.given.report, Planned(()))
         return bool(wanted)
+
+    def check_text(self) -> None:
+        """Find operator definitions that torch will refuse."""
+        self.refused = ()
+        try:
+            wrong = self.pipeline.check_text(self.analyse.text)
+        except Exception:
+            self.tell_mistake()
+            return
+        self.refused = tuple(each.call for each in wrong)
+        for each in wrong:
+            self.say(each.finding)
+
+    def check_registered(self) -> None:
+        """Find what the operators lack that the text has defined."""
+        try:
+            found = self.pipeline.check_registered(self.analyse.text)
+        except Exception:
+            self.tell_mistake()
+            return
+        for finding in found:
+            self.say(finding)
+
+    def tell_mistake(self) -> None:
+        """What is no reason to stop: the exception that is being handled is fullgraph's own."""
+        words = traceback.format_exc()
+        wire.report(self.given.report, Log(self.analyse.request, "engine", words))
 
     def chosen(self) -> list[int]:
         """Indices of the targets to trace: those asked for, and of too many the nearest."""
@@ -293,6 +323,7 @@ class _Module:
             self.pipeline.fake_mode,
             {skip.statement: skip.reason for skip in self.job.skip},
             self.clock,
+            refused=self.refused,
         )
         self.execution = execution
         imports = syntax.imports_end(self.tree)
@@ -364,7 +395,7 @@ class _Module:
             self.source.replace(self.analyse.text)
         execution = self.execution
         assert execution is not None
-        execution.take(self.tree, self.lines, self.given.box)
+        execution.take(self.tree, self.lines, self.given.box, self.refused)
 
     # -- after it -----------------------------------------------------------------------------
 

@@ -46,6 +46,15 @@ class Discovery(Protocol):
     def findings(self) -> Sequence[Finding]: ...
 
 
+class Wrong(Protocol):
+    """An operator definition that torch will refuse, and the call that will raise."""
+
+    @property
+    def finding(self) -> Finding: ...
+    @property
+    def call(self) -> Range: ...
+
+
 class Outcome(Protocol):
     @property
     def report(self) -> TargetReport: ...
@@ -66,6 +75,12 @@ class Pipeline(Protocol):
     def self_check(self) -> tuple[Hook, ...]: ...
 
     def discover(self, text: str, path: str) -> Discovery: ...
+
+    def check_text(self, text: str) -> Sequence[Wrong]:
+        """The operator definitions of a text that are wrong, before it is executed."""
+
+    def check_registered(self, text: str) -> Sequence[Finding]:
+        """What the operators that a text has defined lack, after it was executed."""
 
     def confirm(self, target: Target, namespace: dict[str, Any]) -> bool:
         """False for what looked like a target in the text and is none."""
@@ -139,6 +154,16 @@ class RealPipeline:
         from .. import targets
 
         return targets.discover(text, path)
+
+    def check_text(self, text: str) -> Sequence[Wrong]:
+        from ..operators import definitions
+
+        return definitions.check_text(text)
+
+    def check_registered(self, text: str) -> Sequence[Finding]:
+        from ..operators import definitions
+
+        return definitions.check_registered(text)
 
     def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         from .. import targets

@@ -302,11 +302,14 @@ def _spans(text: str) -> Iterator[tuple[str, int, int]]:
 
 def check_registered(text: str) -> list[Finding]:
     """What the operators that a text has registered lack for being traced and compiled."""
-    found: list[Finding] = []
+    found: list[Finding | None] = []
+    told: set[str] = set()
     for definition in _definitions(text):
-        operator = fake.overload_of(definition.qualname) if definition.qualname else None
+        name = definition.qualname
+        operator = fake.overload_of(name) if name and name not in told else None
         if operator is not None:
-            found += _lacks_fake(definition, operator), _lacks_marks(definition, operator)
+            told.add(name)
+            found += [_lacks_fake(definition, operator), _lacks_marks(definition, operator)]
     return [finding for finding in found if finding is not None]
 
 
