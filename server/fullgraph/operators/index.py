@@ -100,6 +100,11 @@ class OperatorIndex:
         """The paths of all names whose last part this is: ``torch.add``, ``torch.Tensor.add``."""
         return self._by_leaf.get(leaf, ())
 
+    @property
+    def leaves(self) -> Iterable[str]:
+        """The last parts of all names."""
+        return self._by_leaf
+
     @functools.cached_property
     def _below(self) -> dict[str, tuple[Entry, ...]]:
         below: dict[str, list[Entry]] = {}

@@ -1,0 +1,17 @@
+"""What is shown of a name or an operator: one page, for editors, terminals and programs."""
+
+from .builder import page_of
+from .data import page_json
+from .markdown import markdown
+from .page import Fact, OperatorPage, Section
+from .text import page_text
+
+__all__ = [
+    "Fact",
+    "OperatorPage",
+    "Section",
+    "markdown",
+    "page_json",
+    "page_of",
+    "page_text",
+]

@@ -1,0 +1,75 @@
+"""Tags, dispatch keys and the ways of a fake tensor, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fullgraph_engine.protocol.operators import Differentiable, Fake, Overload
+
+PT2_COMPLIANT = "pt2_compliant_tag"
+
+TAGS = {
+    PT2_COMPLIANT: "declared to work with `torch.compile` and `torch.export`",
+    "core": "part of core ATen, the operators that decomposed graphs are made of",
+    "data_dependent_output": "returns a value that only the data can tell, so that tracing cannot "
+    "know it",
+    "dynamic_output_shape": "the shape of the result depends on the data of its inputs",
+    "nondeterministic_seeded": "random; the same again with the same seed",
+    "nondeterministic_bitwise": "two runs on the same inputs may differ in the last bits",
+    "inplace_view": "changes the sizes or strides of `self` in place, not its data",
+    "view_copy": "copies what the operator without `_copy` in its name gives as a view",
+    "pointwise": "each element follows from the elements at its place of the broadcast inputs",
+    "reduction": "reduces one or more dimensions to one value each",
+    "maybe_aliasing_or_mutating": "whether it writes or gives views depends on how it is called; "
+    "the schema does not tell",
+    "cudagraph_unsafe": "cannot be captured in a CUDA graph; Inductor splits its graph there",
+    "needs_exact_strides": "compiled code must give it tensors with the strides of eager code",
+    "needs_fixed_stride_order": "compiled code must give it tensors whose strides are ordered as "
+    "in eager code",
+    "needs_contiguous_strides": "compiled code must give it contiguous tensors",
+    "flexible_layout": "compiled code may give it tensors in whatever layout suits",
+    "inplace": "writes to its first argument and returns it",
+    "out": "only writes to its `out` arguments, and returns them",
+    "out_variant": "an older name of the tag `out`, without effect",
+    "generated": "not in native_functions.yaml: torch's code generation adds it",
+}
+"""By tag, most important first. A tag of a newer torch is shown without words."""
+
+FAKE: dict[Fake, str] = {
+    "kernel": "by a fake implementation",
+    "meta": "by its kernel for Meta",
+    "composite": "through the operators that it is made of",
+    "decomposition": "by its decomposition",
+    "missing": "not at all: no fake kernel is registered",
+}
+
+COMPOSITES = {
+    "CompositeImplicitAutograd": "composite implicit, made of other operators",
+    "CompositeExplicitAutograd": "composite explicit, one kernel for all devices",
+    "CompositeExplicitAutogradNonFunctional": "composite explicit, one kernel for all devices "
+    "on top of a variant that writes or gives a view",
+    "CompositeImplicitAutogradNestedTensor": "nested tensors through other operators",
+}
+
+DIFFERENTIABLE: dict[Differentiable, str] = {
+    "composite": "through the operators that it is made of",
+    "registered": "by an autograd kernel of its own",
+    "no": "not differentiable",
+}
+
+
+def by_importance(tags: Iterable[str]) -> list[str]:
+    """Tags without repetitions, those that are not known here last."""
+    given = dict.fromkeys(tags)
+    return [*(tag for tag in TAGS if tag in given), *(tag for tag in given if tag not in TAGS)]
+
+
+def is_composite(overload: Overload) -> bool:
+    return "CompositeImplicitAutograd" in overload.kernels
+
+
+def kernel_items(overload: Overload) -> list[str]:
+    """Where it has kernels: devices and other keys by name, composites in words."""
+    plain = [key for key in overload.kernels if key not in COMPOSITES]
+    items = [COMPOSITES[key] for key in overload.kernels if key in COMPOSITES]
+    return [", ".join(plain), *items] if plain else items
