@@ -249,14 +249,41 @@ CODES: tuple[Code, ...] = (
     Code(
         "schema",
         Severity.ERROR,
-        "An operator schema is wrong",
-        "A finding about operator schemas.",
+        "Something about the definition of an operator",
+        "A finding about operator schemas, and about what the operators lack that the file "
+        "registers.",
     ),
     Code(
         "schema/invalid",
         Severity.ERROR,
-        "An operator schema cannot be parsed",
-        "The text is not a schema that PyTorch's parser accepts.",
+        "torch will refuse this operator definition",
+        "The schema, or the name, in a call of `torch.library.define`, `Library.define`, "
+        "`custom_op` or `triton_op` is not one that the call accepts; it raises when the file is "
+        "executed. Schemas are read by the parser of the torch that traces, and the place is that "
+        "of the token which it could not go on with. A schema is "
+        '`"(Tensor x, Tensor(a!) out, int n=1) -> Tensor"`: types before names, `T[]` for lists, '
+        "`T?` for optional values, `(a!)` on what is written to, and `-> ()` for nothing. Of a "
+        "function with type annotations `custom_op` makes the schema itself if none is given.",
+    ),
+    Code(
+        "schema/no-fake-kernel",
+        Severity.INFORMATION,
+        "An operator cannot be traced, as it has no fake kernel",
+        "When the file had been executed, the operator that is defined here had no fake "
+        "implementation, no kernel for `Meta` and no composite kernel. Calls of it work in eager "
+        "mode; `torch.compile` and `torch.export` cannot know the shapes that it returns. Register "
+        "a function that makes empty tensors of the right shape, dtype and device with "
+        "`torch.library.register_fake`. If another module registers one, ignore this code here.",
+    ),
+    Code(
+        "schema/unmarked-mutation",
+        Severity.INFORMATION,
+        "A schema marks nothing as written",
+        "The operator returns nothing and its schema marks no argument as written, so for the "
+        "compiler a call of it has no effect and may be removed; or its name ends in `_` like "
+        "those of operators that write to their first argument, and the schema marks none. If it writes "
+        "to an argument, mark it: `Tensor(a!) x` in a schema, `mutates_args` for `custom_op`. An "
+        "argument that is written without a mark gives wrong results under `torch.compile`.",
     ),
 )
 
