@@ -16,7 +16,7 @@ _ENGINE = "fullgraph_engine"
 
 def main(arguments: list) -> int:  # type: ignore[type-arg]
     """Serve on the two descriptors until the first of them ends."""
-    options = {"--read": "0", "--write": "1", "--pipeline": ""}
+    options = {"--read": "0", "--write": "1", "--pipeline": "", "--yaml": ""}
     for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905
         if name not in options:
             sys.stderr.write("boot.py: unknown option " + name + "\n")
@@ -61,7 +61,8 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
             next_step="Reinstall fullgraph; its engine is in %s." % _here(),
         )
         return 1
-    return int(serve(read, write, user_path=user_path, pipeline=options["--pipeline"]))
+    pipeline, yaml = options["--pipeline"], options["--yaml"]
+    return int(serve(read, write, user_path=user_path, pipeline=pipeline, yaml=yaml))
 
 
 def _here() -> str:

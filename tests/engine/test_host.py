@@ -1029,11 +1029,13 @@ def test_an_interrupt_from_the_terminal_is_for_the_server() -> None:
 def test_no_torch(tmp_path: Path) -> None:
     stub = tmp_path / "without.py"
     stub.write_text(
-        "class Pipeline:\n    def torch_version(self):\n        import torch_that_is_absent\n"
-        "class Missing:\n    def torch_version(self):\n"
+        "class Base:\n    def operators(self, yaml):\n        return None\n"
+        "class Pipeline(Base):\n    def torch_version(self):\n        import torch_that_is_absent\n"
+        "class Missing(Base):\n    def torch_version(self):\n"
         "        raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
-        "class Old:\n    def torch_version(self):\n        return '2.5.1+cu121'\n"
-        "class Broken:\n    def torch_version(self):\n        raise OSError('libtorch.so: no')\n"
+        "class Old(Base):\n    def torch_version(self):\n        return '2.5.1+cu121'\n"
+        "class Broken(Base):\n    def torch_version(self):\n"
+        "        raise OSError('libtorch.so: no')\n"
     )
     for name, words in {
         "Missing": ("No torch in this interpreter", "pip install torch"),

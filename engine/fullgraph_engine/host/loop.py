@@ -32,6 +32,7 @@ from ..protocol import (
 )
 from . import descriptors, module, processes
 from .analysis import Analysis
+from .inventory import Inventory
 from .lines import LineReader
 from .pipeline import OLDEST_TORCH, Pipeline, chosen
 from .preamble import Shelf
@@ -42,7 +43,9 @@ _MOST_WAITING = 8 << 20
 """Bytes the server has not read: beyond it, output of user code is dropped."""
 
 
-def serve(read: int, write: int, *, user_path: list[str], pipeline: str = "") -> int:
+def serve(
+    read: int, write: int, *, user_path: list[str], pipeline: str = "", yaml: str = ""
+) -> int:
     """Serve requests until the pipe closes; the exit status of the engine."""
     descriptors.fill_standard()
     # An interrupt from the terminal is for the server; a closed pipe is an error of a write.
@@ -52,9 +55,22 @@ def serve(read: int, write: int, *, user_path: list[str], pipeline: str = "") ->
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
+    _remove_abandoned()
+    scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+    try:
+        return _serve(read, write, user_path, pipeline, yaml, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _serve(
+    read: int, write: int, user_path: list[str], pipeline: str, yaml: str, scratch: str
+) -> int:
     started = time.monotonic()
+    inventory = Inventory(write, scratch)
     try:
         stages = chosen(pipeline)
+        inventory.begin(stages.operators(yaml))
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()
@@ -68,8 +84,10 @@ def serve(read: int, write: int, *, user_path: list[str], pipeline: str = "") ->
         )
     if unusable is not None:
         os.write(write, protocol.encode(unusable))
+        inventory.abandon()
         return 1
-    host = Host(read, write, stages, user_path, version)
+    inventory.settle()
+    host = Host(read, write, stages, user_path, version, inventory, scratch)
     host.send(Ready(version, round(time.monotonic() - started, 3), degraded))
     gc.collect()
     gc.freeze()
@@ -134,12 +152,18 @@ class Host:
     """The selector loop. Never executes user code, never blocks on a child."""
 
     def __init__(
-        self, read: int, write: int, pipeline: Pipeline, user_path: list[str], torch: str
+        self,
+        read: int,
+        write: int,
+        pipeline: Pipeline,
+        user_path: list[str],
+        torch: str,
+        inventory: Inventory,
+        scratch: str,
     ) -> None:
         self.pipeline = pipeline
         self.adopting = processes.adopt_orphans()
-        _remove_abandoned()
-        self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+        self.scratch, self._inventory = scratch, inventory
         self._user_path, self._torch = user_path, torch
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
@@ -149,7 +173,7 @@ class Host:
         self._children: dict[int, Callable[[int], None]] = {}
         # What is open now belongs to torch or the interpreter and is inherited; what the parent
         # opens from here on, children close.
-        self._inherited = descriptors.listed() - {read, write}
+        self._inherited = descriptors.listed() - {read, write} - inventory.opened()
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -193,6 +217,15 @@ class Host:
         self._children[pid] = ended
         return pid
 
+    def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
+        """A child that was forked elsewhere, and may have ended already."""
+        self._children[pid] = ended
+        self._reap()
+
+    def disinherit(self, kept: set[int]) -> None:
+        """In a child: close what is the parent's, but not these."""
+        descriptors.close_all(descriptors.listed() - self._inherited - {0, 1, 2} - kept)
+
     def finished(self, request: int) -> None:
         self._analyses.pop(request, None)
 
@@ -203,8 +236,7 @@ class Host:
         try:
             os.setsid()
             processes.die_with(parent)
-            kept = self._inherited | {0, 1, 2} | set(given.opened())
-            descriptors.close_all(descriptors.listed() - kept)
+            self.disinherit(set(given.opened()))
             signal.set_wakeup_fd(-1)
             module.main(job, given, self.pipeline, self._user_path)
         finally:
@@ -214,6 +246,7 @@ class Host:
 
     def run(self) -> int:
         try:
+            self._inventory.attend(self)
             while not self._requests.ended:
                 for key, mask in self._selector.select(self._pause()):
                     if key.fd == self._write:
@@ -230,13 +263,15 @@ class Host:
         return 0
 
     def _pause(self) -> float | None:
+        survey = self._inventory.due(bool(self._analyses))
         if not self._analyses:
-            return None
+            return survey
         now = time.monotonic()
         nearest = min(analysis.next_deadline() for analysis in self._analyses.values())
-        return min(max(nearest - now, 0.0), _TICK)
+        return min(max(nearest - now, 0.0), _TICK, _TICK if survey is None else survey)
 
     def _tick(self) -> None:
+        self._inventory.turn(bool(self._analyses))
         for analysis in list(self._analyses.values()):
             analysis.tick(time.monotonic())
 
@@ -245,7 +280,6 @@ class Host:
         with contextlib.suppress(ChildProcessError):
             while True:  # they were all sent SIGKILL
                 os.waitpid(-1, 0)
-        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _flush(self) -> None:
         try:
@@ -264,6 +298,9 @@ class Host:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wake, 4096):
                 pass
+        self._reap()
+
+    def _reap(self) -> None:
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -15,7 +15,19 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
-from ..protocol import Finding, Frame, Hook, Mode, Part, ProbeInfo, Range, TargetKind, TargetReport
+from ..protocol import (
+    Finding,
+    Frame,
+    Hook,
+    Mode,
+    Part,
+    ProbeInfo,
+    Range,
+    SeenValue,
+    TargetKind,
+    TargetReport,
+)
+from ..protocol.operators import Operator
 from . import frames
 
 OLDEST_TORCH = (2, 6)
@@ -62,10 +74,31 @@ class Outcome(Protocol):
     def findings(self) -> Sequence[Finding]: ...
     @property
     def needs_real(self) -> str | None: ...
+    @property
+    def values(self) -> Sequence[SeenValue]: ...
+
+
+class Operators(Protocol):
+    """The operator index of this interpreter's torch, and how it is made."""
+
+    def kept(self) -> Path | None:
+        """The complete index that an earlier engine has made. Imports no torch."""
+
+    def read(self, out: Path) -> None:
+        """Write to ``out`` what the binding YAML says. Imports no torch."""
+
+    def survey(self, static: Path | None, scratch: Path, say: Callable[[str], None]) -> Path:
+        """Write the complete index, with what the running torch knows, and return where it is.
+
+        ``static`` is what ``read`` wrote. The user is told what ``say`` is called with.
+        """
 
 
 class Pipeline(Protocol):
     """Everything the host calls. ``run_target`` streams findings to ``emit``."""
+
+    def operators(self, yaml: str) -> Operators | None:
+        """None where no torch is to be found. ``yaml`` is a folder that holds PyYAML."""
 
     def torch_version(self) -> str:
         """Imports torch. Raises what the import raises."""
@@ -120,6 +153,15 @@ class Pipeline(Protocol):
     def audit_native_writes(self) -> None:
         """Have writes that go through C++ raise the audit event that Python's own would."""
 
+    def note_registrations(self) -> None:
+        """From here on remember where operators are registered."""
+
+    def registers(self, text: str) -> bool:
+        """Whether a text may register operators, so that it is executed also without targets."""
+
+    def registered(self) -> tuple[Operator, ...]:
+        """The operators that this process has and the warm one had not."""
+
     def before_forks(self) -> None:
         """Called in every process that is about to fork others."""
 
@@ -129,6 +171,11 @@ class Pipeline(Protocol):
 
 class RealPipeline:
     """The engine's own packages. They import torch, so they are imported when first needed."""
+
+    def operators(self, yaml: str) -> Operators | None:
+        from ..operators.stages import InstalledOperators
+
+        return InstalledOperators.found(yaml)
 
     def torch_version(self) -> str:
         import torch
@@ -140,10 +187,12 @@ class RealPipeline:
         import torch._dynamo
 
         from .. import targets, tracing  # noqa: F401
+        from ..operators import registered
         from ..findings import run_target  # noqa: F401
 
         torch.set_num_threads(1)
         tracing.warm()
+        registered.take_baseline()
 
     def self_check(self) -> tuple[Hook, ...]:
         from .. import tracing
@@ -244,6 +293,21 @@ class RealPipeline:
             original(self, name)
 
         writer.__init__ = audited
+
+    def note_registrations(self) -> None:
+        from ..operators import registered
+
+        registered.note_places()
+
+    def registers(self, text: str) -> bool:
+        from ..operators import registered
+
+        return registered.may_register(text)
+
+    def registered(self) -> tuple[Operator, ...]:
+        from ..operators import registered
+
+        return registered.since_baseline()
 
     def before_forks(self) -> None:
         import torch

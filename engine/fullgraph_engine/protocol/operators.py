@@ -244,8 +244,8 @@ def encode_index(
     return json.dumps(plain(header), separators=(",", ":")).encode() + b"\n" + body
 
 
-def decode_index(data: bytes) -> tuple[IndexHeader, list[Entry]]:
-    """The header and the entries of an index file, their bodies not yet decoded.
+def checked_index(data: bytes) -> tuple[IndexHeader, bytes]:
+    """The header of an index file that is whole, and what comes behind it.
 
     Raises:
         IndexUnreadable: it is of another format, cut off or changed.
@@ -259,6 +259,16 @@ def decode_index(data: bytes) -> tuple[IndexHeader, list[Entry]]:
         raise IndexUnreadable(f"format {header.format} instead of {INDEX_FORMAT}")
     if header.digest != _digest(body):
         raise IndexUnreadable("its content is not what its header says")
+    return header, body
+
+
+def decode_index(data: bytes) -> tuple[IndexHeader, list[Entry]]:
+    """The header and the entries of an index file, their bodies not yet decoded.
+
+    Raises:
+        IndexUnreadable: it is of another format, cut off or changed.
+    """
+    header, body = checked_index(data)
     entries = []
     for line in body.splitlines():
         key, kind, uses, deprecated, rest = line.split(b"\t", 4)

@@ -1,0 +1,216 @@
+"""Has the operator index of this torch made, in processes that keep nothing else waiting.
+
+The index of an earlier start is announced before torch is imported. Else a first process reads
+the binding YAML while this one imports torch, and a second, forked from the warm host, adds what
+only the running torch knows.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import stat
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from .. import protocol
+from ..protocol import IndexWritten, Log
+from . import descriptors, processes, wire
+from .lines import LineReader
+from .pipeline import Operators
+
+if TYPE_CHECKING:
+    from .loop import Host
+
+_MOST_SECONDS = 60
+"""After these a process that makes an index is ended by its own alarm."""
+_PATIENCE = 2.0
+"""Seconds for which the second stage waits for the first traces to end."""
+_SOON = 0.02
+"""Seconds in which requests that waited for the host to be ready have arrived."""
+_WRITING = 1000
+"""Milliseconds that one write to the server may take."""
+_NICE = {"read": 5, "survey": 10}
+
+
+class Inventory:
+    """The index of one engine. Until ``begin`` is given something to make it with, nothing."""
+
+    def __init__(self, write: int, scratch: str) -> None:
+        self._operators: Operators | None = None
+        self._write = write
+        self._static = Path(scratch, "static.index")
+        self._scratch = Path(scratch)
+        self._host: Host | None = None
+        self._reader: tuple[int, LineReader] | None = None
+        """The process that reads the YAML, and what it says."""
+        self._baton = -1
+        self._due: float | None = None
+
+    # -- before torch is imported -------------------------------------------------------------
+
+    def begin(self, operators: Operators | None) -> None:
+        """Announce the index that is kept, or fork the process that reads the YAML."""
+        if operators is None:
+            return
+        try:
+            kept = operators.kept()
+            if kept is not None:
+                os.write(self._write, protocol.encode(IndexWritten(str(kept), True)))
+                return
+            self._operators = operators
+            self._fork_reader(operators)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            os.write(self._write, protocol.encode(_failed(error)))
+
+    def _fork_reader(self, operators: Operators) -> None:
+        report, theirs = os.pipe()
+        # Whoever holds the one byte in it may write to the server.
+        self._baton, baton = os.pipe()
+        os.write(baton, b"!")
+        os.close(baton)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            os.close(report)
+            _work(parent, "read", theirs, lambda: self._read(operators, theirs))
+        os.close(theirs)
+        self._reader = (pid, LineReader(report))
+
+    def _read(self, operators: Operators, report: int) -> None:
+        operators.read(self._static)
+        event = IndexWritten(str(self._static), False)
+        # Importing torch keeps the host busy for seconds, so this process tells the server.
+        # It must not cut into a line: what fits into a pipe's buffer is written in one piece.
+        fits = len(protocol.encode(event)) <= select.PIPE_BUF
+        if fits and stat.S_ISFIFO(os.fstat(self._write).st_mode):
+            if os.read(self._baton, 1):
+                wire.report(self._write, event)
+                return
+        wire.report(report, event)
+
+    def settle(self) -> None:
+        """From here on only the host writes to the server."""
+        if self._baton < 0:
+            return
+        taken = not os.read(self._baton, 1)
+        os.close(self._baton)
+        self._baton = -1
+        if taken and self._reader is not None:
+            # It is writing, or has done so and ends.
+            poll = select.poll()
+            poll.register(self._reader[1].descriptor, select.POLLIN)
+            poll.poll(_WRITING)
+
+    def abandon(self) -> None:
+        """The engine ends before its loop begins."""
+        if self._reader is not None:
+            processes.kill([self._reader[0]])
+
+    def opened(self) -> set[int]:
+        """Descriptors that are not for other processes."""
+        return set() if self._reader is None else {self._reader[1].descriptor}
+
+    # -- beside the loop ----------------------------------------------------------------------
+
+    def attend(self, host: Host) -> None:
+        """The loop begins; the second stage is due once the first has ended."""
+        self._host = host
+        if self._operators is None:
+            return
+        if self._reader is None:
+            self._due = time.monotonic() + _SOON
+            return
+        pid, said = self._reader
+        host.watch(said.descriptor, lambda: self._heard(said))
+        host.adopt(pid, lambda status: self._first_ended(said))
+
+    def due(self, busy: bool) -> float | None:
+        """Seconds until :meth:`turn` has something to do."""
+        if self._due is None:
+            return None
+        wait = _PATIENCE if busy else 0.0
+        return max(self._due + wait - time.monotonic(), 0.0)
+
+    def turn(self, busy: bool) -> None:
+        """Start the second stage when no trace would wait for it."""
+        if self.due(busy) != 0.0 or self._host is None or self._operators is None:
+            return
+        self._due = None
+        try:
+            self._fork_survey(self._operators, self._host)
+        except OSError as error:
+            self._host.send(_failed(error))
+
+    def _first_ended(self, said: LineReader) -> None:
+        self._finish(said)
+        self._due = time.monotonic() + _SOON
+
+    def _fork_survey(self, operators: Operators, host: Host) -> None:
+        report, theirs = os.pipe()
+        said = LineReader(report)
+
+        def survey() -> None:
+            host.disinherit({theirs})
+            static = self._static if self._static.exists() else None
+
+            def say(sentence: str) -> None:
+                wire.report(theirs, Log(0, "engine", sentence + "\n"))
+
+            path = operators.survey(static, self._scratch, say)
+            wire.report(theirs, IndexWritten(str(path), True))
+
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _work(parent, "survey", theirs, survey)
+        finally:
+            os.close(theirs)
+        host.watch(report, lambda: self._heard(said))
+        host.adopt(pid, lambda status: self._finish(said))
+
+    def _heard(self, said: LineReader) -> None:
+        self._forward(said.read())
+        if said.ended and self._host is not None:
+            self._host.unwatch(said.descriptor)
+
+    def _finish(self, said: LineReader) -> None:
+        self._forward(said.drain())
+        if self._host is not None:
+            self._host.close(said.descriptor)
+
+    def _forward(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if self._host is not None and isinstance(wire.received(line), (IndexWritten, Log)):
+                self._host.forward(line + b"\n")
+
+
+def _work(parent: int, stage: str, report: int, work: Callable[[], None]) -> NoReturn:
+    """In a new process: do it and end, whatever happens; trouble becomes one line of the log."""
+    try:
+        os.setpgid(0, 0)
+        processes.die_with(parent)
+        os.nice(_NICE[stage])
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_MOST_SECONDS)
+        descriptors.detach()
+        try:
+            work()
+        except BaseException as error:
+            wire.report(report, _failed(error))
+    finally:
+        os._exit(0)
+
+
+def _failed(error: BaseException) -> Log:
+    words = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
+    return Log(0, "engine", f"The operator index of this torch is incomplete: {words}\n")

@@ -1,0 +1,6 @@
+from __future__ import annotations
+from ..protocol.operators import Operator
+def take_baseline() -> None: ...
+def note_places() -> None: ...
+def may_register(text: str) -> bool: return False
+def since_baseline() -> tuple[Operator, ...]: return ()
