@@ -2,6 +2,8 @@
 
 Started the way the real one is, with the boot script as first argument. Events stand in the
 analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders.
+``SCRIPTED_INDEX`` in the environment is the path of an operator index, ``SCRIPTED_STATIC`` that of
+an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of torch takes.
 """
 
 import json
@@ -34,9 +36,13 @@ def note(text: str) -> None:
 
 note(f"started {os.getpid()}")
 say(protocol.Starting(protocol.VERSION, os.getpid(), "3.11.7", sys.executable))
+for variable, complete in (("SCRIPTED_STATIC", False), ("SCRIPTED_INDEX", True)):
+    if path := os.environ.get(variable):
+        say(protocol.IndexWritten(path, complete))
 if UNUSABLE:
     say(protocol.Unusable(UNUSABLE, "Install torch."))
     sys.exit(1)
+time.sleep(float(os.environ.get("SCRIPTED_SLOW", "0")))
 say(protocol.Ready("2.13.0", 0.1))
 for line in incoming:
     request = protocol.decode(line)

@@ -33,7 +33,7 @@ def test_vscode() -> None:
     assert client.completion_defaults >= {"editRange", "data"}
     assert client.completion_resolve >= {"documentation", "detail"}
     assert client.completion_deprecated_tag and client.completion_label_details
-    assert client.completion_markdown and client.signature_markdown
+    assert client.completion_markdown and client.signature_markdown and client.hover_markdown
     assert client.signature_label_offsets and client.signature_active_parameter
     assert not client.signature_no_active_parameter
 
@@ -50,6 +50,7 @@ def test_neovim() -> None:
     assert client.completion_defaults >= {"editRange", "data"}
     # It asks again, but neither for the signature nor for the documentation of an item.
     assert not client.completion_resolve & {"documentation", "detail"}
+    assert client.hover_markdown
     assert client.completion_deprecated_tag and not client.completion_label_details
 
 

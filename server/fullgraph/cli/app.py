@@ -1,4 +1,4 @@
-"""The commands for people: ``check`` and ``doctor``."""
+"""The commands for people: ``check``, ``op`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -193,6 +193,46 @@ def _check(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = _BROKEN_PIPE
     raise typer.Exit(status)
+
+
+@app.command("op")
+def _op(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="torch.max, Tensor.add_, F.gelu, aten::max.dim, max"),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    python: Annotated[
+        _Text, typer.Option("--python", "--interpreter", help=_HELP["interpreter"])
+    ] = None,
+    color: Annotated[
+        str, typer.Option("--color", metavar="auto|always|never", help="Colours in text.")
+    ] = "auto",
+) -> None:
+    """Say of an operator or a name of torch what hover says: signatures, schemas, kernels, tags.
+
+    Exit status: 0 found, 1 torch has nothing of that name, 2 there is no torch to ask.
+    """
+    from fullgraph.cli.op import NoIndex, Unknown, pages_of
+
+    colour = _word("--color", color, _COLOURS)
+    project, resolved = _settings(Path.cwd(), {"interpreter": _of_here(python)})
+    try:
+        interpreter = find_interpreter(resolved.settings.interpreter, project.root, os.environ)
+        pages = interruption.run(pages_of(name, interpreter.path, project.root))
+    except Interrupted as end:
+        raise typer.Exit(end.status) from None
+    except Unknown as error:
+        write(sys.stderr, f"{error}\n")
+        raise typer.Exit(FOUND) from None
+    except (InterpreterNotFound, NoIndex) as error:
+        write(sys.stderr, f"error: {error}\n")
+        raise typer.Exit(UNABLE) from None
+    if as_json:
+        with _utf8(sys.stdout) as out:
+            out.write(pages.json() + "\n")
+    else:
+        write(sys.stdout, pages.text(paint_for(sys.stdout, colour)) + "\n")
 
 
 @app.command("doctor")

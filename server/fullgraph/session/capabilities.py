@@ -49,6 +49,7 @@ class ClientCapabilities:
     signature_active_parameter: bool = False
     """Each signature may have an active parameter of its own."""
     signature_no_active_parameter: bool = False
+    hover_markdown: bool = False
     commands: frozenset[str] = frozenset()
     """Commands that the client itself registers, which a code lens may name."""
 
@@ -111,6 +112,7 @@ class ClientCapabilities:
             signature_label_offsets=flag(f"{signature}.parameterInformation.labelOffsetSupport"),
             signature_active_parameter=flag(f"{signature}.activeParameterSupport"),
             signature_no_active_parameter=flag(f"{signature}.noActiveParameterSupport"),
+            hover_markdown="markdown" in texts("textDocument.hover.contentFormat"),
             commands=_commands(get("experimental.commands")),
         )
 
