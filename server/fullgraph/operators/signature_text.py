@@ -59,7 +59,8 @@ def annotation(parameter: Parameter) -> str:
         elif sequence is not None and parameter.size:
             type_ = f"{sequence[2]} | {type_}"
     nothing = parameter.optional or parameter.default == "None"
-    return f"{type_} | None" if type_ and nothing and "None" not in type_ else type_
+    said = "None" in type_ or type_.startswith("Optional[")
+    return f"{type_} | None" if type_ and nothing and not said else type_
 
 
 def type_text(words: str) -> str:
