@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import linecache
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..protocol import Frame, Position, Range, Related, place_words
+from ..targets.source import Function, name_range
 
 Stack = tuple[Frame, ...]
 
@@ -26,16 +28,20 @@ class SourceText:
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
-        self._lines = [line.encode() for line in text.split("\n")]
+        self._lines = tuple(line.encode() for line in text.split("\n"))
         self._statements: dict[int, Range] = {}
         self._headers: dict[Range, Range] = {}
         self._definitions: dict[int, int] = {}
+        self._attributes: list[ast.Attribute] = []
+        self.tree: ast.Module | None = None
         try:
-            tree = ast.parse(text)
+            self.tree = ast.parse(text)
         except (SyntaxError, ValueError):
             return
-        for node in ast.walk(tree):
-            if isinstance(node, ast.stmt):
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Attribute):
+                self._attributes.append(node)
+            elif isinstance(node, ast.stmt):
                 self._note(node)
                 self._note_header(node)
             elif isinstance(node, ast.IfExp):
@@ -61,6 +67,22 @@ class SourceText:
     def header(self, line: int) -> Range:
         """The ``def`` line of the function that begins on a line, be it with a decorator."""
         return self._statements.get(self._definitions.get(line, line)) or self.line_range(line)
+
+    def receiver(self, attribute: str, end: Position) -> Range | None:
+        """What stands left of the dot of the attribute that ends at ``end``."""
+        node = self._attribute_ends.get(end)
+        if node is None or not attribute.endswith(node.attr):
+            return None  # ``__x`` is ``_Class__x`` when it runs
+        line = self._lines[end.line] if end.line < len(self._lines) else b""
+        # Before Python 3.12 the positions inside of f-strings were often wrong.
+        return _extent(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
+
+    @cached_property
+    def _attribute_ends(self) -> dict[Position, ast.Attribute]:
+        return {_extent(node).end: node for node in self._attributes}
+
+    def name_of(self, node: Function) -> Range:
+        return name_range(node, self._lines)
 
     def line_range(self, line: int) -> Range:
         """A line without its indentation and trailing space."""

@@ -12,10 +12,20 @@ from typing import Any
 import torch
 
 from .. import tracing
-from ..protocol import Finding, Mode, Part, ProbeInfo, Range, Status, TargetReport, TraceMode
+from ..protocol import (
+    Finding,
+    Mode,
+    Part,
+    ProbeInfo,
+    Range,
+    SeenValue,
+    Status,
+    TargetReport,
+    TraceMode,
+)
 from ..targets import Call, Probe, ProbeError, Target, describe
 from ..tracing.recording import Break, Failure, Recording
-from . import breaks, dimensions, failures, operators
+from . import breaks, dimensions, failures, operators, values
 from .places import SourceText
 
 OTHER_BRANCHES = 4
@@ -32,6 +42,7 @@ class Outcome:
     report: TargetReport
     findings: list[Finding] = field(default_factory=list)
     needs_real: str | None = None
+    values: tuple[SeenValue, ...] = ()
 
 
 def run_target(
@@ -76,7 +87,7 @@ def run_target(
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
-    return Outcome(report, ledger.findings, needs_real)
+    return Outcome(report, ledger.findings, needs_real, attempt.values())
 
 
 class _Ledger:
@@ -208,6 +219,7 @@ class _Attempt:
             call.kwargs,
             dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
             on_break=self._saw_break,
+            file=self.source.path,
         )
 
     def second(self) -> None:
@@ -319,6 +331,10 @@ class _Attempt:
         except BaseException as error:
             return tracing.failure_of(error)
         return None
+
+    def values(self) -> tuple[SeenValue, ...]:
+        """What the first trace saw; nothing if there was none."""
+        return values.of_recording(self.recording, self.source) if self.recording else ()
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording

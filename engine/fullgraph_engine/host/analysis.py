@@ -26,6 +26,7 @@ from ..protocol import (
     TargetsFound,
     TargetStarted,
     TraceMode,
+    ValuesSeen,
     place_words,
 )
 from . import blackbox, frames, processes, run, syntax, wire
@@ -374,7 +375,7 @@ class Analysis:
         message = wire.received(line)
         if isinstance(message, RunDone):
             launched.done = message
-        elif isinstance(message, (FindingFound, Log)):
+        elif isinstance(message, (FindingFound, ValuesSeen, Log)):
             self._host.forward(line + b"\n")
 
     def _run_ended(self, number: int, status: int) -> None:

@@ -17,6 +17,7 @@ from ..protocol import (
     Log,
     Mode,
     TargetReport,
+    ValuesSeen,
     place_words,
 )
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
@@ -115,6 +116,9 @@ def _main(
         )
         for finding in outcome.findings:
             emit(finding)
+        if outcome.values:
+            values = ValuesSeen(analyse.request, target.name, tuple(outcome.values))
+            wire.report(report, values)
         done, needs_real = outcome.report, outcome.needs_real
     except wire.Lost:
         raise

@@ -65,6 +65,7 @@ _SC = "torch._dynamo.symbolic_convert"
 _CF = "torch._dynamo.convert_frame"
 _OG = "torch._dynamo.output_graph"
 _EXC = "torch._dynamo.exc"
+_VALUES = "which expressions and locals were tensors"
 
 LOG_BREAK = Private(_SC, "InstructionTranslatorBase.log_graph_break", "graph breaks")
 UNSUPPORTED = Private(_EXC, "Unsupported.__init__", "where and why a break arose, with columns")
@@ -105,6 +106,39 @@ PROFILE_GUARDS = Private(
     "torch._dynamo.guards", "profile_guard_manager", "speed: leaving out how long guards take"
 )
 
+TRANSLATOR = Private(_SC, "InstructionTranslatorBase.__init__", _VALUES)
+OPCODES = Private(_SC, "InstructionTranslatorBase.dispatch_table", _VALUES)
+TENSOR_VARIABLE = Private("torch._dynamo.variables.tensor", "TensorVariable", _VALUES)
+ARRAY_VARIABLE = Private("torch._dynamo.variables.tensor", "NumpyNdarrayVariable", _VALUES)
+NUMBER_VARIABLE = Private("torch._dynamo.variables.tensor", "UnspecializedPythonVariable", _VALUES)
+ITEM_VARIABLE = Private("torch._dynamo.variables.tensor", "FakeItemVariable", _VALUES)
+MODULE_VARIABLE = Private("torch._dynamo.variables.nn_module", "NNModuleVariable", _VALUES)
+USER_MODULE_VARIABLE = Private(
+    "torch._dynamo.variables.nn_module", "UnspecializedNNModuleVariable", _VALUES
+)
+LAZY_VARIABLE = Private("torch._dynamo.variables.lazy", "LazyVariableTracker", _VALUES)
+CELL_VARIABLE = Private("torch._dynamo.variables.misc", "CellVariable", _VALUES)
+DELETED_VARIABLE = Private("torch._dynamo.variables.misc", "DeletedVariable", _VALUES)
+ATTRIBUTE_VARIABLE = Private("torch._dynamo.variables.misc", "GetAttrVariable", _VALUES)
+NULL_VARIABLE = Private("torch._dynamo.variables.misc", "NullVariable", _VALUES)
+
+VALUES = (
+    TRANSLATOR,
+    OPCODES,
+    TENSOR_VARIABLE,
+    ARRAY_VARIABLE,
+    NUMBER_VARIABLE,
+    ITEM_VARIABLE,
+    MODULE_VARIABLE,
+    USER_MODULE_VARIABLE,
+    LAZY_VARIABLE,
+    CELL_VARIABLE,
+    DELETED_VARIABLE,
+    ATTRIBUTE_VARIABLE,
+    NULL_VARIABLE,
+)
+"""What is needed to say which expressions were tensors. All of it, lest something wrong is said."""
+
 HOOKS = (
     LOG_BREAK,
     UNSUPPORTED,
@@ -124,6 +158,7 @@ HOOKS = (
     INDUCTOR_WRAPPER,
     BACKEND_WRAPPER,
     PROFILE_GUARDS,
+    *VALUES,
 )
 
 

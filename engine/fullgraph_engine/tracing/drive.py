@@ -52,12 +52,14 @@ def trace(
     *,
     dynamic: Sequence[tuple[torch.Tensor, int]] = (),
     on_break: Callable[[Break], None] | None = None,
+    file: str = "",
 ) -> Recording:
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
 
     Call it inside :func:`tensor_mode`. ``dynamic`` are dimensions to try as symbolic; Dynamo may
     still specialise them, and then that is recorded. What the call raises becomes the
-    recording's ``failure``; only :class:`ValueNeeded` passes through.
+    recording's ``failure``; only :class:`ValueNeeded` passes through. Of the code of ``file`` it
+    is written down which values were tensors.
     """
     missing = install()
     for tensor, dim in dynamic:
@@ -67,7 +69,7 @@ def trace(
     if _fake is not None:
         _fake.keeps_dynamic = bool(dynamic)
     compiled = torch.compile(function, backend=backend)
-    watch = recorder.Recorder(_call.__code__, on_break)
+    watch = recorder.Recorder(_call.__code__, on_break, file)
     watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
     started = time.perf_counter()
     with watch.listen() as recording, _report_chosen(recording):

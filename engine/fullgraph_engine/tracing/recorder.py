@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from . import adapter, stacks
+from . import adapter, stacks, values
 from .describe import describe_value
 from .recording import (
     Break,
@@ -51,22 +51,25 @@ def _never_disturb(recorder: Recorder) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        loss = f"{type(error).__name__}: {error}"
-        if loss not in recorder.recording.losses:
-            recorder.recording.losses.append(loss)
+        recorder.lose(error)
 
 
 class Recorder:
     """Collects one :class:`Recording`.
 
     ``on_break`` is called at once for every graph break. ``bottom`` is the code object of the
-    function that starts the traced call: frames outside it are not the user's.
+    function that starts the traced call: frames outside it are not the user's. ``file`` is the
+    one whose values are to be told.
     """
 
     def __init__(
-        self, bottom: types.CodeType | None = None, on_break: Callable[[Break], None] | None = None
+        self,
+        bottom: types.CodeType | None = None,
+        on_break: Callable[[Break], None] | None = None,
+        file: str = "",
     ) -> None:
         self.recording = Recording()
+        self.values = values.Values(file, self.lose)
         self.bottom = bottom
         self.on_break = on_break
         self._open: list[int] = []
@@ -83,6 +86,14 @@ class Recorder:
             yield self.recording
         finally:
             _active = previous
+            with _never_disturb(self):
+                self.recording.seen = self.values.seen()
+
+    def lose(self, error: Exception) -> None:
+        """Note a mistake of ours."""
+        loss = f"{type(error).__name__}: {error}"
+        if loss not in self.recording.losses:
+            self.recording.losses.append(loss)
 
     # -- what the hooks report ----------------------------------------------------------------
 
@@ -236,7 +247,11 @@ def install() -> tuple[str, ...]:
             (adapter.CREATE_UNBACKED, _around_create_unbacked),
             (adapter.DEFER_ASSERT, _around_defer_assert),
         )
-        _missing = tuple(hook.name for hook, around in wrappers if not hook.wrap(around))
+        missing = [hook.name for hook, around in wrappers if not hook.wrap(around)]
+        lacking = [hook.name for hook in adapter.VALUES if hook.get() is None]
+        if not lacking:
+            adapter.TRANSLATOR.wrap(_around_translator)
+        _missing = (*missing, *lacking)
     return _missing
 
 
@@ -510,6 +525,17 @@ def _around_defer_assert(original: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return guard_or_defer_runtime_assert
+
+
+def _around_translator(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        recorder = _active
+        if recorder is not None and self.f_code.co_filename == recorder.values.file:
+            with _never_disturb(recorder):
+                recorder.values.watch(self)
+
+    return init
 
 
 def _asserts(shape_env: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..protocol import Frame
+from ..protocol import Frame, SeenKind
 
 Stack = tuple[Frame, ...]
 """User frames, outermost first."""
@@ -201,6 +201,29 @@ class ChosenValue:
     stack: Stack
 
 
+@dataclass(frozen=True)
+class Receiver:
+    """What stood left of the dot where an attribute was loaded.
+
+    ``line`` and ``byte`` are where the attribute ends, zero-based: no other one ends there.
+    """
+
+    attribute: str
+    line: int
+    byte: int
+    kind: SeenKind
+
+
+@dataclass(frozen=True)
+class Local:
+    """What a local variable was. ``line`` is the zero-based first line of its function."""
+
+    function: str
+    line: int
+    name: str
+    kind: SeenKind
+
+
 @dataclass
 class Recording:
     """In the order in which things happened."""
@@ -216,6 +239,8 @@ class Recording:
     recompiles: list[Recompile] = field(default_factory=list)
     custom_ops: list[CustomOp] = field(default_factory=list)
     chosen: list[ChosenValue] = field(default_factory=list)
+    seen: list[Receiver | Local] = field(default_factory=list)
+    """In the file that was to be watched; each once for each kind of value that it was."""
     failure: Failure | None = None
     incomplete: list[str] = field(default_factory=list)
     """What this torch cannot tell, each in one sentence."""

@@ -1,0 +1,104 @@
+"""Recording to what the expressions and locals of the edited file were."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..protocol import Position, Range, SeenValue
+from ..targets.source import Function
+from ..tracing.recording import Local, Receiver, Recording
+from .places import SourceText
+
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+_LAMBDA = "<lambda>"
+
+
+def of_recording(recording: Recording, source: SourceText) -> tuple[SeenValue, ...]:
+    """Every expression and local once for each kind of value that it was, in textual order."""
+    functions = _Functions(source) if source.tree is not None else None
+    found: set[SeenValue] = set()
+    for item in recording.seen:
+        if isinstance(item, Receiver):
+            range_ = source.receiver(item.attribute, Position(item.line, item.byte))
+            if range_ is not None:
+                found.add(SeenValue(range_, item.kind))
+        elif functions is not None and (value := functions.value(item)) is not None:
+            found.add(value)
+    return tuple(sorted(found, key=_order))
+
+
+def _order(value: SeenValue) -> tuple[int, int, int, int, str, str]:
+    start, end = value.range.start, value.range.end
+    return start.line, start.byte, end.line, end.byte, value.name, value.kind
+
+
+@dataclass(frozen=True)
+class _Function:
+    name: str
+    qualified: str
+    first: int
+    last: int
+    where: Range
+    """Its name in the text."""
+
+
+class _Functions:
+    """The functions of a text, found by a line that belongs to them."""
+
+    def __init__(self, source: SourceText) -> None:
+        tree = source.tree or ast.Module([], [])
+        self._known = [
+            _Function(
+                node.name,
+                qualified,
+                min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1,
+                (node.end_lineno or node.lineno) - 1,
+                source.name_of(node),
+            )
+            for node, qualified in _definitions(tree.body, "")
+        ]
+        self._found: dict[tuple[str, int], tuple[_Function, str] | None] = {}
+
+    def value(self, local: Local) -> SeenValue | None:
+        if local.name.startswith((".", "__")):
+            return None  # made by Python for a comprehension, or by Dynamo to resume a function
+        key = local.function, local.line
+        if key not in self._found:
+            self._found[key] = self._find(*key)
+        found = self._found[key]
+        if found is None:
+            return None
+        function, qualified = found
+        return SeenValue(function.where, local.kind, local.name, qualified)
+
+    def _find(self, name: str, line: int) -> tuple[_Function, str] | None:
+        """The innermost one of that name around the line: a resume function begins anywhere in
+        the function that it continues."""
+        anonymous = name == _LAMBDA or name in _COMPREHENSIONS
+        around = [
+            function
+            for function in self._known
+            if function.first <= line <= function.last and (anonymous or function.name == name)
+        ]
+        if not around:
+            return None
+        function = max(around, key=lambda function: function.first)
+        if name == _LAMBDA:
+            return function, f"{function.qualified}.<locals>.{_LAMBDA}"
+        # Since Python 3.12 most comprehensions belong to the function around them.
+        return function, function.qualified
+
+
+def _definitions(body: Iterable[ast.AST], prefix: str) -> Iterator[tuple[Function, str]]:
+    """Every function below some statements with its ``__qualname__``."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(node, ast.FunctionDef):  # Dynamo traces no coroutines
+                yield node, prefix + node.name
+            yield from _definitions(node.body, f"{prefix}{node.name}.<locals>.")
+        elif isinstance(node, ast.ClassDef):
+            yield from _definitions(node.body, f"{prefix}{node.name}.")
+        elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield from _definitions(ast.iter_child_nodes(node), prefix)
