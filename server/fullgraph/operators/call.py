@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .expressions import Expressions
 from .index import OperatorIndex
-from .seen import Seen
-from .subject import NOTHING_SEEN, Subject
+from .seen import NOTHING_SEEN, Seen
+from .subject import Subject, is_call, subject_of
+from .text import Code
+
+_CALLABLE = ("function", "method", "class", "exception")
 
 
 @dataclass(frozen=True)
 class Argument:
-    """``text`` is without the keyword, and empty where only the comma was typed yet."""
+    """``text`` is without the keyword or the star, and empty where only the comma was typed yet;
+    ``start`` and ``end`` are with them."""
 
     start: int
     end: int
@@ -35,4 +40,80 @@ def call_at(
     text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
 ) -> ActiveCall | None:
     """The innermost call around an offset, if what is called there is torch's."""
-    return None
+    expressions = Expressions(text, index, seen)
+    place = expressions.source.place(offset)
+    if place is None:
+        return None
+    code = place.code
+    opener = code.bracket(offset)
+    while opener >= 0 and not (code.words[opener] == "(" and is_call(code, opener)):
+        opener = code.parent[opener]
+    if opener < 0:
+        return None
+    subject = subject_of(expressions, place, opener - 1)
+    if subject is None or (subject.name is not None and subject.name.kind not in _CALLABLE):
+        return None
+    arguments, active = _arguments(code, opener, offset)
+    return ActiveCall(subject, arguments, active, code.starts[opener])
+
+
+def _arguments(code: Code, opener: int, offset: int) -> tuple[tuple[Argument, ...], int]:
+    """The arguments behind a bracket, and the index of the one at an offset."""
+    stop = _stop(code, opener)
+    commas = _commas(code, opener, stop)
+    active = sum(code.starts[comma] < offset for comma in commas)
+    arguments = []
+    begin = opener + 1
+    for at, end in enumerate([*commas, stop]):
+        if begin < end:
+            arguments.append(_argument(code, begin, end - 1))
+        elif at == active or end != stop:
+            here = offset if at == active else code.end(begin - 1)
+            arguments.append(Argument(here, here, "", "", False))
+        begin = end + 1
+    return tuple(arguments), active
+
+
+def _argument(code: Code, first: int, last: int) -> Argument:
+    value = first
+    keyword = ""
+    star = code.words[first] in ("*", "**")
+    if star:
+        value += 1
+    elif code.words[first].isidentifier() and first < last and code.words[first + 1] == "=":
+        keyword = code.words[first]
+        value += 2
+    text = code.text[code.starts[value] : code.end(last)] if value <= last else ""
+    return Argument(code.starts[first], code.end(last), keyword, text, star)
+
+
+def _commas(code: Code, opener: int, stop: int) -> list[int]:
+    found = []
+    in_lambda = False
+    for index in range(opener + 1, stop):
+        if code.parent[index] == opener:
+            word = code.words[index]
+            if word == "lambda":
+                in_lambda = True
+            elif word == ":":
+                in_lambda = False
+            elif word == "," and not in_lambda:
+                found.append(index)
+    return found
+
+
+def _stop(code: Code, opener: int) -> int:
+    """The word behind the last argument, where the parenthesis is or should be."""
+    stop = code.closing(opener)
+    if opener in code.partner:
+        return stop
+    in_lambda = False
+    for index in range(opener + 1, stop):
+        if code.parent[index] == opener:
+            if code.words[index] == "lambda":
+                in_lambda = True
+            elif code.words[index] == ":":
+                if not in_lambda:
+                    return index  # `if torch.any(x:`
+                in_lambda = False
+    return stop

@@ -27,8 +27,15 @@ class Seen:
     locals: Mapping[tuple[str, str], SeenKind] = field(default_factory=dict)
 
     @functools.cached_property
-    def by_end(self) -> Mapping[int, tuple[SeenSpan, ...]]:
-        found: dict[int, list[SeenSpan]] = {}
+    def spans(self) -> Mapping[tuple[int, int], SeenKind]:
+        """By start and end, where an expression was of one kind whenever it was seen."""
+        found: dict[tuple[int, int], SeenKind] = {}
+        several = set()
         for span in self.values:
-            found.setdefault(span.end, []).append(span)
-        return {end: tuple(spans) for end, spans in found.items()}
+            key = (span.start, span.end)
+            if found.setdefault(key, span.kind) != span.kind:
+                several.add(key)
+        return {key: kind for key, kind in found.items() if key not in several}
+
+
+NOTHING_SEEN = Seen()
