@@ -14,7 +14,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
 
 ``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``python=VERSION``,
-``count=FILE`` (a line for each start and each request), separated by commas.
+``count=FILE`` (a line for each start and each request), ``index=FILE`` (of operators; ``static=``
+for one that is incomplete), separated by commas.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ class Stub:
         self.count(f"start {os.getpid()}")
         python = self.options.get("python", platform.python_version())
         self.say(p.Starting(p.VERSION, os.getpid(), python, sys.executable))
+        for option, complete in (("static", False), ("index", True)):
+            if path := self.options.get(option):
+                self.say(p.IndexWritten(path, complete))
         if "crash" in self.options:
             print("cannot import torch: libtorch.so is missing", file=sys.stderr, flush=True)
             os._exit(3)
