@@ -19,6 +19,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest::
     # graphs: Net 3                   also ops, breaks, skips, chosen, recompiles
     # python: 3.12                    the oldest Python that the file means anything to
     # dynamic: off                    no second run with first dimensions dynamic
+    # host: only                      statements of it raise, and only the host goes on after them
 
 Nothing here knows where findings come from: :func:`compare` takes whatever the engine, the host or
 the server found. :class:`WarmProcess` is the shortest way to get some.
@@ -101,6 +102,7 @@ class Fixture:
     mode: protocol.Mode = "auto"
     python: tuple[int, ...] = ()
     try_dynamic: bool = True
+    host_only: bool = False
     statuses: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, str, int], ...] = ()
 
@@ -137,7 +139,7 @@ def read(path: Path) -> Fixture:
         elif key in _NUMBERS:
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
-        elif key not in ("mode", "python", "dynamic", "fullgraph"):
+        elif key not in ("mode", "python", "dynamic", "host", "fullgraph"):
             raise BadFixture(f"{path.name}: no such header comment: {key}")
     mode = one.get("mode", "auto")
     if mode not in ("auto", "fake", "real"):
@@ -149,6 +151,7 @@ def read(path: Path) -> Fixture:
         mode=mode,  # type: ignore[arg-type]
         python=tuple(int(part) for part in one["python"].split(".")) if "python" in one else (),
         try_dynamic=one.get("dynamic") != "off",
+        host_only=one.get("host") == "only",
         statuses=tuple(statuses),
         numbers=tuple(numbers),
     )
@@ -444,6 +447,7 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     from fullgraph_engine import targets
+    from fullgraph_engine.operators import definitions
 
     silence()
     path, text = order["path"], order["text"]
@@ -456,7 +460,9 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     # Not by switching Dynamo off: functions called so would never be traced afterwards.
     with torch.compiler.set_stance("force_eager"):
         exec(compile(text, path, "exec"), module.__dict__)
-    found = [protocol.to_plain(finding) for finding in discovery.findings]
+    schemas = [wrong.finding for wrong in definitions.check_text(text)]
+    schemas += definitions.check_registered(text)
+    found = [protocol.to_plain(finding) for finding in (*discovery.findings, *schemas)]
     reports: list[Any] = []
     for target in discovery.targets:
         probes = targets.plan(target, module.__dict__)

@@ -43,6 +43,8 @@ def test_fixture(path: Path, warm: markers.WarmProcess) -> None:
     fixture = markers.read(path)
     if fixture.python and sys.version_info[:2] < fixture.python:
         pytest.skip(f"written for Python {'.'.join(map(str, fixture.python))}")
+    if fixture.host_only:
+        pytest.skip("statements of it raise")
     difference = markers.compare(fixture, warm.trace(fixture))
     assert not difference, f"\n{difference}"
 

@@ -50,11 +50,11 @@ def overload_of(qualname: str) -> Any:
     """The ``OpOverload`` of that name; None if there is none."""
     namespace, found, rest = qualname.partition("::")
     name, _, overload = rest.partition(".")
-    if not found or not torch._C._dispatch_has_kernel(qualname.removesuffix(".default")):
-        return None
     try:
+        if not found or not torch._C._dispatch_has_kernel(qualname.removesuffix(".default")):
+            return None
         return getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
-    except (AttributeError, RuntimeError):
+    except (AttributeError, RuntimeError):  # the latter for what cannot be a name
         return None
 
 

@@ -281,9 +281,10 @@ CODES: tuple[Code, ...] = (
         "A schema marks nothing as written",
         "The operator returns nothing and its schema marks no argument as written, so for the "
         "compiler a call of it has no effect and may be removed; or its name ends in `_` like "
-        "those of operators that write to their first argument, and the schema marks none. If it writes "
-        "to an argument, mark it: `Tensor(a!) x` in a schema, `mutates_args` for `custom_op`. An "
-        "argument that is written without a mark gives wrong results under `torch.compile`.",
+        "those of operators that write to their first argument, and the schema marks none. If it "
+        "writes to an argument, mark it: `Tensor(a!) x` in a schema, `mutates_args` for "
+        "`custom_op`. An argument that is written without a mark gives wrong results under "
+        "`torch.compile`.",
     ),
 )
 
