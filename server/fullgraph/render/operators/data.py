@@ -7,7 +7,7 @@ from typing import Any
 from fullgraph.operators.signature_text import label
 from fullgraph.render.operators.aliasing import aliasing
 from fullgraph.render.operators.facts import schema_of
-from fullgraph.render.operators.page import Called, OperatorPage, sentence
+from fullgraph.render.operators.page import Called, OperatorPage
 from fullgraph.render.operators.words import is_composite
 from fullgraph_engine.protocol.operators import Parameter, Signature
 
@@ -67,7 +67,7 @@ def _overload(called: Called) -> dict[str, Any]:
         "name": called.full,
         "schema": overload.schema,
         "origin": overload.origin,
-        "aliasing": sentence(aliasing(schema, composite=is_composite(overload)).replace("`", ""))
+        "aliasing": aliasing(schema, composite=is_composite(overload)).replace("`", "")
         if schema is not None
         else None,
         "tags": list(overload.tags),

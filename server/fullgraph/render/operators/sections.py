@@ -52,8 +52,8 @@ def kernels(called: Sequence[Called]) -> Section:
     ]
     decomposed = [one for one in called if one.overload.decomposes]
     if decomposed:
-        of = "" if len(decomposed) == len(called) else f": {short_names(decomposed)}"
-        items.append(f"torch can decompose it{of}")
+        of = "" if len(decomposed) == len(called) else f" ({short_names(decomposed)})"
+        items.append(f"has a decomposition{of}")
     return Section("Kernels", items=tuple(items))
 
 
@@ -72,7 +72,7 @@ def derivatives(called: Sequence[Called]) -> Section:
 
 
 def _formula(derivative: Derivative) -> str:
-    formula = " ".join(derivative.formula.split())
+    formula = " ".join(derivative.formula.split()).replace("( ", "(")
     inputs = listing(f"`{name.strip()}`" for name in derivative.inputs.split(","))
     if formula.lower() == "non_differentiable":
         return f"none for {inputs}"
