@@ -36,6 +36,242 @@ _WRAPPERS = ("typing.Optional", "typing.Union", "typing.Annotated", "typing.Fina
 _OPERATORS = frozenset(
     ("+", "-", "*", "/", "//", "@", "**", "%", "&", "|", "^", "~", "<", ">", "<=", ">=", "==", "!=")
 )
+_BINDINGS_MANY = 12
+_DEEP = 12
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an expression stands for.
+
+    ``path``: the thing of torch at ``path``. ``tensor``: a tensor. ``tensors``: a tuple of what a
+    call returned, ``fields``. ``instance``: one of the class at ``path``. ``self``: an instance
+    of the class that the statement ``header`` defines. ``other``: no tensor and nothing of
+    torch's. ``foreign``: a module, class or function from elsewhere, and so are its members; a
+    builtin class has its name as ``path``. A path below ``torch.Tensor`` is as certain as its
+    receiver.
+    """
+
+    kind: Literal["path", "tensor", "tensors", "instance", "self", "other", "foreign", "unknown"]
+    path: str = ""
+    certainty: Certainty = "certain"
+    fields: tuple[Field, ...] = ()
+    header: int = -1
+
+
+_UNKNOWN = Value("unknown")
+_OTHER = Value("other")
+_FOREIGN = Value("foreign")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The entries of an index behind a path."""
+
+    name: Name | None = None
+    operator: Operator | None = None
+    overload: Overload | None = None
+
+
+class Expressions:
+    """Evaluates expressions of one text against one index and one trace."""
+
+    def __init__(self, text: str, index: OperatorIndex, seen: Seen) -> None:
+        self.imports = Imports.of(text)
+        self.source = self.imports.source
+        self.index = index
+        self.seen = seen
+        self._busy: set[tuple[int, str]] = set()
+
+    # -- paths --------------------------------------------------------------------------------
+
+    def find(self, path: str) -> Found | None:
+        """What the index has under a path."""
+        if path.startswith(OPS + "."):
+            namespace, _, rest = path[len(OPS) + 1 :].partition(".")
+            name, dot, rest = rest.partition(".")
+            operator = self.index.operator(f"{namespace}::{name}") if name else None
+            if operator is None:
+                return None
+            if not dot:
+                return Found(operator=operator)
+            wanted = "" if rest == "default" else rest
+            for overload in operator.overloads:
+                if overload.name == wanted:
+                    return Found(operator=operator, overload=overload)
+            return None
+        found = self.index.target(path)
+        return None if found is None else Found(name=found)
+
+    def canonical(self, path: str) -> str:
+        """A path under the name that the index has it by: through aliases of modules and classes
+        on the way."""
+        parent, dot, leaf = path.rpartition(".")
+        if not dot or self.index.entry(path) is not None or path.startswith(OPS + "."):
+            return path
+        above = self.index.target(parent)
+        if above is not None and above.path != parent:
+            return f"{above.path}.{leaf}"
+        return path
+
+    # -- names --------------------------------------------------------------------------------
+
+    def name(self, place: Place, word: int, *, guess: bool = True) -> Value:
+        """What the name that ends with a word stands for: a root, or a member of its receiver."""
+        code = place.code
+        if code.word(word - 1) != ".":
+            return self._root(place, word, 0)
+        receiver = self.receiver(place, word - 1)
+        return self._member(receiver, code.words[word], guess=guess)
+
+    def receiver(self, place: Place, dot: int) -> Value:
+        """What is left of a dot."""
+        return self._operand(place, dot - 1, 0)
+
+    def _operand(self, place: Place, last: int, deep: int) -> Value:
+        code = place.code
+        if last < 0 or deep > _DEEP:
+            return _UNKNOWN
+        first = code.operand(last)
+        if first is None:
+            return _OTHER if code.words[last][:1].isdigit() else _UNKNOWN
+        value, at = self._atom(place, first, deep)
+        value = self._as_seen(value, code, first, at)
+        while at < last:
+            word = code.words[at + 1]
+            if word == ".":
+                at += 2
+                value = self._member(value, code.words[at], guess=False)
+            elif word == "(":
+                value = self._called(value)
+                at = code.partner.get(at + 1, last)
+            elif word == "[":
+                value = self._subscript(value, code, at + 1)
+                at = code.partner.get(at + 1, last)
+            else:
+                return _UNKNOWN
+            value = self._as_seen(value, code, first, at)
+        return value
+
+    def _atom(self, place: Place, first: int, deep: int) -> tuple[Value, int]:
+        """The value of an operand without what follows it, and its last word."""
+        code = place.code
+        word = code.words[first]
+        if word == "(":
+            closing = code.partner[first]
+            return self._group(place, first + 1, closing - 1, deep), closing
+        if word in "[{":
+            return _OTHER, code.partner[first]
+        if is_name(word):
+            return self._root(place, first, deep), first
+        return _OTHER, first
+
+    def _group(self, place: Place, first: int, last: int, deep: int) -> Value:
+        """The value of an expression: an operand, or arithmetic with a tensor."""
+        code = place.code
+        if last < first:
+            return _OTHER
+        kind = self.seen.spans.get((code.starts[first], code.end(last)))
+        if kind is not None:
+            return _seen_value(kind)
+        bracket = code.parent[first]
+        operators = [
+            i
+            for i in range(first, last + 1)
+            if code.parent[i] == bracket and not _operand_part(code, i)
+        ]
+        if any(code.words[i] == "," for i in operators):
+            return _OTHER
+        if not all(code.words[i] in _OPERATORS for i in operators):
+            return _UNKNOWN
+        values = []
+        for low, high in zip([first - 1, *operators], [*operators, last + 1], strict=True):
+            if low + 1 > high - 1:
+                continue  # a sign
+            if code.operand(high - 1) == low + 1:
+                values.append(self._operand(place, high - 1, deep + 1))
+            else:
+                number = code.words[low + 1][:1].isdigit()
+                values.append(_OTHER if number else _UNKNOWN)
+        if len(values) == 1 and not operators:
+            return values[0]
+        if any(value.kind == "tensor" for value in values):
+            return next(value for value in values if value.kind == "tensor")
+        return _OTHER if values and all(value.kind == "other" for value in values) else _UNKNOWN
+
+    def _root(self, place: Place, word: int, deep: int) -> Value:
+        code = place.code
+        name = code.words[word]
+        if not is_name(name):
+            return _OTHER
+        if hidden(place, word, name):
+            return _UNKNOWN
+        bound = self.imports.bound(name, place, word)
+        if bound is None:
+            for module in self.imports.stars(place, word):
+                if self.index.entry(f"{module}.{name}") is not None:
+                    return Value("path", f"{module}.{name}")
+            found = getattr(builtins, name, None)
+            return Value("foreign", path=name) if isinstance(found, type) else _UNKNOWN
+        scopes = self.imports.scopes.around(place, word)
+        if (path := self.imports.path(bound, scopes)) is not None:
+            return Value("path", self.canonical(path))
+        return self._variable(name, bound, deep)
+
+    def _variable(self, name: str, bound: Bound, deep: int) -> Value:
+        scope = bound.scope
+        if bound.chosen.kind in ("import", "definition"):
+            return _FOREIGN
+        if scope.kind == "function":
+            kind = self.seen.locals.get((scope.qualname, name))
+            if kind is not None:
+                return _seen_value(kind)
+            if (header := self._class_of(scope, bound)) is not None:
+                return Value("self", header=header)
+        key = (scope.header, name)
+        if key in self._busy or deep > _DEEP or len(bound.bindings) > _BINDINGS_MANY:
+            return _UNKNOWN
+        self._busy.add(key)
+        try:
+            values = [self._assigned(binding, deep + 1) for binding in bound.bindings]
+        finally:
+            self._busy.discard(key)
+        first = values[0]
+        if all(value.kind == "tensor" for value in values):
+            return next((value for value in values if value.certainty != "certain"), first)
+        if all(value == first for value in values):
+            return first
+        return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
+
+    def _class_of(self, scope: Scope, bound: Bound) -> int | None:
+        """The class whose method a scope is, if what is bound is the method's first parameter."""
+        source = self.source
+        code = source.code(scope.header)
+        opener = next((i for i, word in enumerate(code.words) if word == "("), None)
+        if opener is None or opener + 1 >= len(code):
+            return None
+        if bound.chosen.offset != code.starts[opener + 1]:
+            return None
+        statement = scope.header
+        column = source.columns[statement]
+        while statement > 0:
+            statement -= 1
+            if source.columns[statement] < column:
+                break
+        else:
+            return None
+        if source.words[source.firsts[statement]] != "class":
+            return None
+        # A function of the class itself has no instance.
+        words, before = source.words, source.firsts[scope.header - 1]
+        return None if words[before : before + 2] == ["@", "staticmethod"] else statement
+
+    def _assigned(self, binding: Binding, deep: int) -> Value:
+        code = binding.code
+        if code is None or binding.last < binding.first:
+            return _UNKNOWN
+        statement = self.source.statement_before(binding.offset)
+        place = Place(code, statement, self.source.columns[statement])
         if binding.kind == "annotated":
             return self._annotation(place, binding.first, binding.last, deep)
         return self._group(place, binding.first, binding.last, deep)
