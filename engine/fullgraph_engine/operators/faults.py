@@ -106,6 +106,8 @@ def _unexpected(schema: str, words: str, expected: str, found: str) -> Fault:
         hints = (_RETURNS,)
     elif expected == "ident" and found in (")", ",", ":", "eof") and "(" in schema:
         hints = (_ARGUMENT,)
+    elif expected == "number" and found == "ident" and schema[:start].endswith("["):
+        hints = (f"A list is written `{token}[]`.",)
     elif expected == "string_literal":
         hints = (f'Strings are quoted: `"{token}"`.',) if found == "ident" else ()
     return Fault(start, stop, f"Expected {wanted} but found {shown}", hints)
@@ -131,19 +133,21 @@ def _unknown_type(schema: str, start: int, stop: int) -> Fault:
     return Fault(start, stop, message, _instead(name))
 
 
-_PYTHON = {
-    "List": "`T[]`", "list": "`T[]`", "Sequence": "`T[]`", "Optional": "`T?`", "Union": "`T?`",
-    "Tuple": "`(T, U)`", "tuple": "`(T, U)`", "dict": "`Dict(K, V)`", "string": "`str`",
-    "double": "`float`", "long": "`int`", "size_t": "`int`", "int64_t": "`int`",
-    "dtype": "`ScalarType`", "device": "`Device`", "memory_format": "`MemoryFormat`",
-    "TensorList": "`Tensor[]`", "IntArrayRef": "`int[]`", "void": "`()`",
-}  # fmt: skip
+# Names in lower case are no mistake for the parser: it takes them for type variables.
+_ELSEWHERE = {
+    "List": "T[]",
+    "Sequence": "T[]",
+    "Optional": "T?",
+    "Tuple": "(T, U)",
+    "TensorList": "Tensor[]",
+    "IntArrayRef": "int[]",
+}
 
 
 def _instead(name: str) -> tuple[str, ...]:
-    known = _PYTHON.get(name)
+    known = _ELSEWHERE.get(name)
     if known is not None:
-        return (f"In a schema it is written {known}.",)
+        return (f"In a schema it is written `{known}`.",)
     valid = valid_types()
     by_case = {one.lower(): one for one in valid}
     near = difflib.get_close_matches(name.lower(), by_case, n=1)
