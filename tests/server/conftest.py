@@ -71,9 +71,14 @@ class Editor:
             client.diagnostics[params.uri] = params.diagnostics
 
     async def start(
-        self, encoding: str | None, options: Any, configuration: dict[str, Any] | None
+        self,
+        encoding: str | None,
+        options: Any,
+        configuration: dict[str, Any] | None,
+        adjust: Callable[[types.ClientCapabilities], None],
     ) -> None:
         capabilities = profile(self.profile)
+        adjust(capabilities)
         if encoding is not None:
             assert capabilities.general is not None
             capabilities.general.position_encodings = [types.PositionEncodingKind(encoding)]
@@ -212,6 +217,14 @@ class Editor:
     async def titles(self, uri: str) -> list[str]:
         return [lens.command.title for lens in await self.lenses(uri) if lens.command]
 
+    async def hover(self, uri: str, before: str, after: str = "") -> types.Hover | None:
+        """With the cursor between two texts that stand side by side in one place."""
+        assert self.texts[uri].count(before + after) == 1, before + after
+        offset = self.texts[uri].index(before + after) + len(before)
+        return await self.client.text_document_hover_async(
+            types.HoverParams(types.TextDocumentIdentifier(uri), self.position(uri, offset))
+        )
+
     async def actions(
         self, uri: str, needle: str, diagnostics: Sequence[types.Diagnostic] = ()
     ) -> list[types.CodeAction]:
@@ -285,6 +298,7 @@ async def open_editor(
         configuration: dict[str, Any] | None = None,
         engine: str = "",
         server: str = "stub_server.py",
+        adjust: Callable[[types.ClientCapabilities], None] = lambda capabilities: None,
     ) -> Editor:
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith("VIRTUAL_ENV")
@@ -297,7 +311,7 @@ async def open_editor(
         editor = Editor(client, name, root)
         editors.append(editor)
         await editor.start(
-            encoding, options, {"interpreter": sys.executable, **(configuration or {})}
+            encoding, options, {"interpreter": sys.executable, **(configuration or {})}, adjust
         )
         return editor
 

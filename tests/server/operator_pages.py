@@ -130,7 +130,6 @@ NONZERO_OPERATOR = Operator(
             differentiable="no",
         ),
     ),
-    names=("torch.nonzero",),
 )
 VIEW = Name(
     "torch.Tensor.view",

@@ -40,7 +40,6 @@ def _views(schema: Schema, composite: bool) -> Iterator[str]:
         alias = result.alias
         if alias is None or alias.write:
             continue
-        verb = "may be" if composite else "is"
         name = _result(schema, place)
         if "*" in alias.before:
             yield f"{name} may share memory with any of the arguments"
@@ -49,7 +48,9 @@ def _views(schema: Schema, composite: bool) -> Iterator[str]:
         bases = [a for a in bases if a.alias and set(a.alias.before) & set(alias.before)]
         if bases:
             subject = f"each tensor of {name}" if alias.elements else name
-            yield f"{subject} {verb} a view of {_arguments(bases)}"
+            of = _arguments(bases)
+            view = f"may be {of} or a view of it" if composite else f"is a view of {of}"
+            yield f"{subject} {view}"
 
 
 def _is(result: Result, argument: Argument) -> bool:

@@ -92,10 +92,18 @@ def _called(index: OperatorIndex, signatures: Sequence[Signature]) -> Iterator[C
 
 
 def _namesake(index: OperatorIndex, name: Name) -> Iterator[Called]:
-    """For a binding made by hand, which does not say what it calls: the operator that names it."""
-    operator = index.operator(f"aten::{name.path.rpartition('.')[2]}")
-    if operator is not None and name.path in operator.names:
-        yield from (Called(operator, overload) for overload in operator.overloads)
+    """For a binding made by hand, which does not say what it calls: the operator of its name.
+
+    Upstream makes them by hand where generated code would not do for a function of that name in
+    native_functions.yaml (``SKIP_PYTHON_BINDINGS``).
+    """
+    parent, _, leaf = name.path.rpartition(".")
+    operator = index.operator(f"aten::{leaf}")
+    if operator is None or not name.signatures or parent not in ("torch", "torch.Tensor"):
+        return
+    for overload in operator.overloads:
+        if overload.origin in ("native", "generated"):
+            yield Called(operator, overload)
 
 
 def _signature(signature: Signature, shown: str) -> str:
