@@ -138,8 +138,8 @@ class _Writer:
         positional = len(written.input_args)
         for place, argument in enumerate(arguments):
             text = argument.argument_str(method=written.method)
-            # The parser's rule (`allow_varargs_intlist`): a list of ints that is the only
-            # positional parameter.
+            # The parser's rule (`allow_varargs_intlist`) is for a list of ints that is the only
+            # positional parameter; where a single int may stand for it, this takes the first.
             key = (text, place >= positional, place == 0 and positional == 1)
             made = self._parameters.get(key)
             if made is None:
@@ -180,7 +180,7 @@ def _parameter(text: str, keyword_only: bool, alone: bool) -> Parameter:
         keyword_only=keyword_only,
         optional=optional or value == "None",
         size=size,
-        variadic=alone and words == "tuple of ints",
+        variadic=alone and words == "tuple of ints" and not size,
     )
 
 

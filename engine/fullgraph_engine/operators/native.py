@@ -30,8 +30,7 @@ class Natives:
 
 
 def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
-    model, generator = import_module("torchgen.model"), import_module("torchgen.gen")
-    del generator
+    model = import_module("torchgen.model")
     entries = [entry for entry in entries if isinstance(entry, dict)]
     known_tags = set(tags) | {tag for entry in entries for tag in _tags(entry)}
     functions: list[Any] = []
@@ -59,11 +58,13 @@ def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
     notes = []
     if len(refused) > len(lost):
         notes.append(
-            f"{len(refused) - len(lost)} operators say things in native_functions.yaml that "
-            "torchgen does not know; these are left out."
+            "native_functions.yaml has keys that torchgen does not know, left out for "
+            f"{_count(len(refused) - len(lost), 'operator')}."
         )
     if lost:
-        notes.append(f"torchgen cannot parse {len(lost)} entries of native_functions.yaml.")
+        notes.append(
+            f"native_functions.yaml has {_count(len(lost), 'entry')} that torchgen refuses."
+        )
     declared = len(functions)
     try:
         generate = import_module("torchgen.native_function_generation")
@@ -72,6 +73,11 @@ def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
         del functions[declared:]
         notes.append(f"Generated variants are not listed: {type(error).__name__}: {error}.")
     return Natives(functions, _kernels(functions, indices), tuple(notes))
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def _understood(entry: dict[Any, Any], keys: set[Any], model: Any) -> dict[Any, Any]:
@@ -149,11 +155,15 @@ def _fake(kernels: tuple[str, ...]) -> Fake:
 
 
 def callers(names: Iterable[tuple[str, tuple[Signature, ...]]]) -> dict[str, tuple[str, ...]]:
-    """The Python names whose signatures call an operator, by operator."""
+    """The Python names whose signatures call an operator, by operator.
+
+    What is bound by hand does not say which overload it calls: it is listed under its own name.
+    """
     found: dict[str, dict[str, None]] = {}
     for path, signatures in names:
         for signature in signatures:
-            for overload in (signature.operator, signature.out):
+            by_hand = "" if signature.operator else f"aten::{path.rpartition('.')[2]}"
+            for overload in (signature.operator or by_hand, signature.out):
                 if overload:
                     namespace, _, rest = overload.partition("::")
                     operator = f"{namespace}::{rest.partition('.')[0]}"

@@ -89,7 +89,12 @@ def version_of(torch: Path) -> str:
 
 
 def bring_yaml(folder: Path) -> bool:
-    """Let ``import yaml`` load a PyYAML from its folder; nothing beside it becomes importable."""
+    """Let ``import yaml`` load a PyYAML; nothing beside it becomes importable.
+
+    ``folder`` is the package itself, or the folder that it is in.
+    """
+    if not (folder / "__init__.py").exists():
+        folder = folder / "yaml"
     if not (folder / "__init__.py").exists():
         return False
     sys.meta_path.append(_PackageFinder("yaml", folder))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..protocol.operators import Name, Operator, encode_index, entry_of
 from .bindings import bindings, names_of
+from .cache import write_whole
 from .derivatives import Derivatives
 from .native import callers, natives, operators
 from .sources import NoTorch, Sources, sources
@@ -36,7 +35,7 @@ def main(arguments: list[str]) -> int:
     # Everything that is made here lives until the end.
     gc.disable()
     try:
-        write(options.out, build(sources(options.yaml, options.packaged)))
+        write_whole(options.out, build(sources(options.yaml, options.packaged)))
     except NoTorch as error:
         return _fail(f"{error}, so there is no operator index; choose one that has it.")
     except OSError as error:
@@ -108,16 +107,3 @@ def _attempt(do: Callable[[], _T], otherwise: _T, lost: str, notes: list[str]) -
     except Exception as error:
         notes.append(f"{lost}: {type(error).__name__}: {error}.")
         return otherwise
-
-
-def write(path: Path, content: bytes) -> None:
-    """Replace a file by new content, so that a reader sees the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -189,6 +189,8 @@ def _signatures(stubs: Iterable[_Stub], *, method: bool) -> Iterator[Signature]:
         parameters = list(_parameters(arguments))
         if method and parameters and "@staticmethod" not in stub.decorators:
             del parameters[0]
+        elif parameters and parameters[0].name == "self":
+            parameters[0] = replace(parameters[0], name="input")
         parameters = _keyword_only(parameters, stub.documentation)
         yield Signature(tuple(parameters), tuple(_returned(returns)))
 

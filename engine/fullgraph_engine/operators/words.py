@@ -39,20 +39,14 @@ _TYPES = {
 
 _INTS = "tuple of ints"
 
-# C++ that stands in signatures as a default, as Python. Reductions are the numbers of
-# `at::Reduction` (ATen/core/Reduction.h), which the binding takes as an int.
+# C++ that stands in signatures as a default, as Python. The parser reads numbers with `atol`, which
+# makes 0 of the name of a reduction: a binding called without `reduction` does not reduce.
 _DEFAULTS = {
     "c10::MemoryFormat::Contiguous": "torch.contiguous_format",
-    "MemoryFormat::Contiguous": "torch.contiguous_format",
     "at::Reduction::None": "0",
-    "at::Reduction::Mean": "1",
-    "at::Reduction::Sum": "2",
+    "at::Reduction::Mean": "0",
+    "at::Reduction::Sum": "0",
     "QScheme::PER_TENSOR_AFFINE": "torch.per_tensor_affine",
-    "at::kLong": "torch.int64",
-    "std::numeric_limits<int64_t>::max()": str(2**63 - 1),
-    "::std::numeric_limits<int64_t>::max()": str(2**63 - 1),
-    "true": "True",
-    "false": "False",
     "{}": "None",
 }
 
