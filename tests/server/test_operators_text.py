@@ -330,6 +330,7 @@ CALLS = [
     ("foo(torch.sum(x, ‸y)", ["x", "y"], 1),
     ("foo[torch.sum(x, ‸]", ["x", ""], 1),
     ("z = foo(\n    torch.sum(x, ‸\n    y,\n)\n", ["x", "y"], 1),
+    ("[\n    torch.sum(x,‸ y\n    torch.sum(z, 1),\n]", ["x", "y"], 1),
     ("torch.sum(x, '‸", None, 0),
     ("torch.sum(x, 'a', ‸)", ["x", "'a'", ""], 2),
     ("torch.sum(f'{x}', ‸)", ["f'{x}'", ""], 1),
@@ -486,7 +487,14 @@ def test_statements_are_those_of_the_parser() -> None:
     assert found == [
         '"""Doc;', "import", "import", "x", "y", "if", "def", "return", "@dec", "class",
     ]  # fmt: skip
-    assert "".join(source._raw) == text
+    tiled(source)
+
+
+def tiled(source: Source) -> None:
+    """The words are all of the text but blanks."""
+    edges = zip(source.words, source.starts, source.starts[1:], strict=False)
+    assert all(source.text[start:end].rstrip(" \t\f\ufeff") == word for word, start, end in edges)
+    assert source.starts[0] == 0 and source.starts[-1] == len(source.text)
 
 
 PIECES = (
@@ -527,6 +535,6 @@ def test_every_prefix_of_a_text_can_be_asked_about() -> None:
 def test_any_text_can_be_asked_about(seed: int) -> None:
     rng = random.Random(seed)
     text = "".join(rng.choices(PIECES, k=rng.randint(1, 25)))
-    assert "".join(Source.of(text)._raw) == text
+    tiled(Source.of(text))
     for offset in range(len(text) + 1):
         everything(text, offset)

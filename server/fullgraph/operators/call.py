@@ -8,7 +8,7 @@ from .expressions import Expressions
 from .index import OperatorIndex
 from .seen import NOTHING_SEEN, Seen
 from .subject import Subject, is_call, subject_of
-from .text import Code
+from .text import Code, is_name
 
 _CALLABLE = ("function", "method", "class", "exception")
 
@@ -110,10 +110,13 @@ def _stop(code: Code, opener: int) -> int:
     in_lambda = False
     for index in range(opener + 1, stop):
         if code.parent[index] == opener:
-            if code.words[index] == "lambda":
+            word = code.words[index]
+            if word == "lambda":
                 in_lambda = True
-            elif code.words[index] == ":":
+            elif word == ":":
                 if not in_lambda:
                     return index  # `if torch.any(x:`
                 in_lambda = False
+            elif is_name(word) and code.ends_operand(index - 1):
+                return index  # another line, of which nothing separates this one
     return stop

@@ -124,6 +124,6 @@ def hidden(place: Place, word: int, name: str) -> bool:
     return at >= 0 and hidden(outer, at, name)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def _imports(text: str) -> Imports:
     return Imports(text)

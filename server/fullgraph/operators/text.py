@@ -48,6 +48,7 @@ _NEWLINES = frozenset(("\n", "\r\n", "\r"))
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 _OPENERS = frozenset(_PAIRS.values())
 _CLOSERS = frozenset(_PAIRS)
+_CONTINUES = _CLOSERS | {",", ".", ":", "="}
 _STRUCTURE = _NEWLINES | _OPENERS | _CLOSERS | {";"}
 
 # Words that no bracket can hold: one at the start of a line ends whatever was left open above.
@@ -238,7 +239,6 @@ class Source:
         raw = _WORD.findall(text)
         self.starts = list(accumulate(map(len, raw), initial=0))
         self.words = [word.rstrip(_BLANK) for word in raw]
-        self._raw = raw
         self._codes: dict[int, Code] = {}
         structure = [i for i, word in enumerate(self.words) if word in _STRUCTURE]
         self.firsts: list[int] = []
@@ -327,7 +327,7 @@ class Source:
         Those of a first round are given to a second one, where they hold only lines that are
         indented deeper than their own.
         """
-        words, raw = self.words, self._raw
+        words = self.words
         firsts, stops, columns = self.firsts, self.stops, self.columns
         firsts.clear()
         stops.clear()
@@ -338,7 +338,7 @@ class Source:
         column = 0
         if words:
             first = int(not words[0])
-            column = indentation(raw[0]) if first else 0
+            column = self._column(0) if first else 0
             if first < len(words) and words[first] not in _NEWLINES and words[first][0] != "#":
                 firsts.append(first)
                 columns.append(column)
@@ -357,13 +357,13 @@ class Source:
                 if not stack:
                     if len(stops) < len(firsts):
                         stops.append(index)
-                    after = self._raw_word(index + 1)
+                    after = self._word(index + 1)
                     if after and after not in _NEWLINES and after[0] not in "#;":
                         firsts.append(index + 1)
                         columns.append(column)
             else:
                 line = index
-                after = self._raw_word(index + 1)
+                after = self._word(index + 1)
                 if not after or after in _NEWLINES or after[0] == "#":
                     if not stack and len(stops) < len(firsts):
                         stops.append(index)
@@ -372,14 +372,14 @@ class Source:
                     if self._starts_statement(index + 1, after):
                         lost.update(i for i, _ in stack)
                         stack.clear()
-                    elif unclosed and after not in _CLOSERS:
-                        self._dedent(stack, unclosed, indentation(raw[index]), lost)
+                    elif unclosed and after not in _CONTINUES:
+                        self._dedent(stack, unclosed, self._column(index), lost)
                     if stack:
                         continue
                 if len(stops) < len(firsts):
                     stops.append(index)
                 firsts.append(index + 1)
-                column = indentation(raw[index])
+                column = self._column(index)
                 columns.append(column)
         if len(stops) < len(firsts):
             stops.append(len(words))
@@ -391,7 +391,7 @@ class Source:
     ) -> None:
         for at, (bracket, line) in enumerate(stack):
             if bracket in unclosed:
-                opened = indentation(self._raw[line]) if line >= 0 else 0
+                opened = self._column(line) if line >= 0 else 0
                 if column <= opened:
                     lost.update(i for i, _ in stack[at:])
                     del stack[at:]
@@ -410,7 +410,11 @@ class Source:
             return "import" in rest
         return (word == "async" and rest[1:2] == ["def"]) or rest[-1] == ":"
 
-    def _raw_word(self, index: int) -> str:
+    def _column(self, newline: int) -> int:
+        """The indentation of the line behind a line end: the blanks that belong to it."""
+        return indentation(self.text[self.starts[newline] : self.starts[newline + 1]])
+
+    def _word(self, index: int) -> str:
         return self.words[index] if index < len(self.words) else ""
 
 
@@ -439,6 +443,6 @@ def _expressions(content: str, index: int) -> Iterator[tuple[int, int]]:
         yield first, min(index, len(content))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def _source(text: str) -> Source:
     return Source(text)
