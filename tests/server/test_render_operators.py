@@ -292,7 +292,7 @@ def test_items_that_may_be_given_one_by_one() -> None:
     [
         ("traced", "x", "The receiver was a Tensor when this was last traced."),
         ("unambiguous", "x",
-         "Taken for a Tensor's method: nothing else that is known has a `max`."),
+         "Taken for a Tensor's method: no other known class has a `max`."),
         ("guess", "x.y",
          "A guess: `x.y` was not traced; `torch.Tensor` has a method of this name."),
         ("guess", "", "A guess: the receiver was not traced; `torch.Tensor` has a method of this "

@@ -1,6 +1,6 @@
 """What is shown of a name or an operator: one page, for editors, terminals and programs."""
 
-from .builder import page_of
+from .builder import page_of, page_of_schema
 from .data import page_json
 from .markdown import markdown
 from .page import Fact, OperatorPage, Section
@@ -13,5 +13,6 @@ __all__ = [
     "markdown",
     "page_json",
     "page_of",
+    "page_of_schema",
     "page_text",
 ]

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.signature_text import annotation, label, parameter_text
+from fullgraph.operators.strings import WrittenSchema
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
+from fullgraph.render.operators.aliasing import aliasing
 from fullgraph.render.operators.facts import facts_of, is_out
-from fullgraph.render.operators.page import Called, OperatorPage, Section
+from fullgraph.render.operators.page import Called, OperatorPage, Section, sentence
 from fullgraph.render.summary import amount, listing
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
@@ -31,11 +33,24 @@ def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> Opera
     else:
         return None
     if subject.parameter:
-        return _parameter(page, subject)
+        found = _parameter(page, subject)
+        if found is None:
+            return None
+        page = found
     remarks = [*_certainty(subject, receiver), *page.remarks]
     if not index.header.complete:
         remarks.append(_INCOMPLETE)
     return dataclasses.replace(page, remarks=tuple(remarks))
+
+
+def page_of_schema(written: WrittenSchema) -> OperatorPage:
+    """The page of a schema whose operator is not registered yet."""
+    return OperatorPage(
+        path=written.schema.name,
+        kind="schema",
+        signatures=(written.text,),
+        remarks=(f"{sentence(aliasing(written.schema, composite=False))}.",),
+    )
 
 
 # -- names ------------------------------------------------------------------------------------
@@ -271,7 +286,7 @@ def _certainty(subject: Subject, receiver: str) -> Iterator[str]:
     if subject.certainty == "traced":
         yield "The receiver was a Tensor when this was last traced."
     elif subject.certainty == "unambiguous":
-        yield f"Taken for a Tensor's method: nothing else that is known has a `{leaf}`."
+        yield f"Taken for a Tensor's method: no other known class has a `{leaf}`."
     elif subject.certainty == "guess":
         what = f"`{receiver}`" if receiver else "the receiver"
         yield f"A guess: {what} was not traced; `torch.Tensor` has a method of this name."

@@ -1,0 +1,132 @@
+"""Hover over names and operators, as an editor asks for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from .operator_pages import write_index
+
+IMPORTS = "import torch\nimport torch.nn.functional as F\n"
+NET = "class Net(nn.Module):\n    call()\n"
+
+
+def content(hover: types.Hover | None) -> str:
+    assert hover is not None and isinstance(hover.contents, types.MarkupContent)
+    return hover.contents.value
+
+
+@pytest.fixture
+async def open_text(open_editor: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Opens a text in an editor whose engine has an operator index."""
+    path = write_index(tmp_path / "operators.index")
+
+    async def start(text: str, *, engine: str = "", **how: Any) -> tuple[Any, str]:
+        editor = await open_editor(engine=engine or f"index={path}", **how)
+        uri = editor.open("model.py", IMPORTS + text + NET)
+        await editor.until_state("ready")
+        return editor, uri
+
+    return start
+
+
+async def test_a_function(open_text: Any) -> None:
+    editor, uri = await open_text("y = torch.max(x, 1)\n")
+    hover = await editor.hover(uri, "torch.m", "ax")
+    assert hover.contents.kind == types.MarkupKind.Markdown
+    assert content(hover).startswith("```python\n1  torch.max(input: Tensor, *, out: ")
+    assert editor.at(uri, hover.range) == "torch.max"
+    assert editor.offers.hover_provider
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_places_are_counted_as_the_client_counts(open_text: Any, encoding: str) -> None:
+    editor, uri = await open_text('y = "😀é", torch.ops.aten.max.dim\n', encoding=encoding)
+    hover = await editor.hover(uri, "torch.ops.aten.max.d", "im")
+    assert editor.at(uri, hover.range) == "torch.ops.aten.max.dim"
+    assert content(hover).startswith("```python\naten::max.dim(Tensor self, int dim,")
+    packet = await editor.hover(uri, "torch.ops.aten.ma", "x.dim")
+    assert editor.at(uri, packet.range) == "torch.ops.aten.max"
+
+
+async def test_an_alias_and_a_parameter(open_text: Any) -> None:
+    editor, uri = await open_text("y = F.gelu(x, approximate='tanh')\n")
+    assert "torch.nn.functional.gelu(" in content(await editor.hover(uri, "F.ge", "lu"))
+    shown = content(await editor.hover(uri, "appro", "ximate"))
+    assert shown.startswith('```python\napproximate: "none" | "tanh" = "none"\n```')
+
+
+async def test_a_method_says_how_certain_it_is(open_text: Any) -> None:
+    editor, uri = await open_text("def f(x):\n    return x.add_(1)\n")
+    shown = content(await editor.hover(uri, "x.ad", "d_"))
+    assert "Tensor.add_(other: Tensor) -> Tensor" in shown
+    assert "Taken for a Tensor's method: " in shown
+
+
+async def test_strings_that_name_an_operator_or_hold_a_schema(open_text: Any) -> None:
+    editor, uri = await open_text(
+        "torch.library.define('mine::scale', '(Tensor(a!) x) -> ()')\n"
+        "library.define('other(Tensor(a!) x, int n=1) -> Tensor')\n"
+        "print('mine::nothing', 'f(Tensor x) -> Tensor  # not a definition', f'mine::scale')\n"
+    )
+    named = await editor.hover(uri, "'mine::sc", "ale',")
+    assert editor.at(uri, named.range) == "'mine::scale'"
+    assert content(named).startswith("```python\nmine::scale(Tensor(a!) x, float by=2.) -> ()")
+    assert "no fake kernel" in content(await editor.hover(uri, "'(Tensor(a!) ", "x) -> ()"))
+    written = await editor.hover(uri, "'other(Ten", "sor")
+    assert content(written) == (
+        "```python\nother(Tensor(a!) x, int n=1) -> Tensor\n```\n\n`x` is written to.\n"
+    )
+    for before, after in [("mine::noth", "ing"), ("'f(Ten", "sor"), ("f'mine::sc", "ale'")]:
+        assert await editor.hover(uri, before, after) is None
+
+
+async def test_nothing_where_there_is_nothing_to_say(open_text: Any) -> None:
+    editor, uri = await open_text("# torch.max\ny = torch.nothing  # here\n")
+    assert await editor.hover(uri, "torch.no", "thing") is None
+    assert await editor.hover(uri, "he", "re") is None
+    assert await editor.hover(uri, "# torch.m", "ax") is None
+    elsewhere = types.HoverParams(
+        types.TextDocumentIdentifier("file:///absent.py"), types.Position(0, 0)
+    )
+    assert await editor.client.text_document_hover_async(elsewhere) is None
+
+
+async def test_nothing_before_there_is_an_index(open_text: Any) -> None:
+    editor, uri = await open_text("y = torch.max(x)\n", engine="slow=0")
+    assert await editor.hover(uri, "torch.m", "ax") is None
+
+
+async def test_what_is_known_is_shown_while_torch_is_imported(
+    open_editor: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = write_index(tmp_path / "static.index", complete=False)
+    editor = await open_editor(engine=f"static={path},slow=600")
+    uri = editor.open("model.py", IMPORTS + "y = torch.max(x)\n" + NET)
+    while (hover := await editor.hover(uri, "torch.m", "ax")) is None:
+        await asyncio.sleep(0.01)
+    assert "the running torch has not been asked yet" in content(hover)
+
+
+async def test_plain_text_where_the_client_wants_it(open_text: Any) -> None:
+    def without_markdown(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.text_document is not None
+        capabilities.text_document.hover = types.HoverClientCapabilities(
+            content_format=[types.MarkupKind.PlainText]
+        )
+
+    editor, uri = await open_text("y = torch.max(x)\n", adjust=without_markdown)
+    hover = await editor.hover(uri, "torch.m", "ax")
+    assert hover.contents.kind == types.MarkupKind.PlainText
+    assert "`" not in content(hover) and "Schemas\n  aten::max(" in content(hover)
+
+
+async def test_while_the_text_does_not_parse(open_text: Any) -> None:
+    editor, uri = await open_text("y = torch.max(x)\n")
+    editor.edit(uri, "torch.max(x)", "torch.max(x, [\ndef")
+    assert "torch.max(" in content(await editor.hover(uri, "torch.m", "ax"))
