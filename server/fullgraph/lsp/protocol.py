@@ -138,7 +138,11 @@ class Protocol(LanguageServerProtocol):
             error = types.ResponseError(
                 _INTERNAL_ERROR, "fullgraph met an error of its own; its log says more."
             )
-        super()._send_response(msg_id, result, error)
+        if error is None and isinstance(result, dict):
+            # Plain data already: the converter would look at each value of it.
+            self._send_data({"jsonrpc": self.VERSION, "id": msg_id, "result": result})
+        else:
+            super()._send_response(msg_id, result, error)
         # Only now: what cannot be written is still to be answered, with an error.
         self._open.discard(msg_id)
 

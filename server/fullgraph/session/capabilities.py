@@ -43,6 +43,8 @@ class ClientCapabilities:
     completion_label_details: bool = False
     completion_deprecated_tag: bool = False
     completion_deprecated: bool = False
+    completion_insert_replace: bool = False
+    """It chooses whether the rest of a word is replaced."""
     completion_markdown: bool = False
     signature_markdown: bool = False
     signature_label_offsets: bool = False
@@ -107,6 +109,7 @@ class ClientCapabilities:
             completion_label_details=flag(f"{item}.labelDetailsSupport"),
             completion_deprecated_tag=isinstance(item_tags, list) and 1 in item_tags,
             completion_deprecated=flag(f"{item}.deprecatedSupport"),
+            completion_insert_replace=flag(f"{item}.insertReplaceSupport"),
             completion_markdown="markdown" in texts(f"{item}.documentationFormat"),
             signature_markdown="markdown" in texts(f"{signature}.documentationFormat"),
             signature_label_offsets=flag(f"{signature}.parameterInformation.labelOffsetSupport"),

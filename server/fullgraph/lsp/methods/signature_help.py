@@ -1,0 +1,119 @@
+"""``textDocument/signatureHelp``: the signatures of the call around the cursor.
+
+The answer is plain data: the types would write an active parameter that is left out as null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fullgraph.operators import ActiveCall, call_at
+from fullgraph.operators.completion import Constants
+from fullgraph.operators.narrowing import Match, Narrowed, narrow
+from fullgraph.operators.signature_text import label
+from fullgraph.operators.signatures import Form, forms
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.positions import Encoding, TextPositions
+from fullgraph_engine.protocol import Position
+from fullgraph_engine.protocol.operators import Signature
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = types.TEXT_DOCUMENT_SIGNATURE_HELP
+
+
+def handle(server: Server, params: types.SignatureHelpParams) -> dict[str, Any] | None:
+    unit = server.unit(params.text_document.uri)
+    if unit is None or (index := server.session.index(unit)) is None:
+        return None
+    document = unit.document
+    offset = document.offset_at(params.position.line, params.position.character)
+    call = call_at(document.text, offset, index, unit.seen())
+    if call is None or not (found := forms(call.subject)):
+        return None
+    narrowed = narrow(
+        [form.signature for form in found],
+        call.arguments,
+        call.active,
+        Constants(document.text, index, call.open),
+    )
+    client = server.session.client
+    signatures = [
+        _information(client, form, match, call)
+        for form, match in zip(found, narrowed.matches, strict=True)
+    ]
+    chosen = _chosen(narrowed, signatures, params.context)
+    return {
+        "signatures": signatures,
+        "activeSignature": chosen,
+        "activeParameter": _active(client, found[chosen].signature, narrowed.matches[chosen]),
+    }
+
+
+def _chosen(
+    narrowed: Narrowed,
+    signatures: list[dict[str, Any]],
+    context: types.SignatureHelpContext | None,
+) -> int:
+    """The first that fits best, or one as good that is already shown, maybe by the user's wish."""
+    shown = context.active_signature_help if context is not None and context.is_retrigger else None
+    if shown is not None:
+        number = shown.active_signature or 0
+        same = [one.label for one in shown.signatures] == [one["label"] for one in signatures]
+        if same and number in narrowed.best:
+            return number
+    return narrowed.chosen
+
+
+def _information(
+    client: ClientCapabilities, form: Form, match: Match, call: ActiveCall
+) -> dict[str, Any]:
+    text, spans = label(form.signature, form.name)
+    if form.source and not form.signature.parameters:
+        text = f"{form.name}{form.source}"
+    information: dict[str, Any] = {
+        "label": text,
+        "parameters": [{"label": _part(client, text, start, end)} for start, end in spans],
+    }
+    if notes := _notes(form, call):
+        information["documentation"] = (
+            {"kind": "markdown", "value": notes}
+            if client.signature_markdown
+            else notes.replace("`", "")
+        )
+    if client.signature_active_parameter:
+        information["activeParameter"] = _active(client, form.signature, match)
+    return information
+
+
+def _part(client: ClientCapabilities, text: str, start: int, end: int) -> str | list[int]:
+    if not client.signature_label_offsets:
+        return text[start:end]
+    # Counted as everything is between this client and us.
+    return [_units(text[:start], client.encoding), _units(text[:end], client.encoding)]
+
+
+def _units(text: str, encoding: Encoding) -> int:
+    end = Position(0, len(text.encode("utf-8", "surrogatepass")))
+    return TextPositions(text).character(end, encoding)[1]
+
+
+def _notes(form: Form, call: ActiveCall) -> str:
+    signature = form.signature
+    if signature.deprecated:
+        instead = f" Write `{signature.instead}`." if signature.instead else ""
+        return f"Deprecated.{instead}"
+    name = call.subject.name
+    if name is not None and name.deprecated:
+        return f"Deprecated: {name.deprecated}"
+    return f"`{form.source}`" if call.subject.operator is not None else ""
+
+
+def _active(client: ClientCapabilities, signature: Signature, match: Match) -> int | None:
+    """Where there is none, a client that takes no null is sent behind the last parameter."""
+    if match.active is not None or client.signature_no_active_parameter:
+        return match.active
+    return len(signature.parameters)
