@@ -125,6 +125,7 @@ CERTAIN = [
     ("import torch\nx = f\"{torch.max‸(y)} and\"", "torch.max"),
     ("import torch\nx = f'{{}} {a!r:>{torch.max‸(y)}}'", "torch.max"),
     ("import torch\nx = f'''a\n{torch.max‸", "torch.max"),
+    ("import torch\nx = f'{f\"{torch.max‸(y)}\"}'", "torch.max"),
     ("import torch\n@torch.max‸(1)\ndef f(): ...", "torch.max"),
     ("import torch\ny = (x\n  # why\n  .foo(torch.max‸))", "torch.max"),
     ("import torch\ny = torch \\\n  .max‸(x)", "torch.max"),
@@ -410,6 +411,7 @@ DOTTED = [
     ("import torch\n'torch.‸", None),
     ("import torch\nf'{torch.ma‸'", ("torch", "ma", False)),
     ("import torch\nf'torch.‸'", None),
+    ("import torch\nf'{x[\"torch.‸\"]}'", None),
     ("from torch import ma‸", ("torch", "ma", True)),
     ("from torch import ‸", ("torch", "", True)),
     ("from torch import (add,\n  ma‸", ("torch", "ma", True)),
@@ -514,6 +516,12 @@ def everything(text: str, offset: int) -> None:
     assert found is None or 0 <= found.active < len(found.arguments)
     typed = dotted_at(text, offset, INDEX, seen)
     assert typed is None or typed.start <= offset <= typed.end
+
+
+@pytest.mark.parametrize("piece", ["(", "f(", "[x for x in ", "lambda a: ", "f'{", "x.", "'", "\\"])
+def test_much_of_the_same_can_be_asked_about(piece: str) -> None:
+    text = "import torch\n" + piece * 4000 + "torch.max"
+    everything(text, len(text))
 
 
 def test_every_prefix_of_a_text_can_be_asked_about() -> None:

@@ -383,36 +383,37 @@ def suite_colon(code: Code) -> int | None:
 
 def bound_inside(code: Code, word: int, name: str) -> bool:
     """Whether a comprehension or a lambda around a word binds a name."""
-    around = [code.parent[word]]
-    while around[-1] >= 0:
-        around.append(code.parent[around[-1]])
-    for opener in around:
-        stop = code.closing(opener) if opener >= 0 else len(code)
-        for index in range(opener + 1, stop):
-            if code.parent[index] != opener:
-                continue
-            if code.words[index] == "for" and opener >= 0:
-                for target in range(index + 1, stop):
-                    if code.words[target] == "in" and code.parent[target] == opener:
-                        break
-                    if code.words[target] == name:
-                        return True
-            elif code.words[index] == "lambda" and index < word:
-                colon = next(
-                    (
-                        i
-                        for i in range(index, word)
-                        if code.words[i] == ":" and code.parent[i] == opener
-                    ),
-                    None,
-                )
-                if colon is None or any(
-                    code.words[i] == "," and code.parent[i] == opener for i in range(colon, word)
-                ):
-                    continue
-                if any(
-                    code.words[i] == name and code.words[i - 1] in ("lambda", ",", "*", "**")
-                    for i in range(index + 1, colon)
-                ):
+    around = {opener := code.parent[word]}
+    while opener >= 0:
+        around.add(opener := code.parent[opener])
+    for index, spelled in enumerate(code.words):
+        if spelled not in ("for", "lambda") or (opener := code.parent[index]) not in around:
+            continue
+        if spelled == "for":
+            if opener < 0:
+                continue  # a statement, whose targets outlive it
+            for target in range(index + 1, len(code)):
+                if code.words[target] == "in" and code.parent[target] == opener:
+                    break
+                if code.words[target] == name:
                     return True
+        elif index < word and _lambda_binds(code, index, word, name):
+            return True
+    return False
+
+
+def _lambda_binds(code: Code, index: int, word: int, name: str) -> bool:
+    """Whether a word is in the body of a ``lambda`` that has a parameter of a name."""
+    opener = code.parent[index]
+    is_parameter = False
+    for at in range(index + 1, word):
+        if code.parent[at] != opener:
+            continue
+        spelled = code.words[at]
+        if spelled == ":":
+            return is_parameter and not any(
+                code.words[i] == "," and code.parent[i] == opener for i in range(at, word)
+            )
+        if spelled == name and code.words[at - 1] in ("lambda", ",", "*", "**"):
+            is_parameter = True
     return False

@@ -63,6 +63,10 @@ _MAYBE_STATEMENTS = frozenset(("if", "for", "else", "async", "from"))
 KEYWORDS = frozenset(keyword.kwlist)
 
 
+_IN_STRING = (-1, -1)
+"""For the span of an expression: in a string, but in none of its expressions."""
+
+
 def is_name(word: str) -> bool:
     return word.isidentifier() and word not in KEYWORDS
 
@@ -276,13 +280,8 @@ class Source:
             if word[:1] == "#":
                 return None
             if is_string(word) and (inside := self._in_string(left, offset)) is not None:
-                if inside == (-1, -1):
-                    return None
                 outer = Place(self.code(statement), statement, self.columns[statement])
-                fragment = Source(self.text[inside[0] : inside[1]])
-                starts = [inside[0] + start for start in fragment.starts]
-                code = Code(self.text, fragment.words, starts)
-                return Place(code, statement, outer.column, outer)
+                return self._formatted(inside, offset, outer)
         at_start = bisect_right(self.firsts, left + 1) - 1
         if at_start > statement and self.starts[left + 1] == offset:
             return Place(self.code(at_start), at_start, self.columns[at_start])
@@ -290,6 +289,22 @@ class Source:
             begin = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
             return Place(Code(self.text, (), ()), statement, indentation(self.text[begin:offset]))
         return Place(self.code(statement), statement, self.columns[statement])
+
+    def _formatted(self, span: tuple[int, int], offset: int, outer: Place) -> Place | None:
+        """The place in an expression of a formatted string, which may be in another such one."""
+        while span != _IN_STRING:
+            begin = span[0]
+            fragment = Source(self.text[begin : span[1]])
+            left = bisect_left(fragment.starts, offset - begin, hi=len(fragment.words)) - 1
+            inside = None
+            if left >= 0 and is_string(fragment.words[left]):
+                inside = fragment._in_string(left, offset - begin)
+            if inside is None:
+                starts = [begin + start for start in fragment.starts]
+                code = Code(self.text, fragment.words, starts)
+                return Place(code, outer.statement, outer.column, outer)
+            span = inside if inside == _IN_STRING else (begin + inside[0], begin + inside[1])
+        return None
 
     def occurrences(self, word: str) -> Iterator[int]:
         """The indices of a word among all words."""
@@ -302,8 +317,8 @@ class Source:
             yield index
 
     def _in_string(self, index: int, offset: int) -> tuple[int, int] | None:
-        """The span of the expression around an offset in a string's word: (-1, -1) in the string
-        itself, None behind its end."""
+        """The span of the expression around an offset in a string's word: None behind its
+        end."""
         word, start = self.words[index], self.starts[index]
         opening = _STRING.match(word)
         if opening is None:
@@ -319,7 +334,7 @@ class Source:
             for first, last in _expressions(content, body):
                 if first <= offset - start <= last:
                     return start + first, start + last
-        return -1, -1
+        return _IN_STRING
 
     def _split(self, structure: list[int], unclosed: frozenset[int]) -> frozenset[int]:
         """Find the statements; the opening brackets that nothing closed.
