@@ -156,6 +156,7 @@ CERTAIN = [
      "def f(x: Optional[Tensor]):\n  x.sum‸()", "torch.Tensor.sum"),
     ("from torch import Tensor\nfrom jaxtyping import Float\n"
      "def f(x: Float[Tensor, 'b c']):\n  x.sum‸", "torch.Tensor.sum"),
+    ("import torch\ndef f(x: torch.Tensor):\n  x = conv(x)\n  x.sum‸()", "torch.Tensor.sum"),
     ("def f(x: 'f32[b, 16]', y=1):\n  x.sum‸()", "torch.Tensor.sum"),
     ("import torch\ndef f(x: 'torch.Tensor'):\n  x.sum‸()", "torch.Tensor.sum"),
     ("import torch\nclass A(torch.Tensor):\n  def f(self):\n    self.sum‸()", "torch.Tensor.sum"),
@@ -199,6 +200,8 @@ NOT = [
     "x = []\nx.sum‸",
     "def f(x: str):\n  x.split‸()",
     "str.split‸",
+    "def f(x: 'f32[2]'):\n  x = 1.5\n  x = ''\n  x.nosuch‸()",
+    "x = 1\nx = ''\nx.split‸()",
     "import torch\ntorch.sum(x).numel().sum‸()",
     "import torch\nclass A(torch.nn.Module):\n  def relu(self): ...\n"
     "  def f(self):\n    self.relu‸(1)",

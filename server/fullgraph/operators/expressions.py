@@ -241,6 +241,12 @@ class Expressions:
             return next((value for value in values if value.certainty != "certain"), first)
         if all(value == first for value in values):
             return first
+        # An annotation also stands for what is assigned later, unless that is known to differ.
+        if all(value.kind in ("tensor", "unknown") for value in values):
+            for binding, value in zip(bound.bindings, values, strict=True):
+                if binding.kind == "annotated" and value.kind == "tensor":
+                    return value
+            return _UNKNOWN
         return _OTHER if all(value.kind == "other" for value in values) else _UNKNOWN
 
     def _class_of(self, scope: Scope, bound: Bound) -> int | None:
