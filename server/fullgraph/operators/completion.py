@@ -21,7 +21,7 @@ from .lookup import look_up
 from .narrowing import Kind, left, narrow
 from .seen import NOTHING_SEEN, Seen
 from .signature_text import label, parameter_text
-from .signatures import forms, of_overload
+from .signatures import call_around, forms, of_overload
 from .subject import Subject
 
 MOST = 200
@@ -317,11 +317,7 @@ _STRING = re.compile(r"""["'](?P<inside>[^"'\\\n]*)(?P<end>["'])?""")
 
 def _inside_string(text: str, offset: int, index: OperatorIndex, seen: Seen) -> Completions | None:
     """The strings that an argument may be, for a cursor between its quotes."""
-    if text.rfind('"', 0, offset) < (line := text.rfind("\n", 0, offset)) and (
-        text.rfind("'", 0, offset) < line
-    ):
-        return None
-    call = call_at(text, offset, index, seen)
+    call = call_around(text, offset, index, seen)
     if call is None or call.active >= len(call.arguments):
         return None
     argument = call.arguments[call.active]

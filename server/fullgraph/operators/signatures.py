@@ -9,8 +9,13 @@ from dataclasses import dataclass
 
 from fullgraph_engine.protocol.operators import Field, Name, Overload, Parameter, Signature
 
+from .call import ActiveCall, call_at
+from .index import OperatorIndex
 from .schema import SchemaError, parse_schema
+from .seen import NOTHING_SEEN, Seen
 from .subject import Subject
+
+_QUOTE = re.compile(r"[\"']")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,26 @@ class Form:
     name: str
     signature: Signature
     source: str = ""
+
+
+_MOST_QUOTES = 8
+
+
+def call_around(
+    text: str, offset: int, index: OperatorIndex, seen: Seen = NOTHING_SEEN
+) -> ActiveCall | None:
+    """The call around an offset, which may be in a string that is one of its arguments."""
+    found = call_at(text, offset, index, seen)
+    line = max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+    quotes = [] if found is not None else [*_QUOTE.finditer(text, line, offset)][-_MOST_QUOTES:]
+    for quote in reversed(quotes):
+        call = call_at(text, quote.start(), index, seen)
+        if call is None or call.active >= len(call.arguments):
+            continue
+        argument = call.arguments[call.active]
+        if argument.start <= quote.start() and offset <= argument.end:
+            return call
+    return found
 
 
 def forms(subject: Subject) -> tuple[Form, ...]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fullgraph.operators import ActiveCall, call_at
+from fullgraph.operators import ActiveCall
 from fullgraph.operators.completion import Constants
 from fullgraph.operators.narrowing import Match, Narrowed, narrow
 from fullgraph.operators.signature_text import label
-from fullgraph.operators.signatures import Form, forms
+from fullgraph.operators.signatures import Form, call_around, forms
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position
@@ -31,7 +31,7 @@ def handle(server: Server, params: types.SignatureHelpParams) -> dict[str, Any] 
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    call = call_at(document.text, offset, index, unit.seen())
+    call = call_around(document.text, offset, index, unit.seen())
     if call is None or not (found := forms(call.subject)):
         return None
     narrowed = narrow(
