@@ -29,7 +29,17 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             "change": 2,
             "save": {"includeText": False},
         },
+        "hoverProvider": True,
         "codeLensProvider": {"resolveProvider": False},
+        "completionProvider": {
+            # Not "(" and ",": there a list would cover what signature help shows.
+            "triggerCharacters": [".", "=", '"', "'"],
+            "resolveProvider": True,
+        },
+        "signatureHelpProvider": {
+            "triggerCharacters": ["(", ","],
+            "retriggerCharacters": ["=", ")"],
+        },
         "executeCommandProvider": {"commands": list(COMMANDS)},
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
     }
