@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fullgraph.operators import subject_at
-from fullgraph.operators.strings import WrittenSchema, string_at
+from fullgraph.operators.schema_string import schema_string_at
 from fullgraph.render.operators import (
     OperatorPage,
     markdown,
@@ -15,6 +15,7 @@ from fullgraph.render.operators import (
     page_of_schema,
     page_text,
 )
+from fullgraph.session.unit import Unit
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -24,21 +25,14 @@ METHOD = types.TEXT_DOCUMENT_HOVER
 
 def handle(server: Server, params: types.HoverParams) -> types.Hover | None:
     unit = server.unit(params.text_document.uri)
-    if unit is None or (index := server.session.index(unit)) is None:
+    if unit is None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    text = document.text
-    found = subject_at(text, offset, index, unit.seen()) or string_at(text, offset, index)
+    found = _page(server, unit, offset)
     if found is None:
         return None
-    if isinstance(found, WrittenSchema):
-        page: OperatorPage | None = page_of_schema(found)
-    else:
-        receiver = text[found.start : found.end].rpartition(".")[0].strip()
-        page = page_of(index, found, receiver if "\n" not in receiver else "")
-    if page is None:
-        return None
+    page, start, end = found
     contents = (
         types.MarkupContent(types.MarkupKind.Markdown, markdown(page))
         if server.session.client.hover_markdown
@@ -47,7 +41,22 @@ def handle(server: Server, params: types.HoverParams) -> types.Hover | None:
     return types.Hover(
         contents=contents,
         range=types.Range(
-            types.Position(*document.position_at(found.start)),
-            types.Position(*document.position_at(found.end)),
+            types.Position(*document.position_at(start)), types.Position(*document.position_at(end))
         ),
     )
+
+
+def _page(server: Server, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
+    """What to show at an offset, and the part of the text that it is about."""
+    text = unit.document.text
+    index = server.session.index(unit)
+    written = schema_string_at(text, offset)
+    if written is not None:
+        page = page_of_schema(index, written)
+        return None if page is None else (page, written.start, written.end)
+    subject = None if index is None else subject_at(text, offset, index, unit.seen())
+    if index is None or subject is None:
+        return None
+    receiver = text[subject.start : subject.end].rpartition(".")[0].strip()
+    page = page_of(index, subject, receiver if "\n" not in receiver else "")
+    return None if page is None else (page, subject.start, subject.end)

@@ -1,9 +1,10 @@
 """What is shown of a name or an operator: one page, for editors, terminals and programs."""
 
-from .builder import page_of, page_of_schema
+from .builder import page_of
 from .data import page_json
 from .markdown import markdown
 from .page import Fact, OperatorPage, Section
+from .schema_page import page_of_schema
 from .text import page_text
 
 __all__ = [

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.signature_text import annotation, label, parameter_text
-from fullgraph.operators.strings import WrittenSchema
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
-from fullgraph.render.operators.aliasing import aliasing
 from fullgraph.render.operators.facts import facts_of, is_out
-from fullgraph.render.operators.page import Called, OperatorPage, Section, sentence
+from fullgraph.render.operators.page import Called, OperatorPage, Section
 from fullgraph.render.summary import amount, listing
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
@@ -41,16 +39,6 @@ def page_of(index: OperatorIndex, subject: Subject, receiver: str = "") -> Opera
     if not index.header.complete:
         remarks.append(_INCOMPLETE)
     return dataclasses.replace(page, remarks=tuple(remarks))
-
-
-def page_of_schema(written: WrittenSchema) -> OperatorPage:
-    """The page of a schema whose operator is not registered yet."""
-    return OperatorPage(
-        path=written.schema.name,
-        kind="schema",
-        signatures=(written.text,),
-        remarks=(f"{sentence(aliasing(written.schema, composite=False))}.",),
-    )
 
 
 # -- names ------------------------------------------------------------------------------------

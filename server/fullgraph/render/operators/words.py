@@ -40,7 +40,7 @@ FAKE: dict[Fake, str] = {
     "meta": "by its kernel for Meta",
     "composite": "through the operators that it is made of",
     "decomposition": "by its decomposition",
-    "missing": "not at all: no fake kernel is registered",
+    "missing": "no fake kernel is registered",
 }
 
 COMPOSITES = {
