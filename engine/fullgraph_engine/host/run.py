@@ -117,8 +117,8 @@ def _main(
         for finding in outcome.findings:
             emit(finding)
         if outcome.values:
-            values = ValuesSeen(analyse.request, target.name, tuple(outcome.values))
-            wire.report(report, values)
+            seen = ValuesSeen.of(analyse.request, target.name, outcome.values)
+            wire.report(report, seen)
         done, needs_real = outcome.report, outcome.needs_real
     except wire.Lost:
         raise

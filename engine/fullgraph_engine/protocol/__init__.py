@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import typing
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
@@ -339,11 +340,41 @@ class SeenValue:
 
 @dataclass(frozen=True)
 class ValuesSeen:
-    """Once per run of a target, after its findings."""
+    """Once per run of a target, after its findings.
+
+    There can be thousands, so they travel as text, a line for each: kind, start and end, then
+    function and name of a local.
+    """
 
     request: int
     target: str
-    values: tuple[SeenValue, ...]
+    packed: str
+
+    @classmethod
+    def of(cls, request: int, target: str, values: Iterable[SeenValue]) -> ValuesSeen:
+        return cls(request, target, "\n".join(_pack(value) for value in values))
+
+    def values(self) -> Iterator[SeenValue]:
+        """What was packed; lines that are not of this form are left out."""
+        for line in self.packed.split("\n"):
+            kind, *rest = line.split(" ")
+            try:
+                first, start, last, end = map(int, rest[:4])
+                function, name = rest[4:] or ("", "")
+            except ValueError:
+                continue
+            if kind in _SEEN_KINDS:
+                range_ = Range(Position(first, start), Position(last, end))
+                yield SeenValue(range_, typing.cast("SeenKind", kind), name, function)
+
+
+_SEEN_KINDS = frozenset(typing.get_args(SeenKind))
+
+
+def _pack(value: SeenValue) -> str:
+    start, end = value.range.start, value.range.end
+    words = f"{value.kind} {start.line} {start.byte} {end.line} {end.byte}"
+    return f"{words} {value.function} {value.name}" if value.name else words
 
 
 @dataclass(frozen=True)
