@@ -19,6 +19,7 @@ from ..protocol import (
     Frame,
     Log,
     Mode,
+    OperatorsRegistered,
     Part,
     Range,
     TargetDone,
@@ -211,7 +212,9 @@ class Analysis:
         elif isinstance(message, Unparsable):
             self._unparsable = message.reason
             self._finish()
-        elif isinstance(message, (FindingFound, TargetDone, TargetsFound, Log)):
+        elif isinstance(
+            message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
+        ):
             self._tell_once(line, message)
 
     def _start_afresh(self) -> None:

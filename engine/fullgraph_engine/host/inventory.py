@@ -89,11 +89,9 @@ class Inventory:
         # Importing torch keeps the host busy for seconds, so this process tells the server.
         # It must not cut into a line: what fits into a pipe's buffer is written in one piece.
         fits = len(protocol.encode(event)) <= select.PIPE_BUF
-        if fits and stat.S_ISFIFO(os.fstat(self._write).st_mode):
-            if os.read(self._baton, 1):
-                wire.report(self._write, event)
-                return
-        wire.report(report, event)
+        pipe = stat.S_ISFIFO(os.fstat(self._write).st_mode)
+        direct = fits and pipe and os.read(self._baton, 1)
+        wire.report(self._write if direct else report, event)
 
     def settle(self) -> None:
         """From here on only the host writes to the server."""

@@ -21,6 +21,7 @@ from ..protocol import (
     Finding,
     FindingFound,
     Log,
+    OperatorsRegistered,
     Position,
     Range,
     TargetDone,
@@ -137,8 +138,10 @@ class _Module:
         runs, probes = self.plan()
         nursery = Nursery(socket.socket(fileno=self.given.control), self.given.report, self.forking)
         self.before_forks()
+        if not runs:
+            self.tell_registered()  # after it nobody waits for this process
         wire.report(self.given.report, Planned(tuple(runs)))
-        command, given = nursery.wait()
+        command, given = nursery.wait(self.tell_registered)
         # From here on this is a run.
         blackbox.undo_dump()
         assert isinstance(command, Launch)
@@ -178,6 +181,7 @@ class _Module:
         sys.argv = [self.analyse.path]
         self.sandbox.install()
         self.pipeline.audit_native_writes()
+        self.pipeline.note_registrations()
 
     def settle(self) -> None:
         """Take up the descriptors, the limits and the scratch folder of a generation."""
@@ -225,9 +229,10 @@ class _Module:
         self.targets = discovery.targets
         wanted = [] if discovery.off else self.chosen()
         self.tell_targets(wanted)
-        if not wanted:
+        alone = not self.targets and not discovery.off and self.pipeline.registers(text)
+        if not wanted and not alone:
             wire.report(self.given.report, Planned(()))
-        return bool(wanted)
+        return bool(wanted) or alone
 
     def check_text(self) -> None:
         """Find operator definitions that torch will refuse."""
@@ -430,6 +435,18 @@ class _Module:
         if left != self.wanted:
             self.tell_targets(left)
         return runs, probes
+
+    def tell_registered(self) -> None:
+        """Tell the operators that exist since the text and what it imports were executed."""
+        request = self.analyse.request
+        try:
+            operators = self.pipeline.registered()
+        except Exception as error:
+            words = f"Registered operators are not known: {type(error).__name__}: {error}\n"
+            wire.report(self.given.report, Log(request, "engine", words))
+            return
+        if operators:
+            wire.report(self.given.report, OperatorsRegistered(request, operators))
 
     def tell_done(self, target: Target, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)

@@ -27,8 +27,13 @@ class Nursery:
         self._children: dict[int, tuple[int, int]] = {}
         """By pid: the number that it was asked for by, and a descriptor that tells its end."""
 
-    def wait(self) -> tuple[Downward, list[int]]:
-        """Serve until the parent goes. Returns only in a child, with what it was forked for."""
+    def wait(self, aside: Callable[[], None] | None = None) -> tuple[Downward, list[int]]:
+        """Serve until the parent goes. Returns only in a child, with what it was forked for.
+
+        ``aside`` is called once, when there are children and no more are asked for: what it does
+        keeps nobody waiting, but is done before the end of a child is told.
+        """
+        followed = False
         while True:
             poll = _poll()
             poll.register(self._control.fileno(), select.POLLIN)
@@ -36,7 +41,12 @@ class Nursery:
                 if ended >= 0:
                     poll.register(ended, select.POLLIN)
             blind = any(ended < 0 for _, ended in self._children.values())
-            ready = {found for found, _ in poll.poll(_WITHOUT_PIDFD if blind else None)}
+            now = aside is not None and followed
+            timeout = 0 if now else _WITHOUT_PIDFD if blind else None
+            ready = {found for found, _ in poll.poll(timeout)}
+            if aside is not None and now and self._control.fileno() not in ready:
+                aside()
+                aside = None
             self._reap()
             if self._control.fileno() not in ready:
                 continue
@@ -45,6 +55,7 @@ class Nursery:
                 _exit(0)
             if self.fork(*packet):
                 return packet
+            followed = True
 
     def fork(self, command: Downward, given: list[int]) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""

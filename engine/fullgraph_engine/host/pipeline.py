@@ -187,8 +187,8 @@ class RealPipeline:
         import torch._dynamo
 
         from .. import targets, tracing  # noqa: F401
-        from ..operators import registered
         from ..findings import run_target  # noqa: F401
+        from ..operators import registered
 
         torch.set_num_threads(1)
         tracing.warm()

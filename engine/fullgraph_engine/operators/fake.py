@@ -38,6 +38,8 @@ def fake_of(qualname: str) -> Fake:
         return "meta"
     if any(_has_kernel(name, key) for key in _COMPOSITES):
         return "composite"
+    if _has_own_rule(operator):
+        return "kernel"
     from torch._decomp import decomposition_table
 
     return "decomposition" if operator in decomposition_table else "missing"
@@ -66,6 +68,15 @@ def _is_trivial(operator: Any) -> bool:
     """It returns nothing, or what it writes to: torch makes the fake kernel itself."""
     ask = getattr(torch._library.utils, "can_generate_trivial_fake_impl", None)
     return ask is not None and bool(ask(operator))
+
+
+def _has_own_rule(operator: Any) -> bool:
+    """``FakeTensorMode`` itself knows what this one returns (``aten::bincount``)."""
+    try:
+        from torch._subclasses.fake_impls import op_implementations_checks
+    except ImportError:
+        return False
+    return any(applies(operator) for applies, _ in op_implementations_checks)
 
 
 def _definition(name: str) -> Any:

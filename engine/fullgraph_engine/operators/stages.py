@@ -37,10 +37,10 @@ class InstalledOperators:
 
     def survey(self, static: Path | None, scratch: Path, say: Callable[[str], None]) -> Path:
         """Write the complete index, from the running torch and what ``read`` wrote."""
-        from . import census
+        from .census import take
 
         gc.disable()
-        data = census.take(static)
+        data = take(static)
         if static is not None or not self._installed.readable:
             try:
                 return self._cache.write(data)

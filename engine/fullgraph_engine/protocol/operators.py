@@ -210,10 +210,16 @@ class Entry:
 
 
 def entry_of(item: Name | Operator) -> Entry:
-    body = json.dumps(sparse(item), separators=(",", ":")).encode()
-    if isinstance(item, Operator):
-        return Entry(item.name, "operator", item.uses, False, body)
-    return Entry(item.path, item.kind, item.uses, bool(item.deprecated), body)
+    return entry_of_raw(sparse(item))
+
+
+def entry_of_raw(raw: dict[str, Any]) -> Entry:
+    """The entry of what :meth:`Entry.raw` gives; an operator is what has no path."""
+    body = json.dumps(raw, separators=(",", ":")).encode()
+    key = raw["path"] if "path" in raw else raw["name"]
+    return Entry(
+        key, raw.get("kind", "operator"), raw.get("uses", 0), bool(raw.get("deprecated")), body
+    )
 
 
 def encode_index(

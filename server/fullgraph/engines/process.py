@@ -37,6 +37,14 @@ def boot_script() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "boot.py"
 
 
+def yaml_folder() -> Path | None:
+    """PyYAML, for the engine to read torchgen's files with: its interpreter may have none."""
+    spec = importlib.util.find_spec("yaml")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
 class _Lines(asyncio.Protocol):
     """Splits what comes through a pipe at newlines.
 
@@ -119,6 +127,7 @@ class EngineProcess:
         events_read, events_write = os.pipe()
         output_read, output_write = os.pipe()
         ours = [requests_write, events_read, output_read]
+        yaml = yaml_folder()
         try:
             self._process = await asyncio.create_subprocess_exec(
                 str(self._interpreter),
@@ -127,6 +136,7 @@ class EngineProcess:
                 str(requests_read),
                 "--write",
                 str(events_write),
+                *(() if yaml is None else ("--yaml", str(yaml))),
                 stdin=subprocess.DEVNULL,
                 # Never ours: standard output of the server is the connection to the editor.
                 stdout=output_write,

@@ -16,6 +16,14 @@ _TARGET_WORDS = re.compile(
 )
 
 
+_TORCH = re.compile(r"\btorch")
+
+
+def mentions_torch(text: str) -> bool:
+    """Whether its names may be torch's, so that somebody may ask what they are."""
+    return _TORCH.search(text) is not None
+
+
 def may_have_targets(text: str) -> bool:
     """False only where it is certain that the engine would find nothing to trace."""
     return _TARGET_WORDS.search(text) is not None

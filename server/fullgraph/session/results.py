@@ -10,10 +10,12 @@ from fullgraph_engine.protocol import (
     Event,
     Finding,
     FindingFound,
+    OperatorsRegistered,
     TargetDone,
     TargetReport,
     TargetsFound,
 )
+from fullgraph_engine.protocol.operators import Operator
 
 _FILE = ""
 """The key of findings that belong to no target; they are complete only when the run is."""
@@ -55,6 +57,8 @@ class Results:
         self._current = False
         self._note = ""
         self._names: tuple[str, ...] = ()
+        self._operators: tuple[Operator, ...] = ()
+        self._registers = False
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -63,6 +67,7 @@ class Results:
         self._settle()
         self._only = frozenset(only)
         self._current = True
+        self._registers = False
 
     def apply(self, event: Event) -> bool:
         """Take in an event of the run; says whether that changed what is shown."""
@@ -82,6 +87,8 @@ class Results:
             for name in gone:
                 del self._old[name]
             return bool(gone)
+        if isinstance(event, OperatorsRegistered):
+            self._operators, self._registers = event.operators, True
         return False
 
     def complete(self) -> None:
@@ -92,6 +99,8 @@ class Results:
             kept = {}
         self._old = {}
         self._new = {**kept, **self._new}
+        if not self._registers:
+            self._operators = ()
 
     def interrupted(self) -> None:
         """The run ended before it was through: keep what it found, and the rest of before."""
@@ -140,6 +149,7 @@ class Results:
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._names = self._names
+        copy._operators = self._operators
         return copy
 
     # -- what is shown ------------------------------------------------------------------------
@@ -148,6 +158,11 @@ class Results:
     def note(self) -> str:
         """What the engine said about the targets as a whole, such as a cap."""
         return self._note
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """What the text and its imports registered when they were last executed."""
+        return self._operators
 
     @property
     def empty(self) -> bool:

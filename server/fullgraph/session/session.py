@@ -22,9 +22,11 @@ from fullgraph.engines import (
     InterpreterNotFound,
     find_interpreter,
 )
+from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
-from fullgraph.session.request import analyse_request
+from fullgraph.session.indices import Indices
+from fullgraph.session.request import analyse_request, mentions_torch
 from fullgraph.session.settings import (
     Project,
     Resolved,
@@ -110,6 +112,7 @@ class Session:
         self._trusted = True
         self._engines: dict[Path, Engine] = {}
         self._statuses: dict[Path, EngineStatus] = {}
+        self._indices = Indices(listener.log)
         self._starts: set[asyncio.Task[None]] = set()
         self._resolved: dict[str, tuple[Project, Resolved]] = {}
         self._manifests: dict[Path, float] = {}
@@ -158,6 +161,7 @@ class Session:
             self._check_trust()
             for unit in self.units.values():
                 unit.open()
+                self._prepare(unit)
         else:
             self._reconsider()
 
@@ -206,9 +210,11 @@ class Session:
                 unit.refresh()
             elif before[uri] != now:
                 self._listener.results_changed(unit, final=True)
+            self._prepare(unit)
         for path in [path for path in self._engines if path not in used]:
             engine = self._engines.pop(path)
             self._statuses.pop(path, None)
+            self._indices.forget(path)
             self._in_background(engine.close())
 
     # -- texts --------------------------------------------------------------------------------
@@ -223,6 +229,7 @@ class Session:
         self.units[uri] = unit
         if self._configured.is_set():
             unit.open()
+            self._prepare(unit)
 
     def change(self, uri: str, changes: Sequence[Change], version: int) -> None:
         if (unit := self.units.get(uri)) is not None:
@@ -281,11 +288,31 @@ class Session:
                 path,
                 on_status=lambda status: self._engine_said(path, status),
                 on_log=self._logged,
+                on_index=lambda event: self._in_background(self._indices.read(path, event)),
                 boot=self._boot,
             )
             self._engines[path] = engine
             self._in_background(engine.start())
         return engine
+
+    def index(self, unit: Unit) -> OperatorIndex | None:
+        """The operators of the unit's torch, and those that its file registered."""
+        self._prepare(unit)
+        path = self._interpreter(unit)
+        index = self._indices.of(path) if path is not None else None
+        if index is None:
+            return None
+        return unit.extended.of(index, unit.results.operators)
+
+    def _prepare(self, unit: Unit) -> None:
+        """Start the engine for a text that uses torch, whether there is anything to trace or not.
+
+        The engine executes nothing of the text, but its interpreter may be the workspace's.
+        """
+        if self._closed or not self._trusted or not self._configured.is_set():
+            return
+        if mentions_torch(unit.document.text):
+            self.engine(unit)
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse:
         document = unit.document

@@ -13,6 +13,7 @@ from typing import Protocol
 from fullgraph.engines import Analysis, Engine
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
+from fullgraph.session.indices import Extended
 from fullgraph.session.request import may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import Schedule
@@ -83,6 +84,8 @@ class Unit:
         self._complete: _Complete | None = None
         self._waiters: list[asyncio.Future[Ending]] = []
         self._closed = False
+        self.extended = Extended()
+        """The index with the operators that this file registered."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
 

@@ -1,0 +1,167 @@
+"""What the running dispatcher knows of operators that no file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..protocol.operators import Differentiable, Fake, Overload
+from .fake import fake_of
+
+_COMPOSITES = (
+    "CompositeImplicitAutograd",
+    "CompositeImplicitAutogradNestedTensor",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+)
+_UNLISTED = ("MkldnnCPU",)
+"""Keys that the enumeration in Python leaves out."""
+_BUILT_IN = frozenset({"aten", "prim", "prims"})
+
+
+def names() -> list[str]:
+    """Every registered overload, as ``ns::name`` or ``ns::name.overload``."""
+    listed: list[str] = torch._C._dispatch_get_all_op_names()
+    return listed
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Schemas by operator and overload, in the order in which resolution tries the overloads.
+
+    Those that only TorchScript has are among them.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for schema in torch._C._jit_get_all_schemas():
+        found.setdefault(schema.name, {})[schema.overload_name] = schema
+    return found
+
+
+def qualified(operator: str, overload: str) -> str:
+    return f"{operator}.{overload}" if overload else operator
+
+
+def kernel_keys() -> tuple[str, ...]:
+    """The dispatch keys that stand for a kernel: composite ones, and those of a backend.
+
+    Between two markers of the enumeration are the keys of one functionality, in the order of the
+    backends: so ``SparseCsrCUDA`` is told from keys that only take part in dispatching.
+    """
+    members = list(getattr(torch._C.DispatchKey, "__members__", ()))
+    keys: list[str] = []
+    inside = False
+    for name in members:
+        if name.startswith("StartOf") and name.endswith("Backends"):
+            inside = True
+        elif name.startswith("EndOf") and name.endswith("Backends"):
+            inside = False
+        elif inside or name in _COMPOSITES or name == "Autograd":
+            keys.append(name)
+    return (*keys, *_UNLISTED)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Registrations of all operators at one moment, asked for by key rather than by operator."""
+
+    registered: frozenset[str]
+    kernels: dict[str, list[str]] = field(default_factory=dict)
+    decomposed: frozenset[str] = frozenset()
+
+    @classmethod
+    def gather(cls) -> Facts:
+        kernels: dict[str, list[str]] = {}
+        for key in kernel_keys():
+            try:
+                holders = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+            except RuntimeError:  # this torch cannot parse the key
+                continue
+            for name in holders:
+                kernels.setdefault(name, []).append(key)
+        return cls(frozenset(names()), kernels, _decomposed())
+
+    @classmethod
+    def gather_for(cls, wanted: Iterable[str]) -> Facts:
+        """As ``gather``, for a few operators."""
+        chosen = frozenset(wanted)
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        # Aliases and markers raise, and so do keys that another torch has.
+        keys = [key for key in kernel_keys() if _askable(key)]
+        kernels = {name: [key for key in keys if has(name, key)] for name in chosen}
+        return cls(chosen, kernels, _decomposed() & chosen)
+
+    def kernels_of(self, name: str) -> tuple[str, ...]:
+        return tuple(sorted(self.kernels.get(name, ())))
+
+    def fake_of(self, name: str) -> Fake:
+        """As :func:`fake.fake_of` says it, without asking for each operator of torch's own."""
+        if name.partition("::")[0] != "aten":
+            return fake_of(name)
+        keys = self.kernels.get(name, ())
+        if "CompositeImplicitAutograd" in keys:
+            return "composite"
+        if "Meta" in keys:
+            return "meta"
+        if "CompositeExplicitAutograd" in keys or "CompositeExplicitAutogradNonFunctional" in keys:
+            return "composite"
+        return fake_of(name)
+
+    def differentiable(self, name: str) -> Differentiable:
+        """For operators that derivatives.yaml does not tell of."""
+        keys = self.kernels.get(name, ())
+        if "CompositeImplicitAutograd" in keys:
+            return "composite"
+        definition = _definition(name)
+        if definition is not None:
+            # It has an autograd kernel in any case, which raises where there is no formula.
+            return "registered" if getattr(definition, "_backward_fn", None) else "no"
+        if name.partition("::")[0] in _BUILT_IN:
+            return "unknown"
+        return "registered" if any(key.startswith("Autograd") for key in keys) else "no"
+
+
+def overload(name: str, schema: Any, facts: Facts, place: str = "") -> Overload:
+    """A registered overload, as far as the running torch knows it."""
+    operator, _, own = name.partition(".")
+    return Overload(
+        own,
+        str(schema),
+        "registered",
+        tags_of(operator, own),
+        facts.kernels_of(name),
+        facts.fake_of(name),
+        name in facts.decomposed,
+        facts.differentiable(name),
+        place=place,
+    )
+
+
+def tags_of(operator: str, overload: str) -> tuple[str, ...]:
+    found = torch._C._get_operation_overload(operator, overload)
+    tags = found[2] if found is not None and len(found) > 2 else ()
+    return tuple(sorted(tag.name for tag in tags))
+
+
+def _decomposed() -> frozenset[str]:
+    from torch._decomp import decomposition_table
+
+    return frozenset(
+        operator.name()
+        for operator in decomposition_table
+        if isinstance(operator, torch._ops.OpOverload)
+    )
+
+
+def _definition(name: str) -> Any:
+    find = getattr(torch._library.custom_ops, "_maybe_get_opdef", None)
+    return None if find is None else find(name)
+
+
+def _askable(key: str) -> bool:
+    try:
+        torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", key)
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""The operator index of each interpreter, as its engine last announced it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from fullgraph.operators.index import OperatorIndex
+from fullgraph_engine.protocol import IndexWritten
+from fullgraph_engine.protocol.operators import IndexUnreadable, Operator
+
+
+class Indices:
+    """Files are read beside the loop. Until one is, the one before it serves."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._found: dict[Path, OperatorIndex] = {}
+        self._latest: dict[Path, IndexWritten] = {}
+
+    async def read(self, interpreter: Path, event: IndexWritten) -> None:
+        """Take up what an engine announced; a file that cannot be read is told and left."""
+        self._latest[interpreter] = event
+        try:
+            index = await asyncio.to_thread(_load, Path(event.path))
+        except (OSError, IndexUnreadable) as error:
+            if self._latest.get(interpreter) is event:
+                self._log(f"The operator index {event.path} cannot be read: {error}")
+            return
+        # A later announcement may have been read meanwhile, or the engine given up.
+        if self._latest.get(interpreter) is event:
+            self._found[interpreter] = index
+
+    def of(self, interpreter: Path) -> OperatorIndex | None:
+        return self._found.get(interpreter)
+
+    def forget(self, interpreter: Path) -> None:
+        self._found.pop(interpreter, None)
+        self._latest.pop(interpreter, None)
+
+
+class Extended:
+    """An index with the operators of one file, made again only where either is another."""
+
+    def __init__(self) -> None:
+        self._index: OperatorIndex | None = None
+        self._operators: tuple[Operator, ...] = ()
+        self._extended: OperatorIndex | None = None
+
+    def of(self, index: OperatorIndex, operators: tuple[Operator, ...]) -> OperatorIndex:
+        same = self._index is index and self._operators == operators
+        if self._extended is None or not same:
+            self._index, self._operators = index, operators
+            self._extended = index.with_operators(operators)
+        return self._extended
+
+
+def _load(path: Path) -> OperatorIndex:
+    index = OperatorIndex.load(path)
+    # What lists are made from is found here, so that no first completion waits for it.
+    index.members("torch")
+    index.called("")
+    return index
