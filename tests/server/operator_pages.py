@@ -161,6 +161,7 @@ CONV = Name("torch.conv2d", "function", (Signature((SELF,), TENSOR),))
 CONV_ALIAS = Name("torch.nn.functional.conv2d", "function", alias="torch.conv2d")
 LINEAR = Name("torch.nn.Linear", "class", python="(in_features, out_features)", summary="A layer.")
 NN = Name("torch.nn", "module")
+TRANSPOSED = Name("torch.Tensor.T", "property", (Signature((), TENSOR),))
 FLOAT = Name("torch.float32", "dtype")
 MANY = Name(
     "torch.many",
@@ -183,7 +184,7 @@ MINE = Operator(
 
 ITEMS: tuple[Name | Operator, ...] = (
     MAX, MAX_METHOD, MAX_OPERATOR, ADD, ADD_IN_PLACE, ADD_IN_PLACE_OPERATOR, NONZERO,
-    NONZERO_OPERATOR, VIEW, DROPOUT, GELU, CONV, CONV_ALIAS, LINEAR, NN, FLOAT, MANY, MINE,
+    NONZERO_OPERATOR, VIEW, DROPOUT, GELU, CONV, CONV_ALIAS, LINEAR, NN, TRANSPOSED, FLOAT, MANY, MINE,
 )  # fmt: skip
 
 INDEX = OperatorIndex.of(ITEMS)

@@ -214,6 +214,7 @@ def test_a_function_written_in_python() -> None:
         ("torch.nn.Linear", "(class) torch.nn.Linear(in_features, out_features)"),
         ("torch.float32", "(dtype) torch.float32"),
         ("torch.nn", "(module) torch.nn"),
+        ("Tensor.T", "(property) Tensor.T: Tensor"),
     ],
 )
 def test_what_cannot_be_called_says_what_it_is(written: str, first: str) -> None:

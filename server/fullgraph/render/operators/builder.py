@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.operators.signature_text import annotation, label, parameter_text
+from fullgraph.operators.signature_text import annotation, label, parameter_text, returns_text
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
 from fullgraph.render.operators.facts import facts_of, is_out
@@ -50,7 +50,7 @@ def _name(index: OperatorIndex, subject: Subject, name: Name) -> OperatorPage:
     called = tuple(_called(index, current or name.signatures)) or tuple(_namesake(index, name))
     base = [one for one in called if not is_out(one.overload)] or called
     signatures = tuple(_signature(signature, shown) for signature in current)
-    if not signatures:
+    if not signatures or name.kind == "property":
         signatures = (_declaration(name, shown),)
     remarks = []
     if name.deprecated:
@@ -121,6 +121,8 @@ def _declaration(name: Name, shown: str) -> str:
     """What to show of a name that no binding was generated for."""
     if name.kind in ("function", "method"):
         return f"{shown}{name.python or '(...)'}"
+    if name.kind == "property" and name.signatures:
+        return f"(property) {shown}: {returns_text(name.signatures[0].returns)}"
     return f"({name.kind.replace('_', ' ')}) {shown}{name.python}"
 
 

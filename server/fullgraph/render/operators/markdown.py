@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fullgraph.render.operators.folding import fold, numbered
 from fullgraph.render.operators.page import OperatorPage, Section, sentence
-from fullgraph.render.summary import SEPARATOR, amount
+from fullgraph.render.summary import SEPARATOR
 
 _WIDTH = 88
 
@@ -29,7 +29,7 @@ def _blocks(page: OperatorPage) -> Iterator[str]:
         yield page.summary
     yield from page.remarks
     if page.hidden:
-        yield _section(Section(f"All {amount(len(page.signatures), 'signature')}"))
+        yield _section(Section(page.all_of_them))
         yield _fenced(_code(page.signatures, page.numbered))
     for section in page.sections:
         yield _section(section)

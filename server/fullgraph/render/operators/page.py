@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fullgraph.render.summary import amount
 from fullgraph_engine.protocol.operators import Name, Operator, Overload
 
 VISIBLE_SIGNATURES = 8
@@ -76,6 +77,12 @@ class OperatorPage:
     @property
     def hidden(self) -> int:
         return len(self.signatures) - len(self.visible)
+
+    @property
+    def all_of_them(self) -> str:
+        """A heading over all signatures."""
+        noun = "overload" if self.kind == "operator" else "signature"
+        return f"All {amount(len(self.signatures), noun)}"
 
     @property
     def numbered(self) -> bool:

@@ -9,7 +9,7 @@ from fullgraph.render import cells
 from fullgraph.render.operators.folding import fold, numbered
 from fullgraph.render.operators.page import OperatorPage, Section, sentence
 from fullgraph.render.paint import PLAIN, Paint, Style
-from fullgraph.render.summary import SEPARATOR, amount
+from fullgraph.render.summary import SEPARATOR
 
 _INDENT = "  "
 _CODE = re.compile(r"`([^`]*)`")
@@ -32,7 +32,7 @@ def _lines(page: OperatorPage, paint: Paint) -> Iterator[str]:
     for paragraph in prose:
         yield from _prose(paragraph, "", paint)
     if page.hidden:
-        yield from _heading(f"All {amount(len(page.signatures), 'signature')}", paint)
+        yield from _heading(page.all_of_them, paint)
         yield from _code(page.signatures, page.numbered, paint, _INDENT)
     for section in page.sections:
         yield from _section(section, paint)

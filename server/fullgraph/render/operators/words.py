@@ -46,8 +46,7 @@ FAKE: dict[Fake, str] = {
 COMPOSITES = {
     "CompositeImplicitAutograd": "composite implicit, made of other operators",
     "CompositeExplicitAutograd": "composite explicit, one kernel for all devices",
-    "CompositeExplicitAutogradNonFunctional": "composite explicit, one kernel for all devices "
-    "on top of a variant that writes or gives a view",
+    "CompositeExplicitAutogradNonFunctional": "composite explicit through its own variants",
     "CompositeImplicitAutogradNestedTensor": "nested tensors through other operators",
 }
 
@@ -69,7 +68,8 @@ def is_composite(overload: Overload) -> bool:
 
 
 def kernel_items(overload: Overload) -> list[str]:
-    """Where it has kernels: devices and other keys by name, composites in words."""
+    """Where it has kernels: devices by name and autograd behind them, composites in words."""
     plain = [key for key in overload.kernels if key not in COMPOSITES]
+    plain.sort(key=lambda key: key.startswith("Autograd"))
     items = [COMPOSITES[key] for key in overload.kernels if key in COMPOSITES]
     return [", ".join(plain), *items] if plain else items
