@@ -7,7 +7,10 @@ Clients count UTF-16 code units unless they negotiated otherwise.
 from __future__ import annotations
 
 import enum
+import itertools
 import re
+from collections.abc import Iterable
+from functools import cached_property
 
 from fullgraph_engine.protocol import Position
 
@@ -28,6 +31,7 @@ class TextPositions:
     """The lines of one text. Places outside of it become the nearest place inside."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         # Most texts have one kind of line end, which is found several times faster.
         self._lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
 
@@ -37,6 +41,18 @@ class TextPositions:
     def line(self, number: int) -> str:
         """A line without its end; empty outside of the text."""
         return self._lines[number] if 0 <= number < len(self._lines) else ""
+
+    def start(self, number: int) -> int:
+        """Code points of the text before a line; all of them for a line behind the last."""
+        return self._starts[min(max(number, 0), len(self._lines))]
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        if "\r" in self._text:
+            ends: Iterable[int] = (end.end() for end in _LINE_END.finditer(self._text))
+        else:
+            ends = itertools.accumulate(len(line) + 1 for line in self._lines[:-1])
+        return (0, *ends, len(self._text))
 
     def character(self, position: Position, encoding: Encoding) -> tuple[int, int]:
         """Line and character offset of a byte position."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fullgraph.session.motion import Edit, move_finding, move_report
+from fullgraph.session.seen import SeenByTarget
 from fullgraph_engine.protocol import (
     Event,
     Finding,
@@ -14,6 +15,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
     TargetsFound,
+    ValuesSeen,
 )
 from fullgraph_engine.protocol.operators import Operator
 
@@ -59,6 +61,9 @@ class Results:
         self._names: tuple[str, ...] = ()
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
+        self._seen: Mapping[str, SeenByTarget] = {}
+        self._seen_now: set[str] = set()
+        """Targets of which the run that goes on has told what it saw."""
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -67,6 +72,7 @@ class Results:
         self._settle()
         self._only = frozenset(only)
         self._current = True
+        self._seen_now = set()
         self._registers = False
 
     def apply(self, event: Event) -> bool:
@@ -77,6 +83,9 @@ class Results:
         if isinstance(event, TargetDone):
             self._part(event.report.name).reports.append(event.report)
             return True
+        if isinstance(event, ValuesSeen):
+            self._take_seen(event)
+            return False
         if isinstance(event, TargetsFound):
             self._note = event.note
             if self._only:
@@ -86,10 +95,23 @@ class Results:
             gone = [name for name in self._old if name != _FILE and name not in names]
             for name in gone:
                 del self._old[name]
+            self._keep_seen(names)
             return bool(gone)
         if isinstance(event, OperatorsRegistered):
             self._operators, self._registers = event.operators, True
         return False
+
+    def _take_seen(self, event: ValuesSeen) -> None:
+        seen = SeenByTarget.of(event.values())
+        if event.target in self._seen_now:  # another probe of it
+            seen = self._seen[event.target].joined(seen)
+        self._seen_now.add(event.target)
+        self._seen = {**self._seen, event.target: seen}
+
+    def _keep_seen(self, names: Iterable[str]) -> None:
+        kept = set(names)
+        if not kept.issuperset(self._seen):
+            self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
@@ -97,6 +119,8 @@ class Results:
             kept = {name: part for name, part in self._old.items() if name not in self._only}
         else:
             kept = {}
+            # Of a target whose run ended too early to tell, what was seen before still helps.
+            self._keep_seen(self._new)
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
@@ -133,6 +157,8 @@ class Results:
             return
         self._settle()
         self._current = False
+        for edit in edits:
+            self._seen = {name: seen.moved(edit) for name, seen in self._seen.items()}
         for part in self._old.values():
             for edit in edits:
                 part.findings = [
@@ -148,7 +174,7 @@ class Results:
         copy._old = {name: part.copy() for name, part in self._old.items()}
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
-        copy._names = self._names
+        copy._names, copy._seen = self._names, self._seen
         copy._operators = self._operators
         return copy
 
@@ -186,6 +212,11 @@ class Results:
         return tuple(
             sorted(shown, key=lambda s: (s.report.range.start.line, s.report.range.start.byte))
         )
+
+    @property
+    def seen(self) -> Mapping[str, SeenByTarget]:
+        """What was seen of expressions and locals, by target. What has changed is another one."""
+        return self._seen
 
     def _shown(self, name: str) -> _Part:
         old, new = self._old.get(name), self._new.get(name)

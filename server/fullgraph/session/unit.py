@@ -6,17 +6,20 @@ import ast
 import asyncio
 import enum
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from fullgraph.engines import Analysis, Engine
+from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
 from fullgraph.session.indices import Extended
+from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import Schedule
+from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyse, Analysed, Event, Failed, Log, TargetStarted
 
@@ -72,6 +75,15 @@ class _Complete:
     results: Results
 
 
+@dataclass(frozen=True)
+class _SeenNow:
+    """What was seen, for as long as neither the text nor the results are other ones."""
+
+    positions: TextPositions
+    targets: Mapping[str, SeenByTarget]
+    seen: Seen
+
+
 class Unit:
     def __init__(self, document: Document, surroundings: Surroundings) -> None:
         self.document = document
@@ -82,6 +94,7 @@ class Unit:
         self._reason = Reason.CHANGED
         self._only: tuple[str, ...] = ()
         self._complete: _Complete | None = None
+        self._seen: _SeenNow | None = None
         self._waiters: list[asyncio.Future[Ending]] = []
         self._closed = False
         self.extended = Extended()
@@ -153,6 +166,15 @@ class Unit:
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()
+
+    def seen(self) -> Seen:
+        """What the last runs saw of expressions and locals, in the text as it is now."""
+        positions, targets = self.document.positions, self.results.seen
+        known = self._seen
+        if known is None or known.positions is not positions or known.targets is not targets:
+            seen = seen_in(positions, targets.values())
+            known = self._seen = _SeenNow(positions, targets, seen)
+        return known.seen
 
     # -- runs ---------------------------------------------------------------------------------
 

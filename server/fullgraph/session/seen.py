@@ -1,0 +1,130 @@
+"""What the last runs saw of expressions and locals, moved with the text.
+
+Held by line: most edits stay within one line, and then only what stands on that line can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fullgraph.operators import Seen, SeenSpan
+from fullgraph.session.motion import Edit
+from fullgraph.session.positions import TextPositions
+from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
+
+_Short = tuple[int, int, SeenKind]
+"""The first byte of an expression on one line, the byte behind its last, and what it was."""
+_Local = tuple[str, str]
+"""Qualified name of a function and name of a local."""
+
+
+@dataclass(frozen=True)
+class SeenByTarget:
+    """What the runs of one target saw. An expression may have been of several kinds."""
+
+    short: Mapping[int, tuple[_Short, ...]]
+    long: tuple[tuple[Range, SeenKind], ...]
+    """Expressions of several lines, of which there are few."""
+    locals: frozenset[tuple[_Local, SeenKind]]
+    functions: frozenset[tuple[str, Range]]
+    """The functions of the locals, and where their names stand."""
+
+    @classmethod
+    def of(cls, values: Iterable[SeenValue]) -> SeenByTarget:
+        short: dict[int, list[_Short]] = {}
+        long, locals_, functions = [], set(), set()
+        for value in values:
+            start, end = value.range.start, value.range.end
+            if value.name:
+                locals_.add(((value.function, value.name), value.kind))
+                functions.add((value.function, value.range))
+            elif start.line == end.line:
+                short.setdefault(start.line, []).append((start.byte, end.byte, value.kind))
+            else:
+                long.append((value.range, value.kind))
+        return cls(
+            {line: tuple(spans) for line, spans in short.items()},
+            tuple(long),
+            frozenset(locals_),
+            frozenset(functions),
+        )
+
+    def joined(self, other: SeenByTarget) -> SeenByTarget:
+        """What either saw, as runs with two probes of a target do."""
+        short = dict(self.short)
+        for line, spans in other.short.items():
+            short[line] = tuple(dict.fromkeys((*short.get(line, ()), *spans)))
+        return SeenByTarget(
+            short,
+            tuple(dict.fromkeys((*self.long, *other.long))),
+            self.locals | other.locals,
+            self.functions | other.functions,
+        )
+
+    def moved(self, edit: Edit) -> SeenByTarget:
+        """After an edit: what it touched is left out."""
+        functions = frozenset(
+            (name, range_)
+            for name, old in self.functions
+            if (range_ := edit.moved(old)) is not None
+        )
+        locals_ = self.locals
+        if len(functions) < len(self.functions):
+            left = {name for name, _ in functions}
+            locals_ = frozenset(item for item in locals_ if item[0][0] in left)
+        long = tuple(
+            (range_, kind) for old, kind in self.long if (range_ := edit.moved(old)) is not None
+        )
+        return SeenByTarget(self._moved_short(edit), long, locals_, functions)
+
+    def _moved_short(self, edit: Edit) -> Mapping[int, tuple[_Short, ...]]:
+        first, last, shift = edit.start.line, edit.end.line, edit.lines
+        if shift:
+            short = {
+                line if line < first else line + shift: spans
+                for line, spans in self.short.items()
+                if line < first or line > last
+            }
+        else:
+            short = {line: spans for line, spans in self.short.items() if not first <= line <= last}
+        for line in range(first, last + 1):
+            for start, end, kind in self.short.get(line, ()):
+                range_ = edit.moved(Range(Position(line, start), Position(line, end)))
+                if range_ is not None:
+                    span = (range_.start.byte, range_.end.byte, kind)
+                    line_now = range_.start.line
+                    short[line_now] = (*short.get(line_now, ()), span)
+        return short
+
+
+def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
+    """What the runs of all targets agree on, by offsets into the text as it is now."""
+    spans: dict[tuple[int, int], SeenKind | None] = {}
+    locals_: dict[_Local, SeenKind | None] = {}
+    for target in targets:
+        for line, short in target.short.items():
+            begin, ascii_ = text.start(line), text.line(line).isascii()
+            for start, end, kind in short:
+                if ascii_:  # in most lines, and several times faster
+                    where = begin + start, begin + end
+                else:
+                    where = _offset(text, line, start), _offset(text, line, end)
+                if spans.setdefault(where, kind) != kind:
+                    spans[where] = None
+        for range_, kind in target.long:
+            first, last = range_.start, range_.end
+            where = _offset(text, first.line, first.byte), _offset(text, last.line, last.byte)
+            if spans.setdefault(where, kind) != kind:
+                spans[where] = None
+        for local, kind in target.locals:
+            if locals_.setdefault(local, kind) != kind:
+                locals_[local] = None
+    return Seen(
+        tuple(SeenSpan(*where, kind) for where, kind in spans.items() if kind is not None),
+        {local: kind for local, kind in locals_.items() if kind is not None},
+    )
+
+
+def _offset(text: TextPositions, line: int, byte: int) -> int:
+    return text.start(line) + text.column(Position(line, byte))
