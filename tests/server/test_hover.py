@@ -133,3 +133,35 @@ async def test_while_the_text_does_not_parse(open_text: Any) -> None:
     editor, uri = await open_text("y = torch.max(x)\n")
     editor.edit(uri, "torch.max(x)", "torch.max(x, [\ndef")
     assert "torch.max(" in content(await editor.hover(uri, "torch.m", "ax"))
+
+
+@pytest.mark.real_engine
+@pytest.mark.parametrize("profile_name", ["vscode"])
+async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any]) -> None:
+    pytest.importorskip("torch")
+    editor = await open_editor(server="real_server.py")
+    text = (
+        "import torch\n\n\n"
+        "@torch.library.custom_op('hovered::twice', mutates_args=())\n"
+        "def twice(x: torch.Tensor) -> torch.Tensor:\n    return x * 2\n\n\n"
+        "class Net(torch.nn.Module):\n"
+        "    # fullgraph: f32[4]\n"
+        "    def forward(self, x):\n"
+        "        y = x.nonzero()\n"
+        "        return y.add(1)\n\n\n"
+        "def unknown(z):\n    return torch.ops.hovered.twice(z).add(z.add_(1))\n"
+    )
+    uri = editor.open("model.py", text)
+    await editor.until_state("ready")
+    traced = "The receiver was a Tensor when this was last traced."
+    shown = None
+    while shown is None or traced not in content(shown):
+        shown = await editor.hover(uri, "x.non", "zero()")
+        await asyncio.sleep(0.05)
+    assert "**dynamic output shape**" in content(shown)
+    registered = content(await editor.hover(uri, "hovered.tw", "ice(z)"))
+    assert "**no fake kernel**" in registered
+    assert '`@torch.library.register_fake("hovered::twice")`' in registered
+    assert "model.py:4`." in registered
+    guessed = content(await editor.hover(uri, "z.ad", "d_(1)"))
+    assert traced not in guessed and "writes to `self`" in guessed
