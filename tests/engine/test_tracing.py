@@ -512,6 +512,8 @@ def test_this_torch_has_every_hook() -> None:
         "torch._dynamo.convert_frame:add_skip_reason",
         "torch._dynamo.convert_frame:get_and_maybe_log_recompilation_reasons",
         "torch.fx.experimental.symbolic_shapes:ShapeEnv._set_replacement",
+        "torch._dynamo.symbolic_convert:InstructionTranslatorBase.dispatch_table",
+        "torch._dynamo.variables.lazy:LazyVariableTracker",
     ],
 )
 def test_a_torch_without_a_hook_loses_one_feature(hook: str) -> None:
