@@ -37,21 +37,21 @@ _KINDS: dict[CandidateKind, types.CompletionItemKind] = {
     "keyword": types.CompletionItemKind.Variable,
     "string": types.CompletionItemKind.Value,
 }
-_TRIGGERED_EMPTY: dict[str, Any] = {"isIncomplete": False, "items": []}
+_NOTHING: dict[str, Any] = {"isIncomplete": False, "items": []}
 
 
 def handle(server: Server, params: types.CompletionParams) -> dict[str, Any]:
     unit = server.unit(params.text_document.uri)
     if unit is None:
-        return _TRIGGERED_EMPTY
+        return _NOTHING
     mode = server.session.settings(unit).completion_mode
     if mode == "off" or (index := server.session.index(unit)) is None:
-        return _TRIGGERED_EMPTY
+        return _NOTHING
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
     found = complete(document.text, offset, index, unit.seen(), full=mode == "full")
     if found is None:
-        return _TRIGGERED_EMPTY
+        return _NOTHING
     return _List(found, server.session.client, document, index).answer(offset)
 
 
@@ -73,11 +73,11 @@ class _List:
     def answer(self, offset: int) -> dict[str, Any]:
         edit = self._range(offset)
         shared: dict[str, Any] = {}
-        own: dict[str, Any] = {}
+        own: dict[str, Any] | None = None
         if "editRange" in self._client.completion_defaults:
             shared["editRange"] = edit
         else:
-            own["textEdit"] = edit
+            own = edit if "insert" in edit else {"range": edit}
         items = [self._item(number, one, own) for number, one in enumerate(self._found.items)]
         answer: dict[str, Any] = {"isIncomplete": not self._found.complete, "items": items}
         if shared:
@@ -98,15 +98,17 @@ class _List:
         line, character = self._document.position_at(offset)
         return {"line": line, "character": character}
 
-    def _item(self, number: int, candidate: Candidate, own: dict[str, Any]) -> dict[str, Any]:
+    def _item(
+        self, number: int, candidate: Candidate, own: dict[str, Any] | None
+    ) -> dict[str, Any]:
         client = self._client
         item: dict[str, Any] = {
             "label": candidate.label,
             "kind": _KINDS[candidate.kind].value,
             "sortText": f"{number:04}",
         }
-        if own:
-            item["textEdit"] = {**own["textEdit"], "newText": candidate.label}
+        if own is not None:
+            item["textEdit"] = {**own, "newText": candidate.label}
         if candidate.filter:
             item["filterText"] = candidate.filter
         if candidate.deprecated:
