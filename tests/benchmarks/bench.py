@@ -1,12 +1,15 @@
 """Measure fullgraph, as ratios to what it is compared with, all in one run.
 
-    python bench.py [--repetitions N]
+    python bench.py [--repetitions N] [--requests N] [--only-requests]
 
 (a) From an edit (change and save, through a real LSP session) to the first and to the last finding,
     against the same target traced warm in one process (``warm.py``, which has nothing of
     fullgraph), and against a cold ``TORCH_LOGS=graph_breaks,guards`` run.
 (b) From starting the server process to its answer to ``initialize``.
 (c) Memory of the server, the engine host, and a run: proportional set size, in MiB.
+(d) From a request to its answer while a trace is running, against the same server at rest: hover,
+    completion of the longest list there is, signature help. Each comes right behind an edit of the
+    text that it is about. Memory of the server before and after it has the operator index.
 
 The three of (a) take turns, so that a machine that slows down slows all of them.
 """
@@ -22,6 +25,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 from client import Client
@@ -83,6 +87,18 @@ class Editor:
         )
         self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
         return self.wait(started, line)
+
+    def begin(self) -> None:
+        """Another text and a save, whose run is not waited for."""
+        self.version += 1
+        text = f"{self.source}\n# {self.version}\n"
+        document = {"uri": self.uri, "version": self.version}
+        self.client.notify(
+            "textDocument/didChange",
+            {"textDocument": document, "contentChanges": [{"text": text}]},
+        )
+        self.path.write_text(text)
+        self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
 
     def wait(self, started: float, line: int = -1) -> tuple[float, float]:
         first = 0.0
@@ -191,6 +207,150 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         editor.client.close()
 
 
+PLACES = {
+    "hover": ("hover", "y = torch.max(x)", 11),
+    "completion": ("completion", "y = torch.ops.aten.", 19),
+    "signature help": ("signatureHelp", "y = torch.max(x, 1, )", 20),
+}
+"""What is asked: the method, a line, and the character in it."""
+
+
+class Reader:
+    """A long text of which nothing is traced, with a cursor behind what is being typed in it."""
+
+    HEAD = "# ?\nimport torch\nimport torch.nn.functional as F\n\n"
+    BODY = "\ndef f{0}(x):\n    y = torch.relu(x) + {0}\n    return F.gelu(torch.max(y, 1)[0])\n"
+
+    def __init__(self, client: Client, folder: Path, functions: int) -> None:
+        self.client = client
+        self.uri = (folder / "typed.py").as_uri()
+        self.version = 0
+        text = "x = 1\n"
+        item = {"uri": self.uri, "languageId": "python", "version": 0, "text": text}
+        client.notify("textDocument/didOpen", {"textDocument": item})
+        self.lines = [line for _, line, _ in PLACES.values()]
+        self.text = self.HEAD + "".join(self.BODY.format(n) for n in range(functions))
+        self.first = self.text.count("\n")
+
+    def fill(self) -> None:
+        self._change({"text": self.text + "\n".join(self.lines) + "\n"})
+
+    def ask(self, what: str) -> tuple[float, Any]:
+        """Seconds, and the answer; the text is edited before."""
+        self.version += 1
+        method, line, character = PLACES[what]
+        place = {"line": self.first + self.lines.index(line), "character": character}
+        start = {"line": 0, "character": 2}
+        self._change(
+            {
+                "range": {"start": start, "end": {"line": 0, "character": 3}},
+                "text": "ab"[self.version % 2],
+            }
+        )
+        began = time.perf_counter()
+        at, answer = self.client.request(
+            f"textDocument/{method}", {"textDocument": {"uri": self.uri}, "position": place}
+        )
+        return at - began, answer
+
+    def _change(self, change: dict[str, Any]) -> None:
+        self.version += 1
+        document = {"uri": self.uri, "version": self.version}
+        self.client.notify(
+            "textDocument/didChange", {"textDocument": document, "contentChanges": [change]}
+        )
+
+    def until_indexed(self) -> None:
+        """Wait until all of the running torch is known."""
+        began = time.perf_counter()
+        while time.perf_counter() - began < 120:
+            _, hover = self.ask("hover")
+            if hover and "has not been asked yet" not in str(hover):
+                return
+            time.sleep(0.02)
+        raise TimeoutError("no operator index within 120 s")
+
+
+def requests(repetitions: int, functions: int = 750) -> None:
+    """(d)"""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        editor = Editor(FIXTURES / "encoder.py", folder)
+        reader = Reader(editor.client, folder, functions)
+        reader.fill()
+        reader.until_indexed()
+        with_index = megabytes(editor.processes()[0])
+        print(f"\nrequests in a text of {reader.text.count(chr(10))} lines")
+        rest: dict[str, list[float]] = {what: [] for what in PLACES}
+        busy: dict[str, list[float]] = {what: [] for what in PLACES}
+        size = runs = going = 0
+        for what in PLACES:
+            reader.ask(what)
+        for values in (rest, busy):
+            begun = 0.0
+            for _ in range(repetitions):
+                for what in PLACES:
+                    if values is busy and time.perf_counter() - begun > _RUN:
+                        # A new run while the last one goes on, so that one always does.
+                        runs += 1
+                        going += len(editor.processes()) > 2
+                        editor.begin()
+                        begun = time.perf_counter()
+                    seconds, answer = reader.ask(what)
+                    values[what].append(seconds * 1000)
+                    if what == "completion":
+                        size = len(answer["items"])
+        for what in PLACES:
+            for when, values in (("while tracing", busy), ("at rest", rest)):
+                percentiles(f"{what}, {when}", values[what])
+            ratio(
+                f"{what}: tracing / rest",
+                statistics.median(busy[what]) / statistics.median(rest[what]),
+                "",
+            )
+        print(f"  runs begun: {runs}, of which {going} beside one that went on")
+        print(f"  items of the completion list: {size}")
+        print(
+            f"  memory: server {_without_index(folder):.0f} MiB with files and no index, "
+            f"{with_index:.0f} MiB with the index, "
+            f"{megabytes(editor.processes()[0]):.0f} MiB after all requests"
+        )
+        editor.client.close()
+
+
+_RUN = 0.7
+
+
+def _without_index(folder: Path) -> float:
+    """Memory of a server whose engine has no index to give, after the same text was opened."""
+    client = Client(SERVER, folder)
+    client.request(
+        "initialize",
+        {
+            "processId": os.getpid(),
+            "rootUri": folder.as_uri(),
+            "initializationOptions": {"interpreter": "/nonexistent/python"},
+            "capabilities": {"workspace": {"configuration": False}},
+        },
+    )
+    client.notify("initialized", {})
+    reader = Reader(client, folder, 750)
+    reader.fill()
+    for what in PLACES:
+        reader.ask(what)
+    used = megabytes(psutil.Process(client.process.pid))
+    client.close()
+    return used
+
+
+def percentiles(name: str, values: list[float]) -> None:
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    print(
+        f"  {name:<30}p50 {cuts[49]:6.2f} ms   p99 {cuts[98]:6.2f} ms   "
+        f"(at most {max(values):.2f}, {len(values)} times)"
+    )
+
+
 def row(name: str, values: list[float], unit: str) -> None:
     if not values:
         print(f"  {name:<28}   none")
@@ -224,8 +384,14 @@ def initialize(repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=12)
+    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--only-requests", action="store_true")
     options = parser.parse_args()
-    initialize(options.repetitions)
+    if not options.only_requests:
+        initialize(options.repetitions)
+    requests(options.requests)
+    if options.only_requests:
+        return
     for name, model, shape in CASES:
         case(name, model, shape, options.repetitions)
 
