@@ -340,20 +340,23 @@ def _inside_string(text: str, offset: int, index: OperatorIndex, seen: Seen) -> 
 
 
 def _best(found: Iterable[Candidate], prefix: str, start: int, end: int) -> Completions:
-    """Those that fit to what is typed: beginnings first, then parts, then letters in order."""
+    """Those that fit to what is typed: itself first, then what begins with it, has it somewhere,
+    has its letters in that order."""
     if not prefix:
         fitting = list(found)
     else:
-        graded: tuple[list[Candidate], ...] = ([], [], [])
+        graded: tuple[list[Candidate], ...] = ([], [], [], [])
         wanted = prefix.lower()
         letters = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
         for candidate in found:
             against = (candidate.filter or candidate.label).lower()
-            if against.startswith(wanted):
+            if against == wanted:
                 graded[0].append(candidate)
-            elif wanted in against:
+            elif against.startswith(wanted):
                 graded[1].append(candidate)
-            elif letters.search(against) is not None:
+            elif wanted in against:
                 graded[2].append(candidate)
+            elif letters.search(against) is not None:
+                graded[3].append(candidate)
         fitting = [candidate for grade in graded for candidate in grade]
     return Completions(tuple(fitting[:MOST]), start, end, len(fitting) <= MOST)
