@@ -31,7 +31,7 @@ def handle(server: Server, params: types.CompletionItem) -> types.CompletionItem
         params.documentation = (
             types.MarkupContent(types.MarkupKind.Markdown, markdown(page))
             if server.session.client.completion_markdown
-            else types.MarkupContent(types.MarkupKind.PlainText, page_text(page))
+            else page_text(page)
         )
     return params
 
