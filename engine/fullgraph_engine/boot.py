@@ -51,6 +51,18 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     _load_engine()
     from importlib import import_module
 
+    indexed = False
+    try:
+        if not options["--pipeline"]:
+            # Before the rest is loaded, which takes longer than to find this.
+            installed = import_module(_ENGINE + ".operators.stages").InstalledOperators
+            found = installed.found(options["--yaml"])
+            kept = found.kept() if found is not None else None
+            if kept is not None:
+                say("IndexWritten", path=str(kept), complete=True)
+                indexed = True
+    except Exception:
+        indexed = False  # the index is made anew; what is wrong is told then
     try:
         serve = import_module(_ENGINE + ".host").serve
     except Exception as error:
@@ -62,7 +74,9 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         )
         return 1
     pipeline, yaml = options["--pipeline"], options["--yaml"]
-    return int(serve(read, write, user_path=user_path, pipeline=pipeline, yaml=yaml))
+    return int(
+        serve(read, write, user_path=user_path, pipeline=pipeline, yaml=yaml, indexed=indexed)
+    )
 
 
 def _here() -> str:

@@ -11,6 +11,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# slow: SECONDS``         the run stops there for a while
 ``# print: TEXT``           output of user code
 ``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
+``# registers: ns::name``   executing the text registers this operator
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
 
 ``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``python=VERSION``,
@@ -33,8 +34,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 
 from fullgraph_engine import protocol as p
+from fullgraph_engine.protocol.operators import Operator, Overload
 
-PATTERN = re.compile(r"#\s*(break|file|fix|related|unnecessary|slow|print|die|deaf)\b:?\s*(.*)$")
+PATTERN = re.compile(
+    r"#\s*(break|file|fix|related|unnecessary|slow|print|die|deaf|registers)\b:?\s*(.*)$"
+)
 
 
 class Stub:
@@ -166,6 +170,9 @@ class Stub:
                     time.sleep(0.005)
             elif word == "print":
                 self.say(p.Log(number, "stdout", rest + "\n"))
+            elif word == "registers":
+                overload = Overload("", f"{rest}(Tensor x) -> Tensor", "registered")
+                self.say(p.OperatorsRegistered(number, (Operator(rest, (overload,)),)))
             elif word == "die":
                 self.die(rest)
             elif word == "deaf":

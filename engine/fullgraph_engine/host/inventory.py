@@ -1,8 +1,8 @@
 """Has the operator index of this torch made, in processes that keep nothing else waiting.
 
-The index of an earlier start is announced before torch is imported. Else a first process reads
-the binding YAML while this one imports torch, and a second, forked from the warm host, adds what
-only the running torch knows.
+A first process reads the binding YAML while this one imports torch, and a second, forked from the
+warm host, adds what only the running torch knows. Where an earlier engine has left the result,
+``boot`` announces that and none of this happens.
 """
 
 from __future__ import annotations
@@ -54,14 +54,10 @@ class Inventory:
     # -- before torch is imported -------------------------------------------------------------
 
     def begin(self, operators: Operators | None) -> None:
-        """Announce the index that is kept, or fork the process that reads the YAML."""
+        """Fork the process that reads the YAML."""
         if operators is None:
             return
         try:
-            kept = operators.kept()
-            if kept is not None:
-                os.write(self._write, protocol.encode(IndexWritten(str(kept), True)))
-                return
             self._operators = operators
             self._fork_reader(operators)
         except BrokenPipeError:

@@ -44,9 +44,18 @@ _MOST_WAITING = 8 << 20
 
 
 def serve(
-    read: int, write: int, *, user_path: list[str], pipeline: str = "", yaml: str = ""
+    read: int,
+    write: int,
+    *,
+    user_path: list[str],
+    pipeline: str = "",
+    yaml: str = "",
+    indexed: bool = False,
 ) -> int:
-    """Serve requests until the pipe closes; the exit status of the engine."""
+    """Serve requests until the pipe closes; the exit status of the engine.
+
+    ``indexed``: the server knows of a complete operator index already.
+    """
     descriptors.fill_standard()
     # An interrupt from the terminal is for the server; a closed pipe is an error of a write.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -58,19 +67,20 @@ def serve(
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        return _serve(read, write, user_path, pipeline, yaml, scratch)
+        return _serve(read, write, user_path, pipeline, None if indexed else yaml, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _serve(
-    read: int, write: int, user_path: list[str], pipeline: str, yaml: str, scratch: str
+    read: int, write: int, user_path: list[str], pipeline: str, yaml: str | None, scratch: str
 ) -> int:
     started = time.monotonic()
     inventory = Inventory(write, scratch)
     try:
         stages = chosen(pipeline)
-        inventory.begin(stages.operators(yaml))
+        if yaml is not None:
+            inventory.begin(stages.operators(yaml))
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()

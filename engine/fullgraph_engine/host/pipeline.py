@@ -81,9 +81,6 @@ class Outcome(Protocol):
 class Operators(Protocol):
     """The operator index of this interpreter's torch, and how it is made."""
 
-    def kept(self) -> Path | None:
-        """The complete index that an earlier engine has made. Imports no torch."""
-
     def read(self, out: Path) -> None:
         """Write to ``out`` what the binding YAML says. Imports no torch."""
 

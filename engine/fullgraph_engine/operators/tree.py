@@ -137,6 +137,8 @@ def _public(bindings: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
             except Exception:  # lazy ones may refuse
                 continue
             own = listed is not None and member in listed
+            if listed is None and isinstance(value, type):
+                own = value.__module__ == "torch._C"  # torch.linalg.LinAlgError
             if own or id(value) in bindings or _belongs(name, member, value):
                 yield f"{name}.{member}", value
     for member in dir(torch.Tensor):

@@ -1,0 +1,88 @@
+"""Engines with torch in them, for tests of what they say besides their answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fullgraph_engine import protocol
+from fullgraph_engine.protocol import Event, IndexWritten
+from fullgraph_engine.protocol.operators import Entry, IndexHeader, decode_index
+
+BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
+PATIENCE = 150.0
+
+Heard = Callable[[list[Event]], bool]
+
+
+@contextlib.contextmanager
+def listening(
+    requests: list[protocol.Request], env: dict[str, str]
+) -> Iterator[Callable[[Heard], list[Event]]]:
+    """An engine; what is given waits until enough was said, and returns all of it so far."""
+    theirs, write = os.pipe()
+    read, answers = os.pipe()
+    command = [sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)]
+    process = subprocess.Popen(
+        command, pass_fds=(theirs, answers), env={**os.environ, **env}, stdin=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    os.close(answers)
+    for request in requests:
+        os.write(write, protocol.encode(request))
+    events: list[Event] = []
+    buffer = b""
+
+    def until(enough: Heard) -> list[Event]:
+        nonlocal buffer
+        while not enough(events):
+            assert select.select([read], [], [], PATIENCE)[0], events
+            data = os.read(read, 1 << 16)
+            assert data, events
+            *lines, buffer = (buffer + data).split(b"\n")
+            events.extend(protocol.decode(line) for line in lines)  # type: ignore[misc]
+        return events
+
+    try:
+        yield until
+    finally:
+        os.close(write)
+        process.wait(PATIENCE)
+        os.close(read)
+
+
+@pytest.fixture(scope="session")
+def engine_says() -> Callable[..., list[Event]]:
+    """Start an engine and return what it says until that is enough."""
+
+    def says(
+        enough: Heard, *requests: protocol.Request, env: dict[str, str] | None = None
+    ) -> list[Event]:
+        with listening(list(requests), env or {}) as until:
+            return until(enough)
+
+    return says
+
+
+def written(events: list[Event]) -> IndexWritten | None:
+    """The complete index that was announced."""
+    return next((e for e in events if isinstance(e, IndexWritten) and e.complete), None)
+
+
+@pytest.fixture(scope="session")
+def complete_index(
+    cache: None, engine_says: Callable[..., list[Event]]
+) -> tuple[IndexHeader, dict[str, Entry]]:
+    """The index of the torch that runs the tests."""
+    pytest.importorskip("torch")
+    event = written(engine_says(lambda events: written(events) is not None))
+    assert event is not None
+    header, entries = decode_index(Path(event.path).read_bytes())
+    return header, {entry.key: entry for entry in entries}
