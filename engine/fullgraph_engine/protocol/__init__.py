@@ -18,9 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
 from .operators import Operator
+from .places import Frame as Frame
+from .places import Position as Position
+from .places import Range as Range
+from .places import place_words as place_words
 from .plain import from_plain as from_plain
 from .plain import plain
 from .plain import to_plain as to_plain
+from .shapes import ShapesFound
 
 VERSION = 1
 
@@ -36,41 +41,6 @@ Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
 SeenKind = Literal["tensor", "module", "other"]
-
-
-# -- places -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Position:
-    """A place in the analysed text: zero-based line, zero-based UTF-8 byte offset in it."""
-
-    line: int
-    byte: int
-
-
-@dataclass(frozen=True)
-class Range:
-    """Half open: ``end`` is the first position that is not part of it."""
-
-    start: Position
-    end: Position
-
-
-@dataclass(frozen=True)
-class Frame:
-    """One line of a user stack, outermost first in every list of frames.
-
-    ``end_byte`` is -1 where the interpreter gave no columns; then ``byte`` is the indentation.
-    """
-
-    path: str
-    function: str
-    line: int
-    byte: int = 0
-    end_line: int = -1
-    end_byte: int = -1
-    text: str = ""
 
 
 # -- findings ---------------------------------------------------------------------------------
@@ -132,12 +102,6 @@ class Finding:
     """The run it belongs to. In one run a later finding of the same identity replaces an earlier
     one (its count grew); between runs, findings of one identity are one, and counts add up."""
     data: dict[str, Any] = field(default_factory=dict)
-
-
-def place_words(range_: Range) -> str:
-    """How an identity names the range of its finding, so that it can move with the text."""
-    start, end = range_.start, range_.end
-    return f"{start.line}:{start.byte}-{end.line}:{end.byte}"
 
 
 # -- targets ----------------------------------------------------------------------------------
@@ -434,6 +398,7 @@ Event = Union[
     TargetDone,
     OperatorsRegistered,
     ValuesSeen,
+    ShapesFound,
     Analysed,
     Failed,
     Log,
