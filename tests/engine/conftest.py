@@ -24,12 +24,13 @@ Heard = Callable[[list[Event]], bool]
 
 @contextlib.contextmanager
 def listening(
-    requests: list[protocol.Request], env: dict[str, str]
+    requests: list[protocol.Request], env: dict[str, str], options: tuple[str, ...]
 ) -> Iterator[Callable[[Heard], list[Event]]]:
     """An engine; what is given waits until enough was said, and returns all of it so far."""
     theirs, write = os.pipe()
     read, answers = os.pipe()
     command = [sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)]
+    command += options
     process = subprocess.Popen(
         command, pass_fds=(theirs, answers), env={**os.environ, **env}, stdin=subprocess.DEVNULL
     )
@@ -63,9 +64,12 @@ def engine_says() -> Callable[..., list[Event]]:
     """Start an engine and return what it says until that is enough."""
 
     def says(
-        enough: Heard, *requests: protocol.Request, env: dict[str, str] | None = None
+        enough: Heard,
+        *requests: protocol.Request,
+        env: dict[str, str] | None = None,
+        options: tuple[str, ...] = (),
     ) -> list[Event]:
-        with listening(list(requests), env or {}) as until:
+        with listening(list(requests), env or {}, options) as until:
             return until(enough)
 
     return says
