@@ -64,7 +64,8 @@ class Installation:
             for name in _FACTS:
                 yield _content(self.packaged / name)
         engine = Path(__file__).parents[1]
-        for source in (*engine.glob("operators/*.py"), *engine.glob("protocol/*.py")):
+        format_ = (engine / "protocol" / name for name in ("operators.py", "plain.py"))
+        for source in (*sorted(engine.glob("operators/*.py")), *format_):
             yield source.name.encode() + _content(source)
 
 
