@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from . import adapter, stacks, values
+from . import adapter, failed_guards, stacks, values
 from .describe import describe_value
 from .recording import (
     Break,
@@ -374,17 +375,29 @@ def _around_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
         if _active is not None:
             with _never_disturb(_active):
                 code = frame.f_code
+                latest_first = sorted(cache_entries, key=_compilation, reverse=True)
                 _active.recording.recompiles.append(
                     Recompile(
                         stacks.original_name(code.co_name),
                         code.co_filename,
                         code.co_firstlineno - 1,
                         tuple(str(reason) for reason in reasons),
+                        tuple(
+                            failed
+                            for entry in latest_first
+                            for failed in failed_guards.of_entry(entry, frame.f_locals)
+                        ),
+                        stacks.above(_active.bottom),
                     )
                 )
         return reasons
 
     return reasons_of
+
+
+def _compilation(entry: Any) -> tuple[int, ...]:
+    """The numbers of a compile id, ``0/2_1``."""
+    return tuple(int(part) for part in re.findall(r"\d+", str(getattr(entry, "compile_id", ""))))
 
 
 def _around_compliance(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -469,6 +482,7 @@ def _around_check_function(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, code, output, *args, **kwargs)
         if _active is not None:
             with _never_disturb(_active):
+                failed_guards.remember(self.guard_manager, output)
                 _active.guarded(output)
 
     return init

@@ -135,14 +135,46 @@ class RuntimeAssert:
     stack: Stack
 
 
+GuardFamily = Literal[
+    "size", "tensor", "value", "type", "identity", "structure", "mode", "other"
+]
+"""What a guard is about: a size, another property of a tensor, a Python value, its type, which
+object it is, a length or keys, grad mode and the like."""
+
+
+@dataclass(frozen=True)
+class FailedGuard:
+    """A guard of the compilation ``compiled`` that does not hold for the values of a call.
+
+    ``source`` is the value it is about, ``detail`` the part of a tensor that differs (``size 0``,
+    ``dtype``) or of the global state; ``was`` and ``now`` are empty where they cannot be said.
+    """
+
+    compiled: str
+    family: GuardFamily
+    kind: str
+    source: str
+    expression: str
+    detail: str = ""
+    was: str = ""
+    now: str = ""
+    stack: Stack = ()
+
+
 @dataclass(frozen=True)
 class Recompile:
-    """A frame was traced again because guards of earlier compilations failed."""
+    """A frame was traced again because guards of earlier compilations failed.
+
+    ``reasons`` are Dynamo's words, one for each earlier compilation; ``failures`` all guards that
+    failed, those of the latest compilation first.
+    """
 
     function: str
     path: str
     line: int
     reasons: tuple[str, ...]
+    failures: tuple[FailedGuard, ...] = ()
+    stack: Stack = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,343 @@
+"""Which guards of an earlier compilation do not hold any more: all of them.
+
+Dynamo itself stops at the first one. Its guards form a tree that follows the values: a manager for
+each value, with the checks on it and with the managers of its parts. Walking it answers for every
+value by itself; what belongs to a value that is no longer what it was is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from . import stacks
+from .recording import FailedGuard, GuardFamily, Stack
+
+MOST = 64
+"""Failed guards that are told of one compilation."""
+
+_STATEFUL = frozenset(
+    ("NO_TENSOR_ALIASING", "OBJECT_ALIASING", "STORAGE_OVERLAPPING", "SYMBOLIC_SHAPE_GUARD")
+)
+"""Guards that remember the values they were called with until the whole tree is through."""
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_TENSOR = re.compile(
+    r"check_tensor\(.*?, (?P<type>\w+), (?P<keys>DispatchKeySet\(.*?\)), (?P<dtype>torch\.\w+), "
+    r"device=(?P<device>\S+), requires_grad=(?P<grad>\w+), "
+    r"size=\[(?P<size>.*?)\], stride=\[(?P<stride>.*?)\]\)"
+)
+_FAMILIES: dict[str, GuardFamily] = {
+    "EQUALS_MATCH": "value",
+    "TRUE_MATCH": "value",
+    "FALSE_MATCH": "value",
+    "RANGE_ITERATOR_MATCH": "value",
+    "FLOAT_IS_NAN": "value",
+    "COMPLEX_IS_NAN": "value",
+    "NONE_MATCH": "type",
+    "NOT_NONE": "type",
+    "TYPE_MATCH": "type",
+    "FAKE_SCRIPT_TYPE_MATCH": "type",
+    "ID_MATCH": "identity",
+    "LENGTH_CHECK": "structure",
+    "DICT_LENGTH": "structure",
+    "DICT_CONTAINS": "structure",
+    "DICT_VERSION": "structure",
+    "MAPPING_KEYS_MATCH": "structure",
+    "SET_CONTAINS": "structure",
+    "TUPLE_ITERATOR_LEN": "structure",
+    "NO_HASATTR": "structure",
+    "GLOBAL_STATE": "mode",
+    "DEFAULT_DEVICE": "mode",
+    "DUAL_LEVEL_MATCH": "mode",
+    "TORCH_FUNCTION_MODE_STACK": "mode",
+    "DISPATCH_KEY_SET_MATCH": "tensor",
+    "DIMENSION_DYNAMIC_MARKING_GUARD": "tensor",
+    "SYMBOLIC_SHAPE_GUARD": "size",
+    "LAMBDA_GUARD": "size",
+}
+
+
+def remember(manager: Any, output: Any) -> None:
+    """Keep with a compilation's guards what says where they come from."""
+    shape_env = getattr(output, "shape_env", None)
+    manager._fullgraph_origins = (
+        tuple(getattr(output, "guards", None) or ()),
+        tuple(getattr(shape_env, "guards", ())),
+    )
+
+
+def of_entry(entry: Any, local_values: dict[str, Any]) -> tuple[FailedGuard, ...]:
+    """The guards of one cache entry that fail for the values of a call, in the tree's order."""
+    manager = entry.guard_manager
+    compiled = str(getattr(entry, "compile_id", ""))
+    gone = getattr(manager, "invalidation_reason", "")
+    if gone:
+        return (FailedGuard(compiled, "identity", "DELETED", "", str(gone)),)
+    walk = _Walk(manager, local_values, compiled)
+    walk.visit(manager.root)
+    walk.epilogue(manager.root)
+    if not walk.found:
+        walk.as_dynamo_says()
+    return tuple(walk.found[:MOST])
+
+
+class _Walk:
+    def __init__(self, manager: Any, local_values: dict[str, Any], compiled: str) -> None:
+        self.found: list[FailedGuard] = []
+        self._manager = manager
+        self._locals = local_values
+        self._compiled = compiled
+        self._globals = dict(manager.global_scope)
+        self._scope = {
+            **self._globals,
+            **manager.closure_vars,
+            "L": local_values,
+            "G": manager.global_scope["G"],
+        }
+        self._expressions: set[str] = set()
+
+    def visit(self, manager: Any) -> None:
+        source = str(manager.get_source() or "")
+        if source in ("", "L"):
+            value: Any = self._locals
+        else:
+            try:
+                value = eval(source, self._scope)
+            except Exception:  # its owner has no such part any more
+                self._missing(manager, source)
+                return
+        for leaf in manager.get_leaf_guards():
+            if type(leaf).__name__ not in _STATEFUL and not self._holds(leaf, source, value):
+                return
+        for child in _children(manager):
+            if len(self.found) >= MOST:
+                return
+            self.visit(child)
+
+    def epilogue(self, root: Any) -> None:
+        """Conditions on sizes, of which one guard has many, each an expression."""
+        for leaf in root.get_epilogue_lambda_guards():
+            for part in leaf.verbose_code_parts():
+                self._condition(part)
+
+    def as_dynamo_says(self) -> None:
+        """What Dynamo's own check stops at, where going from value to value found nothing."""
+        info = self._manager.check_verbose(self._locals)
+        if info.result:
+            return
+        stack = stacks.collapse(stacks.of_summary(getattr(info, "user_stack", None)))
+        for part in info.verbose_code_parts[:1]:
+            words = _expression(part)
+            self._add("other", "CHECK", "", words, stack=stack or self._stack("", words, part))
+
+    # -- one guard ----------------------------------------------------------------------------
+
+    def _holds(self, leaf: Any, source: str, value: Any) -> bool:
+        kind = type(leaf).__name__
+        try:
+            if leaf(value):
+                return True
+        except Exception:  # it cannot be asked about a value of this kind
+            return True
+        parts = leaf.verbose_code_parts()
+        words = _expression(parts[0]) if parts else kind
+        stack = self._stack(source, words, parts[0] if parts else "")
+        if kind == "TENSOR_MATCH":
+            self._tensor(source, value, words, stack)
+        elif kind == "LAMBDA_GUARD" and len(parts) > 1:
+            for part in parts:
+                self._condition(part)
+        elif kind == "GLOBAL_STATE":
+            changed = _state_that_changed(leaf, value)
+            self._add("mode", kind, "", words, detail=changed, stack=stack)
+        else:
+            family = _FAMILIES.get(kind, "other")
+            if kind == "LAMBDA_GUARD" and ".size()" not in words and ".stride()" not in words:
+                family = "other"
+            was, now = _both(kind, words, value)
+            self._add(family, kind, source, words, was=was, now=now, stack=stack)
+        return False
+
+    def _missing(self, manager: Any, source: str) -> None:
+        leaves = manager.get_leaf_guards()
+        parts = leaves[0].verbose_code_parts() if leaves else []
+        if parts:
+            words = _expression(parts[0])
+            stack = self._stack(source, words, parts[0])
+            self._add("structure", "MISSING", source, words, now="missing", stack=stack)
+
+    def _condition(self, part: str) -> None:
+        words = _expression(part)
+        if words in self._expressions:
+            return
+        self._expressions.add(words)
+        try:
+            holds = eval(words, self._scope)
+        except Exception:  # about a value that fails a guard of its own
+            return
+        if holds is False or isinstance(holds, str):
+            self._add("size", "SHAPE_ENV", "", words, stack=self._stack("", words, part))
+
+    def _tensor(self, source: str, value: Any, words: str, stack: Stack) -> None:
+        match = _TENSOR.search(words)
+        if not isinstance(value, torch.Tensor) or match is None:
+            now = type(value).__name__
+            self._add("type", "TENSOR_MATCH", source, words, was="Tensor", now=now, stack=stack)
+            return
+        differences = list(_differences(match, value))
+        for family, detail, was, now in differences:
+            self._add(
+                family, "TENSOR_MATCH", source, words, detail=detail, was=was, now=now, stack=stack
+            )
+        if not differences:
+            self._add("tensor", "TENSOR_MATCH", source, words, detail="keys", stack=stack)
+
+    def _add(
+        self,
+        family: GuardFamily,
+        kind: str,
+        source: str,
+        words: str,
+        *,
+        detail: str = "",
+        was: str = "",
+        now: str = "",
+        stack: Stack = (),
+    ) -> None:
+        self.found.append(
+            FailedGuard(self._compiled, family, kind, source, words, detail, was, now, stack)
+        )
+
+    # -- where it comes from ------------------------------------------------------------------
+
+    def _stack(self, source: str, words: str, part: str) -> Stack:
+        guards, conditions = getattr(self._manager, "_fullgraph_origins", ((), ()))
+        best: Any = None
+        for guard in guards:
+            if _name(guard) != source or guard.user_stack is None:
+                continue
+            if any(str(code).startswith(words) for code in guard.code_list or ()):
+                best = guard
+                break
+            best = best or guard
+        if best is not None and source:
+            return stacks.collapse(stacks.of_summary(best.user_stack))
+        _, _, comment = part.partition("  # ")
+        line = comment.split("  # ")[0].strip()
+        for guard in conditions:
+            place = getattr(guard, "sloc", None)
+            where = str(getattr(place, "maybe_user_loc", None) or "")
+            if where and (where in comment or _tail(where) in comment) and line:
+                return stacks.of_location(where)
+        return ()
+
+
+def _children(manager: Any) -> Iterator[Any]:
+    pairs = getattr(manager, "get_key_value_managers", None)
+    if pairs is not None:
+        for key, value in pairs().values():
+            yield from (child for child in (key, value) if child is not None)
+    yield from manager.get_child_managers() if pairs is None else ()
+
+
+def _name(guard: Any) -> str:
+    name = getattr(guard, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def _tail(where: str) -> str:
+    """Dynamo cuts long paths in front."""
+    return where[-24:]
+
+
+def _expression(part: str) -> str:
+    """A guard without what Dynamo appends for people."""
+    words = part.partition("  # ")[0]
+    return words.partition(" (HINT: ")[0].strip()
+
+
+def _state_that_changed(leaf: Any, value: Any) -> str:
+    try:
+        (words,) = leaf.check_verbose(value).verbose_code_parts
+    except Exception:
+        return ""
+    return str(words).rpartition("changed:")[2].strip()
+
+
+def _both(kind: str, words: str, value: Any) -> tuple[str, str]:
+    """What a guard expects and what it got, where both can be said in a few words."""
+    _, equals, expected = words.rpartition(" == ")
+    if kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
+        if not equals:
+            expected = "not empty" if not words.startswith("not ") else "0"
+        try:
+            return expected, str(len(value))
+        except Exception:
+            return expected, ""
+    if kind in ("TYPE_MATCH", "NONE_MATCH", "NOT_NONE"):
+        found = re.search(r"type=<class '(?:.*\.)?(\w+)'>", words)
+        was = found[1] if found else "None" if kind == "NONE_MATCH" else "not None"
+        return ("None" if was == "NoneType" else was), _type(value)
+    if kind in ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH"):
+        return _short(expected) if equals else "", _value(value)
+    if kind == "MAPPING_KEYS_MATCH":
+        return "", _short(", ".join(_value(key) for key in value)) if _is_mapping(value) else ""
+    return "", ""
+
+
+def _is_mapping(value: Any) -> bool:
+    return hasattr(value, "keys")
+
+
+def _type(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _value(value: Any) -> str:
+    """The value, where its words are not the user's code."""
+    if type(value) in _PLAIN:
+        return _short(repr(value))
+    if type(value) in (tuple, list, torch.Size) and all(type(item) in _PLAIN for item in value):
+        return _short(repr(value))
+    return ""
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= 60 else words[:57] + "…"
+
+
+_Difference = tuple[GuardFamily, str, str, str]
+
+
+def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Difference]:
+    """In what a tensor is not as it was; ``detail`` names the part that differs."""
+    if str(value.dtype) != expected["dtype"]:
+        yield "tensor", "dtype", expected["dtype"], str(value.dtype)
+    if value.requires_grad != (expected["grad"] == "True"):
+        yield "tensor", "requires_grad", expected["grad"], str(value.requires_grad)
+    kind, device = expected["device"], value.device
+    if kind not in ("None", str(device.index)):
+        yield "tensor", "device", kind, str(device)
+    sizes, strides = _numbers(expected["size"]), _numbers(expected["stride"])
+    if len(sizes) != value.dim():
+        yield "size", "dim", str(len(sizes)), str(value.dim())
+        return
+    changed = False
+    for axis, (size, now) in enumerate(zip(sizes, value.shape)):
+        if size is not None and now != size:
+            changed = True
+            yield "size", f"size {axis}", str(size), str(now)
+    if changed or value.layout is not torch.strided:
+        return
+    for axis, (stride, now) in enumerate(zip(strides, value.stride())):
+        if stride is not None and now != stride:
+            yield "tensor", f"stride {axis}", str(stride), str(now)
+
+
+def _numbers(words: str) -> list[int | None]:
+    parts = [part.strip() for part in words.split(",") if part.strip()]
+    return [int(part) if re.fullmatch(r"-?\d+", part) else None for part in parts]
