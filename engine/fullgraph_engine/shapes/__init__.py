@@ -1,0 +1,59 @@
+"""What a ShapeEnv learnt, event by event: record, replay, compare, explain."""
+
+from .archive import ArchiveError, read, write
+from .comparison import (
+    Difference,
+    Divergence,
+    Missing,
+    compare_with_live,
+    differences,
+    find_missing,
+    first_difference,
+)
+from .explanation import Explanation, Step, Violation, explain, explain_all, violations
+from .replay import Condition, GuardState, ReplayError, guards_at, replay
+from .tape import Operand, Operator, Place, Refusal, Tape, record
+from .timeline import Effect, Event, Timeline, stream, timeline
+from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked
+from .upstream import missing
+
+__all__ = [
+    "ArchiveError",
+    "Condition",
+    "DataDependent",
+    "Difference",
+    "Divergence",
+    "Effect",
+    "Event",
+    "Explanation",
+    "GuardState",
+    "Missing",
+    "Operand",
+    "Operator",
+    "Place",
+    "Refusal",
+    "ReplayError",
+    "RuntimeCheck",
+    "Step",
+    "Tape",
+    "Timeline",
+    "Unbacked",
+    "Violation",
+    "compare_with_live",
+    "data_dependent",
+    "differences",
+    "explain",
+    "explain_all",
+    "find_missing",
+    "first_difference",
+    "guards_at",
+    "missing",
+    "read",
+    "record",
+    "replay",
+    "stream",
+    "timeline",
+    "unbacked",
+    "violations",
+    "write",
+]

@@ -1,0 +1,352 @@
+"""Why a symbol has the value, the range or the partner that it has.
+
+The answer is found by experiment. Replay says after which event the fact first holds; then those
+earlier events are sought that it does not come about without, by leaving others out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sympy  # type: ignore[import-untyped]
+from torch._guards import Source
+
+from ..protocol import Frame
+from . import upstream, words
+from .replay import ReplayError, advance, playing, resolved
+from .tape import Tape
+from .upstream import ShapeEnv
+
+FactKind = Literal["value", "equal", "range"]
+
+_MAKES = frozenset(
+    {
+        "evaluate_expr",
+        "guard_or_defer_runtime_assert",
+        "_constrain_range",
+        "_constrain_range_for_size",
+        "_constrain_unify",
+        "_constrain_is_bounded",
+        "_eliminate_unbacked",
+        "_rename_unbacked_to",
+        "_find",
+        "_record_exclusion_constraint",
+        "set_real_tensor_prop_unbacked_vals",
+    }
+)
+"""Events that decide something about symbols that exist. Everything else is kept in every
+experiment: without its creation, a symbol cannot be asked about."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One event of a chain. ``frame`` is the line of the program, ``code`` the text there."""
+
+    index: int
+    words: str
+    frame: Frame | None
+    code: str = ""
+    operator: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``steps`` are in order and end with the event after which the fact holds."""
+
+    symbol: str
+    source: str
+    kind: FactKind
+    value: str
+    steps: tuple[Step, ...]
+    created: Step
+    text: str
+    unexplained: str = ""
+    """Why the chain may not be the shortest; empty if it is."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A dimension that was marked dynamic and is not."""
+
+    source: str
+    words: str
+    explanation: Explanation
+
+
+@dataclass(frozen=True)
+class _Fact:
+    kind: FactKind
+    value: Any
+
+    def holds(self, env: ShapeEnv, symbol: sympy.Symbol) -> bool:
+        if symbol not in env.var_to_range:
+            return False
+        if self.kind == "range":
+            bounds = env.var_to_range[symbol]
+            return bool(bounds.issubset(self.value))
+        return bool(resolved(env, symbol) == self.value)
+
+
+def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanation | None:
+    """Why ``symbol`` is a constant, equals another size or has a narrowed range.
+
+    Without ``kind``: the strongest of these. None where nothing of the kind is true of it.
+    Raises :class:`ReplayError` where the tape cannot be replayed.
+    """
+    found = _creation(tape, symbol)
+    if found is None:
+        return None
+    made, variable, initial = found
+    with playing(tape) as player:
+        end = advance(player)
+        fact = _fact(end, variable, initial, kind)
+        names = words.names_of(end)
+        values = dict(end.backed_var_to_val)
+        if fact is None:
+            return None
+        source = _source_of(end, variable)
+    pinned = _first(tape, made, lambda env: fact.holds(env, variable))
+    candidates = [n for n in range(1, pinned) if tape.method(n) in _MAKES]
+
+    def suffices(kept: Sequence[int]) -> bool:
+        left_out = set(candidates).difference(kept)
+        try:
+            with playing(tape) as player:
+                return fact.holds(advance(player, pinned + 1, left_out), variable)
+        except ReplayError:
+            return False
+
+    needed, budget_note = _needed(tape, candidates, suffices)
+    steps = tuple(_step(tape, number, names, values) for number in [*needed, pinned])
+    created = Step(
+        made,
+        f"created at {words.place_in_words(source)}" if source else "made while it was traced",
+        tape.places[made].frame,
+        words.source_text(tape.places[made].frame),
+        words.operator_in_words(tape.places[made].operator, names),
+    )
+    value = _value_in_words(fact, names)
+    shown = words.in_user_words(source) if source else symbol
+    text = _text(symbol, shown, fact, value, steps, created)
+    return Explanation(symbol, shown, fact.kind, value, steps, created, text, budget_note)
+
+
+def explain_all(tape: Tape) -> tuple[Explanation, ...]:
+    """An explanation for every symbol that is a constant or equals another by now."""
+    with playing(tape) as player:
+        env = advance(player)
+        pinned = [str(s) for s in env.var_to_range if resolved(env, s) != s]
+    return tuple(found for name in pinned if (found := explain(tape, name)) is not None)
+
+
+def violations(tape: Tape) -> tuple[Violation, ...]:
+    """Dimensions that ``mark_dynamic`` asked to be dynamic and that the code pins."""
+    asked: dict[str, str] = {}
+    with playing(tape) as player:
+        env = advance(player)
+        for index in range(1, len(tape.events)):
+            for name in _constrained(tape, index):
+                symbol = env.source_to_var.get(name)
+                if symbol is not None and resolved(env, symbol).is_number:
+                    asked[name] = str(symbol)
+    found = []
+    for name, symbol_name in asked.items():
+        explanation = explain(tape, symbol_name, "value")
+        if explanation is not None:
+            shown = words.in_user_words(name)
+            text = f"`{shown}` is marked dynamic, but {explanation.text}"
+            found.append(Violation(shown, text, explanation))
+    return tuple(found)
+
+
+def _constrained(tape: Tape, index: int) -> list[str]:
+    """The sources of dimensions that an event creates with a constraint."""
+    from torch._dynamo.source import TensorProperty, TensorPropertySource
+
+    event = tape.events[index]
+    values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
+    source = next((value for value in values if isinstance(value, Source)), None)
+    context = next((value for value in values if hasattr(value, "constraint_sizes")), None)
+    if source is None or context is None or tape.method(index) == "create_symbol":
+        return []
+    return [
+        upstream.name_of_source(TensorPropertySource(source, TensorProperty.SIZE, axis))
+        for axis, constraint in enumerate(context.constraint_sizes or ())
+        if constraint is not None and not getattr(constraint, "warn_only", False)
+    ]
+
+
+# -- the search -------------------------------------------------------------------------------
+
+
+def _creation(tape: Tape, symbol: str) -> tuple[int, sympy.Symbol, Any] | None:
+    """The event that made a symbol, the symbol, and the range that it had then."""
+    with playing(tape) as player:
+        for index in range(1, len(tape.events)):
+            before = len(player.env.var_to_range)
+            player.step()
+            ranges = player.env.var_to_range
+            if len(ranges) != before:
+                for known, bounds in ranges.items():
+                    if str(known) == symbol:
+                        return index, known, bounds
+    return None
+
+
+def _first(tape: Tape, start: int, holds: Callable[[ShapeEnv], bool]) -> int:
+    """The event after which something is true first. Replay steps through the tape once: that
+    costs less than a bisection, which would replay half a tape log n times."""
+    with playing(tape) as player:
+        for index in range(1, len(tape.events)):
+            player.step()
+            if index >= start and holds(player.env):
+                return index
+    return len(tape.events) - 1
+
+
+def _fact(env: ShapeEnv, symbol: sympy.Symbol, initial: Any, kind: FactKind | None) -> _Fact | None:
+    value = resolved(env, symbol)
+    if value.is_number:
+        return _Fact("value", value) if kind in (None, "value") else None
+    if value != symbol and kind in (None, "equal"):
+        return _Fact("equal", value)
+    bounds = env.var_to_range[symbol]
+    if bounds != initial and kind in (None, "range"):
+        return _Fact("range", bounds)
+    return None
+
+
+_EXPERIMENTS = 400
+"""Replays that one explanation may cost."""
+
+
+def _needed(
+    tape: Tape, candidates: list[int], suffices: Callable[[Sequence[int]], bool]
+) -> tuple[list[int], str]:
+    """The fewest of the candidates that are enough, by delta debugging."""
+    left = _EXPERIMENTS
+
+    def enough(kept: Sequence[int]) -> bool:
+        nonlocal left
+        left -= 1
+        return suffices(kept)
+
+    if enough(()):
+        return [], ""
+    effective = _effective(tape, candidates)
+    kept = effective if len(effective) < len(candidates) and enough(effective) else candidates
+    parts = 2
+    while len(kept) >= 2 and left > 0:
+        size = max(1, len(kept) // parts)
+        pieces = [kept[start : start + size] for start in range(0, len(kept), size)]
+        for piece in reversed(pieces):
+            rest = [number for number in kept if number not in piece]
+            if len(pieces) > 1 and left > 0 and enough(rest):
+                kept, parts = rest, max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                return kept, ""
+            parts = min(len(kept), parts * 2)
+    if len(kept) >= 2:
+        return kept, f"The search ended after {_EXPERIMENTS} replays: some steps may not be needed."
+    return kept, ""
+
+
+def _effective(tape: Tape, candidates: list[int]) -> list[int]:
+    """Those that changed anything."""
+    wanted = set(candidates)
+    found = []
+    with playing(tape) as player:
+        before = _signature(player.env)
+        for index in range(1, max(wanted, default=0) + 1):
+            player.step()
+            after = _signature(player.env)
+            if index in wanted and after != before:
+                found.append(index)
+            before = after
+    return found
+
+
+def _signature(env: ShapeEnv) -> tuple[Any, ...]:
+    return (
+        len(env.guards),
+        dict(env.replacements),
+        dict(env.var_to_range),
+        len(env.axioms),
+        len(env.divisible),
+        env.num_deferred_runtime_asserts,
+    )
+
+
+# -- words ------------------------------------------------------------------------------------
+
+
+def _source_of(env: ShapeEnv, symbol: sympy.Symbol) -> str:
+    sources = env.var_to_sources.get(symbol)
+    if sources:
+        return upstream.name_of_source(sources[0])
+    return next((name for name, known in env.source_to_var.items() if known == symbol), "")
+
+
+def _step(tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]) -> Step:
+    place = tape.places[index]
+    return Step(
+        index,
+        _condition(tape, index, names, values),
+        place.frame,
+        words.source_text(place.frame),
+        words.operator_in_words(place.operator, names),
+    )
+
+
+def _condition(tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any]) -> str:
+    """What an event decided: ``x.shape[1] == 16`` had to hold."""
+    event = tape.events[index]
+    method = tape.method(index)
+    about = (event.args or [None, None])[1:2]
+    expr: Any = about[0] if about else None
+    if not isinstance(expr, sympy.Basic):
+        return f"`{method}` was called"
+    shown = words.expression(expr, names)
+    if method == "guard_or_defer_runtime_assert":
+        return f"`{shown}` was checked"
+    if method == "evaluate_expr":
+        if not (expr.is_Boolean or expr.is_Relational):
+            return f"the value of `{shown}` was asked for"
+        if expr.xreplace(values) == sympy.false:
+            return f"`{words.expression(sympy.Not(expr), names)}` was assumed"
+        return f"`{shown}` had to hold"
+    return f"`{shown}` was constrained"
+
+
+def _value_in_words(fact: _Fact, names: dict[str, str]) -> str:
+    if fact.kind == "range":
+        return f"[{fact.value.lower}, {fact.value.upper}]"
+    return words.expression(fact.value, names)
+
+
+def _text(
+    symbol: str, shown: str, fact: _Fact, value: str, steps: tuple[Step, ...], created: Step
+) -> str:
+    last = steps[-1]
+    name = f"`{symbol}`" if shown == symbol else f"`{shown}` ({symbol})"
+    match fact.kind:
+        case "value":
+            what = f"{name} became {value}"
+        case "equal":
+            what = f"{name} became equal to `{value}`"
+        case _:
+            what = f"{name} was narrowed to {value}"
+    line = f" at line {last.frame.line + 1}" if last.frame is not None else ""
+    code = f" in `{last.code}`" if last.code else ""
+    operator = f" ({last.operator})" if last.operator else ""
+    earlier = [
+        f"{step.words}{f' at line {step.frame.line + 1}' if step.frame is not None else ''}"
+        for step in steps[:-1]
+    ]
+    before = f", after {' and '.join(earlier)}" if earlier else ""
+    where = f", line {created.frame.line + 1}" if created.frame is not None else ""
+    return f"{what}{line} because {last.words}{code}{operator}{before}; {created.words}{where}."

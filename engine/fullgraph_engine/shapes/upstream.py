@@ -1,0 +1,114 @@
+"""What of torch's ShapeEnv this package builds on, and how it is kept quiet.
+
+Recording, replay and comparison are torch's own (``torch.fx.experimental.recording``). Nothing of
+that is a public interface, so it is looked up here and only here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch.fx.experimental import recording, symbolic_shapes
+from torch.fx.experimental.recording import FakeTensorMeta, NotEqualError, ShapeEnvEvent
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from ..tracing.adapter import Private
+
+__all__ = [
+    "FakeTensorMeta",
+    "NotEqualError",
+    "ShapeEnv",
+    "ShapeEnvEvent",
+    "missing",
+    "name_of_source",
+    "quiet",
+    "settings",
+    "stage",
+    "translator",
+]
+
+config: Any = sys.modules["torch.fx.experimental._config"]
+"""The settings of symbolic shapes: a module that torch gave the methods of its settings."""
+
+_SS = "torch.fx.experimental.symbolic_shapes"
+_NEEDED = (
+    Private(_SS, "ShapeEnv.check_equal", "comparing the states of two ShapeEnvs"),
+    Private(_SS, "ShapeEnv._snapshot_tracked_fakes", "recording at a bearable cost"),
+    Private(_SS, "ShapeEnv._set_replacement", "saying why a symbol was replaced"),
+    Private(_SS, "TLS", "replaying without leaving guards suppressed"),
+    Private("torch._dynamo.symbolic_convert", "tls", "the line that an event comes from"),
+)
+
+
+def missing() -> tuple[str, ...]:
+    """What this torch lacks of it, each in one sentence."""
+    return tuple(
+        f"This torch has no {need.name}, so {need.purpose} is not possible."
+        for need in _NEEDED
+        if need.get() is None
+    )
+
+
+def translator() -> Any:
+    """The innermost symbolic interpreter at work, or None."""
+    import torch._dynamo.symbolic_convert as convert
+
+    root = getattr(convert.tls, "current_tx", None)
+    return None if root is None else root.output.current_tx
+
+
+def name_of_source(source: Any) -> str:
+    """Dynamo's name for where a value comes from; a method before torch 2.9, then a property."""
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def settings() -> dict[str, Any]:
+    """The settings that symbolic shapes are worked out under, as far as they are plain values."""
+    return {
+        name: value
+        for name, value in config.get_config_copy().items()
+        if isinstance(value, (bool, int, float, str, type(None)))
+    }
+
+
+@contextlib.contextmanager
+def stage(wanted: dict[str, Any]) -> Iterator[None]:
+    """Replay happens here: with these settings, and leaving nothing of its own behind.
+
+    Suppressing guards is a state of the thread, and a prefix may end while they are suppressed.
+    """
+    present = config.get_config_copy()
+    changed = {
+        name: value for name, value in wanted.items() if name in present and present[name] != value
+    }
+    local = symbolic_shapes.TLS.__dict__
+    kept = dict(local)
+    local.clear()
+    try:
+        with config.patch(changed), quiet():
+            yield
+    finally:
+        local.clear()
+        local.update(kept)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """torch logs an error where an event raises, also where Dynamo then catches that."""
+    loggers = (recording.log, symbolic_shapes.log)
+
+    def only_other(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith(("failed while running", "failed during"))
+
+    for logger in loggers:
+        logger.addFilter(only_other)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(only_other)

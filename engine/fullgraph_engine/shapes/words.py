@@ -1,0 +1,104 @@
+"""Sizes and conditions in the words of the program that they come from."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+from torch.utils._sympy.printers import PythonPrinter
+
+from ..protocol import Frame
+from . import upstream
+from .tape import Operator
+from .upstream import ShapeEnv
+
+_SIZE = re.compile(r"^(?P<tensor>.+?)\.(?P<what>size|stride)\(\)\[(?P<axis>\d+)\]$")
+
+
+def in_user_words(source: str) -> str:
+    """``L['x'].size()[0]`` as the user would write it: ``x.shape[0]``."""
+    found = re.sub(r"[LG]\['(\w+)'\]", r"\1", source)
+    found = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", found)
+    # Values that a graph break left on Python's stack have no name in the program.
+    found = re.sub(r"___stack\d+", "(…)", found)
+    return re.sub(r"\.size\(\)\[(\d+)\]", r".shape[\1]", found)
+
+
+def place_in_words(source: str) -> str:
+    """``L['x'].size()[1]`` as a place: ``x` axis 1``, in backquotes."""
+    match = _SIZE.match(source)
+    if match is None or match["what"] != "size":
+        return f"`{in_user_words(source)}`"
+    return f"`{in_user_words(match['tensor'])}` axis {match['axis']}"
+
+
+def names_of(env: ShapeEnv) -> dict[str, str]:
+    """How the user would write each symbol that comes from an input."""
+    return {
+        str(symbol): in_user_words(upstream.name_of_source(sources[0]))
+        for symbol, sources in env.var_to_sources.items()
+        if sources
+    }
+
+
+def expression(value: Any, names: Mapping[str, str]) -> str:
+    """A condition as Python, with ``names`` for symbols: ``x.shape[1] == 16``."""
+    if not isinstance(value, sympy.Basic):
+        return str(value)
+    try:
+        text = str(PythonPrinter().doprint(value))
+    except Exception:  # the printer knows most functions, not all
+        text = str(value)
+    return _named(text, names)
+
+
+def _named(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b[a-z]+\d+\b", lambda match: names.get(match[0], match[0]), text)
+
+
+def source_text(frame: Frame | None) -> str:
+    """The code that a frame is at: the expression if its columns are known, else the line."""
+    if frame is None:
+        return ""
+    line = linecache.getline(frame.path, frame.line + 1)
+    if frame.end_byte >= 0 and frame.end_line == frame.line:
+        return line.encode()[frame.byte : frame.end_byte].decode(errors="replace").strip()
+    return line.strip()
+
+
+def operator_in_words(operator: Operator | None, names: Mapping[str, str]) -> str:
+    """``matmul of `y` (x.shape[0], x.shape[1]) and `self.w` (16, 8)``."""
+    if operator is None:
+        return ""
+    operands = [
+        f"`{in_user_words(operand.name)}` ({_named(', '.join(operand.sizes), names)})"
+        for operand in operator.operands
+    ]
+    if not operands:
+        return operator.name
+    return f"{operator.name} of {_listed(operands)}"
+
+
+def _listed(items: list[str]) -> str:
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def assigned_name(frame: Frame | None) -> str:
+    """The variable that the statement at a frame assigns its value to; empty if there is none."""
+    if frame is None:
+        return ""
+    text = linecache.getline(frame.path, frame.line + 1).strip()
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return ""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return ""
