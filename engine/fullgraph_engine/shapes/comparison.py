@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..protocol import Frame
-from ..tracing import stacks
 from . import upstream
 from .replay import ReplayError, advance, playing
 from .tape import Tape
@@ -159,13 +157,14 @@ def _no_address(text: str) -> str:
 class Missing:
     """What a live ShapeEnv knows and the tape does not tell.
 
-    ``after`` is the last event before the missing one, ``frame`` where the live ShapeEnv says
-    that it came from.
+    It belongs behind event ``after`` and, where that can be told, before event ``before``;
+    ``code`` is the line of the program that the live ShapeEnv names for it.
     """
 
     after: int
+    before: int | None
     words: str
-    frame: Frame | None
+    code: str
     differences: tuple[Difference, ...]
 
 
@@ -186,12 +185,14 @@ def find_missing(tape: Tape, live: ShapeEnv) -> Missing | None:
     )
     if lost is None:
         asserts = _lost_assert(tape, live)
-        return Missing(len(tape.events) - 1, asserts or str(found[0]), None, found)
-    frames = stacks.of_location(getattr(live.guards[lost].sloc, "maybe_user_loc", None))
+        return Missing(0, None, asserts or str(found[0]), "", found)
+    code = str(getattr(live.guards[lost].sloc, "maybe_user_loc", None) or "")
+    following = _last_before(tape, lost + 1) if len(replayed) > lost else None
     return Missing(
-        _last_before(tape, lost),
+        _last_before(tape, lost) if lost else 0,
+        following,
         f"the guard {wanted[lost]}",
-        frames[-1] if frames else None,
+        code.strip(),
         found,
     )
 
@@ -208,7 +209,7 @@ def _asserts(env: ShapeEnv) -> list[Any]:
 
 
 def _last_before(tape: Tape, guards: int) -> int:
-    """The last event of the shortest prefix that makes so many guards."""
+    """The last event of the shortest prefix that makes so many guards, by bisection."""
     low, high = 1, len(tape.events)
     while low < high:
         middle = (low + high) // 2

@@ -300,6 +300,7 @@ def record(*, limit: int = LIMIT, bottom: types.CodeType | None = _BOTTOM) -> It
     known = upstream.settings()
     init, snapshot = ShapeEnv.__init__, ShapeEnv._snapshot_tracked_fakes
     call_function = ShapeEnv._create_fx_call_function
+    run_event = ShapeEnvEvent.run
     fakes = _Fakes(snapshot)
 
     def recording_init(
@@ -324,6 +325,15 @@ def record(*, limit: int = LIMIT, bottom: types.CodeType | None = _BOTTOM) -> It
             return call_function(self, op, args)
         return None, False
 
+    def run(self: ShapeEnvEvent, shape_env: ShapeEnv | None = None) -> Any:
+        # While an event is recorded it runs on the ShapeEnv that it is about: nothing has to be
+        # exchanged, and Dynamo's own values go in instead of copies.
+        args = self.args
+        if shape_env is not None and shape_env.is_recording and args and args[0] is shape_env:
+            return self.f(*args, **(self.kwargs or {}))
+        return run_event(self, shape_env)
+
+    ShapeEnvEvent.run = run  # type: ignore[method-assign]
     ShapeEnv.__init__ = recording_init  # type: ignore[method-assign]
     ShapeEnv._snapshot_tracked_fakes = take  # type: ignore[method-assign]
     ShapeEnv._create_fx_call_function = without_nodes  # type: ignore[method-assign]
@@ -331,6 +341,7 @@ def record(*, limit: int = LIMIT, bottom: types.CodeType | None = _BOTTOM) -> It
         with upstream.quiet():
             yield tapes
     finally:
+        ShapeEnvEvent.run = run_event  # type: ignore[method-assign]
         ShapeEnv.__init__ = init  # type: ignore[method-assign]
         ShapeEnv._snapshot_tracked_fakes = snapshot  # type: ignore[method-assign]
         ShapeEnv._create_fx_call_function = call_function  # type: ignore[method-assign]
