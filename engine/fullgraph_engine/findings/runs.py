@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from .. import tracing
+from ..documents import Commission
+from ..documents.writer import Writer
 from ..protocol import (
     Finding,
     Mode,
@@ -56,6 +60,7 @@ def run_target(
     part: Part,
     emit: Callable[[Finding], None],
     run: str = "",
+    documents: Commission | None = None,
 ) -> Outcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
@@ -74,6 +79,9 @@ def run_target(
         tracing.want_cuda()
     ledger = _Ledger(target, run or target.name, trace_mode, emit)
     attempt = _Attempt(target, probe, namespace, source, ledger, fake=fake, auto=mode == "auto")
+
+    if documents is not None:
+        attempt.writer = Writer(documents, path, text)
 
     needs_real: str | None = None
     try:
@@ -173,6 +181,7 @@ class _Attempt:
         self.auto_failure: str | None = None
         self.asked_dynamic = False
         self.finished = False
+        self.writer: Writer | None = None
         self._truths: list[int] = []
 
     # -- the two traces -----------------------------------------------------------------------
@@ -213,14 +222,21 @@ class _Attempt:
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
-        return tracing.trace(
-            call.function,
-            call.args,
-            call.kwargs,
-            dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
-            on_break=self._saw_break,
-            file=self.source.path,
-        )
+        with self._written() as witness:
+            return tracing.trace(
+                call.function,
+                call.args,
+                call.kwargs,
+                dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
+                on_break=self._saw_break,
+                file=self.source.path,
+                witness=witness,
+            )
+
+    def _written(self, *, sizes_only: bool = False) -> AbstractContextManager[Writer | None]:
+        if self.writer is None:
+            return contextlib.nullcontext()
+        return self.writer.attempt(sizes_only=sizes_only)
 
     def second(self) -> None:
         """The same call with its batch-like dimensions dynamic: only to see which are pinned."""
@@ -235,7 +251,8 @@ class _Attempt:
             wishes = batch_dimensions(call)
             if call.dynamic or not wishes:
                 return
-            recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
+            with self._written(sizes_only=True):
+                recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
             self._report_specialised(recording, tried=True)
 
     def _build(self) -> Call | None:

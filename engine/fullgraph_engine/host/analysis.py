@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ..protocol import (
     Analyse,
     Analysed,
+    DocumentsWritten,
     Event,
     Failed,
     Finding,
@@ -378,7 +379,7 @@ class Analysis:
         message = wire.received(line)
         if isinstance(message, RunDone):
             launched.done = message
-        elif isinstance(message, (FindingFound, ValuesSeen, Log)):
+        elif isinstance(message, (FindingFound, ValuesSeen, DocumentsWritten, Log)):
             self._host.forward(line + b"\n")
 
     def _run_ended(self, number: int, status: int) -> None:

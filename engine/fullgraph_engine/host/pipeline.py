@@ -133,7 +133,9 @@ class Pipeline(Protocol):
         part: Part,
         emit: Callable[[Finding], None],
         run: str,
-    ) -> Outcome: ...
+        **asked: Any,
+    ) -> Outcome:
+        """``asked`` is what few requests ask for: ``documents``, a commission."""
 
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""
@@ -238,6 +240,7 @@ class RealPipeline:
         part: Part,
         emit: Callable[[Finding], None],
         run: str,
+        **asked: Any,
     ) -> Outcome:
         from ..findings import run_target
 
@@ -251,6 +254,7 @@ class RealPipeline:
             part=part,
             emit=emit,
             run=run,
+            **asked,
         )
 
     def untraced(self) -> AbstractContextManager[Any]:

@@ -10,8 +10,10 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
 
+from ..documents import Commission
 from ..protocol import (
     Analyse,
+    DocumentsWritten,
     Finding,
     FindingFound,
     Log,
@@ -20,6 +22,7 @@ from ..protocol import (
     ValuesSeen,
     place_words,
 )
+from ..protocol.documents import DocumentPart
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
 from .pipeline import Pipeline, Probe, Target
 from .wire import Launch, RunDone
@@ -99,6 +102,14 @@ def _main(
         emitted[finding.identity or str(len(emitted))] = finding
         wire.report(report, FindingFound(analyse.request, finding))
 
+    def written(attempt: str, part: DocumentPart) -> None:
+        run, attempt = _name(target, launch), f"{launch.mode} {attempt}"
+        wire.report(report, DocumentsWritten(analyse.request, target.name, run, attempt, (part,)))
+
+    asked: dict[str, Any] = {}
+    if analyse.documents:
+        asked["documents"] = Commission(analyse.documents, written)
+
     started = _monotonic()
     mode: Mode = launch.mode
     needs_real: str | None = None
@@ -113,6 +124,7 @@ def _main(
             part=launch.part,
             emit=emit,
             run=_name(target, launch),
+            **asked,
         )
         for finding in outcome.findings:
             emit(finding)

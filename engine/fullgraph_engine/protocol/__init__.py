@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
+from .documents import DocumentKind
+from .documents import DocumentsWritten as DocumentsWritten
 from .operators import Operator
 from .places import Frame as Frame
 from .places import Position as Position
@@ -185,6 +187,8 @@ class Analyse:
     jobs: int = 2
     try_dynamic: bool = True
     """Where a probe names no symbolic size, trace again with first dimensions dynamic."""
+    documents: tuple[DocumentKind, ...] = ()
+    """What to write down of each run besides findings; it takes time that others do not have."""
 
 
 @dataclass(frozen=True)
@@ -398,6 +402,7 @@ Event = Union[
     TargetDone,
     OperatorsRegistered,
     ValuesSeen,
+    DocumentsWritten,
     ShapesFound,
     Analysed,
     Failed,

@@ -106,6 +106,10 @@ PROFILE_GUARDS = Private(
     "torch._dynamo.guards", "profile_guard_manager", "speed: leaving out how long guards take"
 )
 
+BYTECODE_HOOK = Private(
+    "torch._dynamo.convert_frame", "register_bytecode_hook", "bytecode before and after Dynamo"
+)
+
 TRANSLATOR = Private(_SC, "InstructionTranslatorBase.__init__", _VALUES)
 OPCODES = Private(_SC, "InstructionTranslatorBase.dispatch_table", _VALUES)
 TENSOR_VARIABLE = Private("torch._dynamo.variables.tensor", "TensorVariable", _VALUES)
@@ -158,6 +162,7 @@ HOOKS = (
     INDUCTOR_WRAPPER,
     BACKEND_WRAPPER,
     PROFILE_GUARDS,
+    BYTECODE_HOOK,
     *VALUES,
 )
 

@@ -19,6 +19,7 @@ from .tensors import (
     formattable_scalars,
     swappable_parameters,
 )
+from .witness import Witness
 
 _fake: RunTensorMode | None = None
 
@@ -53,6 +54,7 @@ def trace(
     dynamic: Sequence[tuple[torch.Tensor, int]] = (),
     on_break: Callable[[Break], None] | None = None,
     file: str = "",
+    witness: Witness | None = None,
 ) -> Recording:
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
 
@@ -69,7 +71,7 @@ def trace(
     if _fake is not None:
         _fake.keeps_dynamic = bool(dynamic)
     compiled = torch.compile(function, backend=backend)
-    watch = recorder.Recorder(_call.__code__, on_break, file)
+    watch = recorder.Recorder(_call.__code__, on_break, file, witness)
     watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
     started = time.perf_counter()
     with watch.listen() as recording, _report_chosen(recording):

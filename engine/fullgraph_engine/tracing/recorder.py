@@ -34,6 +34,7 @@ from .recording import (
     Symbol,
     TracedFrame,
 )
+from .witness import Witness
 
 _LOCATION = "fullgraph_location"
 """Key in ``Node.meta`` for the raw stack of the instruction that created the node."""
@@ -68,7 +69,9 @@ class Recorder:
         bottom: types.CodeType | None = None,
         on_break: Callable[[Break], None] | None = None,
         file: str = "",
+        witness: Witness | None = None,
     ) -> None:
+        self.witness = witness
         self.recording = Recording()
         self.values = values.Values(file, self.lose)
         self.bottom = bottom
@@ -102,14 +105,20 @@ class Recorder:
     def frame(self) -> int:
         return self._open[-1] if self._open else -1
 
-    def enter_frame(self) -> int:
+    def enter_frame(self, code: types.CodeType) -> int:
         self._frames += 1
         self._open.append(self._frames - 1)
+        if self.witness is not None:
+            with _never_disturb(self):
+                self.witness.entered(self.frame, code)
         return self._frames - 1
 
     def leave_frame(self, frame: TracedFrame) -> None:
         self._open.pop()
         self.recording.frames.append(frame)
+        if self.witness is not None:
+            with _never_disturb(self):
+                self.witness.left(frame)
 
     def saw_unsupported(self, error: BaseException) -> None:
         self._last_unlogged = error
@@ -135,6 +144,8 @@ class Recorder:
             operator=str(getattr(error, "_hop_name", "")),
         )
         self.recording.breaks.append(record)
+        if self.witness is not None:
+            self.witness.broke(record)
         if self.on_break is not None:
             self.on_break(record)
 
@@ -154,16 +165,17 @@ class Recorder:
         if stacks.is_torch(code.co_filename):
             return  # hundreds a run, and none of them the user's
         name = stacks.original_name(code.co_name)
-        self.recording.skips.append(
-            Skip(
-                code.co_filename,
-                name,
-                code.co_firstlineno - 1,
-                reason,
-                stacks.above(self.bottom),
-                resumed=name != code.co_name,
-            )
+        skip = Skip(
+            code.co_filename,
+            name,
+            code.co_firstlineno - 1,
+            reason,
+            stacks.above(self.bottom),
+            resumed=name != code.co_name,
         )
+        self.recording.skips.append(skip)
+        if self.witness is not None:
+            self.witness.skipped(skip)
 
     def captured(self, output: Any, module: Any) -> None:
         """A graph on its way to the backend."""
@@ -180,7 +192,11 @@ class Recorder:
             ops.append(
                 Op(node.name, target, describe_value(value), _located(node.meta.get(_LOCATION)))
             )
-        self.recording.graphs.append(Graph(self.frame, tuple(ops), sizes))
+        graph = Graph(self.frame, tuple(ops), sizes)
+        self.recording.graphs.append(graph)
+        if self.witness is not None:
+            with _never_disturb(self):
+                self.witness.captured(graph, module)
         for asserts in getattr(shape_env, "deferred_runtime_asserts", {}).values():
             for item in asserts:
                 words = str(item.expr)
@@ -340,7 +356,7 @@ def _around_compile(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(code, *args, **kwargs)
         frame = partial(
             TracedFrame,
-            recorder.enter_frame(),
+            recorder.enter_frame(code),
             str(kwargs.get("compile_id", "")),
             stacks.original_name(code.co_name),
             code.co_filename,
@@ -510,7 +526,7 @@ def _around_create_symbol(original: Callable[..., Any]) -> Callable[..., Any]:
         if _active is not None and getattr(result, "is_Symbol", False):
             with _never_disturb(_active):
                 hint = val if isinstance(val, int) else None
-                _active.created(str(result), _source_name(source), hint)
+                _active.created(str(result), source_name(source), hint)
         return result
 
     return create_symbol
@@ -560,10 +576,10 @@ def _asserts(shape_env: Any) -> list[Any]:
 def _source_of(shape_env: Any, symbol: Any) -> str:
     sources = getattr(shape_env, "var_to_sources", None) or getattr(shape_env, "source_to_var", {})
     found = sources.get(symbol, []) if isinstance(sources, dict) else []
-    return _source_name(found[0]) if found else ""
+    return source_name(found[0]) if found else ""
 
 
-def _source_name(source: Any) -> str:
+def source_name(source: Any) -> str:
     name = getattr(source, "name", "")
     return str(name() if callable(name) else name)
 

@@ -1,0 +1,5 @@
+"""What a run did, written for people to read: graphs, bytecode, events of sizes."""
+
+from .commission import Commission
+
+__all__ = ["Commission"]

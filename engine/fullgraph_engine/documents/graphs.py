@@ -1,0 +1,106 @@
+"""A captured graph as Python, with the lines that it came from."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..findings.dimensions import in_user_words
+from ..protocol import Frame
+from ..tracing.recorder import source_name
+from ..tracing.recording import Graph
+from .places import Places
+
+_CLASS = re.compile(r"class (?:GraphModule|<lambda>)\(torch\.nn\.Module\):$")
+_DEF = re.compile(r"(?P<indent> *)def forward\(self(?:, )?(?P<parameters>.*)\)(?P<rest>.*:)$")
+_PARAMETER = re.compile(r"(?P<name>\*?\w+)(?P<type>: \"[^\"]*\"| : \S+)?(?:, |$)")
+_BINDING = re.compile(r" +(?P<node>\w+) = (?P<parameter>\w+)$")
+_PLACE = re.compile(
+    r"(?P<indent> *)# File: (?P<path>.+?):(?P<line>\d+) in (?P<function>.+?), code:"
+)
+_NODE = re.compile(r"(?:^ *|;  )(?P<name>\w+)(?:: \"[^\"]*\")? = ")
+_FREED = re.compile(r";  (?:\w+ = )+None$")
+"""What the generator adds to let go of memory early; it says nothing about the program."""
+
+
+def graph_code(number: int, graph: Graph, module: Any, places: Places) -> str:
+    """The graph as ``print_readable`` has it, less what is there for the machine.
+
+    Inputs stand one on a line with what they are to the user; above the operators of a line of
+    the user's file stands that line.
+    """
+    lines = module.print_readable(print_output=False).strip("\n").split("\n")
+    origins = {
+        node.name: in_user_words(source_name(node.meta["grapharg"].source))
+        for node in module.graph.nodes
+        if node.op == "placeholder" and getattr(node.meta.get("grapharg"), "source", None)
+    }
+    stacks = {op.name: op.stack for op in graph.ops}
+    return "\n".join(_rewritten(number, lines, origins, stacks, places)) + "\n"
+
+
+def _rewritten(
+    number: int,
+    lines: list[str],
+    origins: Mapping[str, str],
+    stacks: Mapping[str, tuple[Frame, ...]],
+    places: Places,
+) -> Iterator[str]:
+    index, last = 0, ""
+    while index < len(lines):
+        line = lines[index].rstrip()
+        index += 1
+        if _CLASS.match(line):
+            yield f"class Graph{number}(torch.nn.Module):"
+        elif (header := _DEF.match(line)) is not None:
+            bindings = list(itertools.takewhile(None.__ne__, map(_BINDING.match, lines[index:])))
+            nodes = {found["parameter"]: found["node"] for found in bindings if found is not None}
+            signature = _signature(header, nodes, origins if header["indent"] == "    " else {})
+            index += len(nodes) if signature else 0
+            yield from signature or [line]
+            last = ""
+            if signature and index < len(lines) and not lines[index].strip():
+                index += 1
+        elif (place := _PLACE.match(line)) is not None:
+            following = _NODE.search(lines[index]) if index < len(lines) else None
+            own = following is not None and place["indent"] == " " * 8
+            stack = stacks.get(following["name"], ()) if own and following is not None else ()
+            last = f"{place['indent']}# {_where(place, line, stack, places)}"
+            yield last
+        elif line or last:
+            # Blank lines only between the lines of the program.
+            yield _FREED.sub("", line)
+
+
+def _where(place: re.Match[str], line: str, stack: tuple[Frame, ...], places: Places) -> str:
+    there = Frame(place["path"], place["function"], int(place["line"]) - 1)
+    here = places.innermost(stack)
+    code = line[place.end() :].strip()
+    if here is None or here.path != places.path or there.path == places.path:
+        return places.line(Frame(there.path, there.function, there.line, text=code))
+    return f"{places.line(here)}  ({places.line(there)})"
+
+
+def _signature(
+    header: re.Match[str], nodes: Mapping[str, str], origins: Mapping[str, str]
+) -> list[str]:
+    """One parameter on a line, by the name of its node; nothing where it is not understood."""
+    written = header["parameters"]
+    found = list(_PARAMETER.finditer(written))
+    if "".join(one[0] for one in found) != written:
+        return []
+    indent = header["indent"]
+    if not written:
+        return [header[0]]
+    names = [nodes.get(one["name"], one["name"]) for one in found]
+    parameters = [
+        f"{indent}    {name}{one['type'] or ''}," for name, one in zip(names, found, strict=True)
+    ]
+    width = min(72, max(map(len, parameters)))
+    told = [
+        f"{parameter:<{width}}  # {origins[name]}" if name in origins else parameter
+        for name, parameter in zip(names, parameters, strict=True)
+    ]
+    return [f"{indent}def forward(", f"{indent}    self,", *told, f"{indent}){header['rest']}"]

@@ -1,0 +1,37 @@
+"""Documents about one target: what a run writes down when somebody wants to read it."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass
+from typing import Literal
+
+DocumentKind = Literal["graph", "guards", "events", "bytecode"]
+DOCUMENT_KINDS: tuple[DocumentKind, ...] = typing.get_args(DocumentKind)
+
+MOST_TEXT = 5 << 20
+"""Characters of one document; what does not fit is left out, and the document says so."""
+
+
+@dataclass(frozen=True)
+class DocumentPart:
+    """One graph, one frame, one ShapeEnv; a document is its parts in order."""
+
+    kind: DocumentKind
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class DocumentsWritten:
+    """Further parts of a run's documents, as soon as they are known.
+
+    A run may start over. What a later ``attempt`` of it writes takes the place of all that an
+    earlier one wrote.
+    """
+
+    request: int
+    target: str
+    run: str
+    attempt: str
+    documents: tuple[DocumentPart, ...]

@@ -1,0 +1,23 @@
+"""Who wants to see torch's own objects while they are there, to write them down as text."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Protocol
+
+from .recording import Break, Graph, Skip, TracedFrame
+
+
+class Witness(Protocol):
+    """Called while Dynamo works; may look at everything and change nothing."""
+
+    def entered(self, frame: int, code: types.CodeType) -> None: ...
+
+    def captured(self, graph: Graph, module: Any) -> None:
+        """A graph on its way to the backend, as it was recorded and as it is."""
+
+    def broke(self, record: Break) -> None: ...
+
+    def skipped(self, record: Skip) -> None: ...
+
+    def left(self, frame: TracedFrame) -> None: ...
