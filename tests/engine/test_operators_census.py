@@ -205,3 +205,33 @@ def test_without_what_the_files_say() -> None:
     assert header.notes
     assert "dim" in [o.get("name") for o in kept["aten::max"].raw()["overloads"]]
     assert kept["torch.max"].raw()["summary"].startswith("Returns the maximum value")
+
+
+def test_strings_that_the_documentation_enumerates(complete_index: Complete) -> None:
+    def documented(path: str, parameter: str) -> tuple[str, ...]:
+        return name(complete_index, path).documented(parameter)
+
+    assert documented("torch.nn.functional.gelu", "approximate") == ("none", "tanh")
+    assert documented("torch.nn.functional.mse_loss", "reduction") == ("none", "mean", "sum")
+    assert documented("torch.div", "rounding_mode") == ("trunc", "floor")
+    # Documented where the function is.
+    assert documented("torch.Tensor.div", "rounding_mode") == ("trunc", "floor")
+    # Mentions strings in the paragraph of something else that is no string.
+    assert documented("torch.nn.functional.interpolate", "align_corners") == ()
+    # Said of no list.
+    assert documented("torch.einsum", "equation") == ()
+
+
+def test_a_reference_is_followed(complete_index: Complete) -> None:
+    method, function = (name(complete_index, f"{owner}.max") for owner in ("torch.Tensor", "torch"))
+    assert method.summary == function.summary
+    assert not method.summary.startswith("See")
+
+
+def test_bindings_made_by_hand_take_what_their_parser_lists(complete_index: Complete) -> None:
+    to = name(complete_index, "torch.Tensor.to")
+    assert [[p.name for p in s.parameters][:2] for s in to.signatures] == [
+        ["device", "dtype"],
+        ["dtype", "non_blocking"],
+        ["tensor", "non_blocking"],
+    ]

@@ -330,7 +330,7 @@ def test_data_has_stable_keys_and_everything_that_is_known() -> None:
     assert json.loads(json.dumps(data)) == data
     assert list(data) == [
         "path", "kind", "summary", "href", "deprecated", "alias", "binding", "python", "calls",
-        "names", "facts", "remarks", "signatures", "overloads",
+        "names", "facts", "remarks", "documented", "signatures", "overloads",
     ]  # fmt: skip
     second = data["signatures"][1]
     assert second["structure"] == "torch.return_types.max"

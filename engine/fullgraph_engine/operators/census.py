@@ -10,15 +10,18 @@ from typing import Any, TypeVar
 import torch
 
 from ..protocol.operators import (
+    Choices,
     Entry,
     IndexUnreadable,
+    Name,
     Overload,
     decode_index,
     encode_index,
     entry_of_raw,
 )
-from ..protocol.plain import sparse
-from . import dispatcher, tree, uses
+from ..protocol.plain import from_plain, sparse
+from . import dispatcher, documentation, tree, uses
+from .spoken import corrected
 
 _T = TypeVar("_T")
 _Raw = dict[str, Any]
@@ -39,6 +42,7 @@ def take(static: Path | None) -> bytes:
     )
     if live:
         names = _names(names, live)
+        _attempt(lambda: _follow(names, live), None, "References are not followed", notes)
     operators = _attempt(
         lambda: _operators(operators), operators, "Only operators from files are known", notes
     )
@@ -106,6 +110,8 @@ def _name(live: tree.Live, raw: _Raw) -> _Raw:
         merged.pop("binding", None)
         weak = live.python in ("(*args, **kwargs)", "(*args, **kwds)")
         merged["python"] = raw.get("python", live.python) if weak else live.python
+    elif _made_by_hand(merged):
+        merged = {**merged, **_spoken(merged, live.value)}
     told = {
         "calls": live.calls,
         "summary": live.summary,
@@ -114,6 +120,53 @@ def _name(live: tree.Live, raw: _Raw) -> _Raw:
     }
     merged.update({key: value for key, value in told.items() if value})
     return merged
+
+
+def _made_by_hand(raw: _Raw) -> bool:
+    """Whether the signatures of a binding are those of a stub that a person wrote."""
+    signatures = raw.get("signatures", ())
+    return bool(signatures) and bool(raw.get("binding")) and not signatures[0].get("operator")
+
+
+def _spoken(raw: _Raw, function: Any) -> _Raw:
+    if not callable(function):
+        return {}
+    receiver = (torch.empty(0),) if raw["kind"] == "method" else ()
+    name: Name = corrected(from_plain(Name, raw), function, *receiver)
+    return {"signatures": sparse(name.signatures)}
+
+
+def _follow(names: Mapping[str, _Raw], live: Mapping[str, tree.Live]) -> None:
+    """What documentation says elsewhere: of a method that is documented as a function, and of the
+    strings that parameters take."""
+    for path, raw in names.items():
+        name = live.get(path)
+        if name is None or "alias" in raw:
+            continue
+        doc = name.doc
+        other = live.get(documentation.referred(doc)) if doc else None
+        if other is not None:
+            doc = other.doc
+            summary = documentation.summary(doc)
+            if summary:
+                raw["summary"] = summary
+        if not doc or ("'" not in doc and '"' not in doc):
+            continue
+        choices = tuple(
+            Choices(parameter, values)
+            for parameter in _taking_strings(raw, name)
+            if (values := documentation.choices(doc, parameter))
+        )
+        if choices:
+            raw["choices"] = sparse(choices)
+
+
+def _taking_strings(raw: _Raw, live: tree.Live) -> tuple[str, ...]:
+    """The parameters of a name that may be strings."""
+    if live.python:
+        return tree.textual(live.python)
+    listed = (p for s in raw.get("signatures", ()) for p in s.get("parameters", ()))
+    return tuple(dict.fromkeys(p["name"] for p in listed if p.get("type") in ("str", "object")))
 
 
 # -- operators --------------------------------------------------------------------------------

@@ -65,7 +65,8 @@ class Derivatives:
         some = any(_is_formula(d.formula) for d in derivatives)
         if some and not (outputs and not any(outputs)):
             return "formula", derivatives
-        return "no", derivatives
+        # An entry may be there for one backend alone, as those for nested tensors.
+        return ("composite", ()) if implicit and not outputs else ("no", derivatives)
 
     def _entry(self, function: Any, kind: str) -> dict[str, Any] | None:
         schema = function.func

@@ -47,6 +47,9 @@ _ATTRIBUTES = {
 _ROLE = re.compile(r":(?:[a-z]+:)?[a-z]+:`~?([^`<]*?)(?:\s*<[^`>]*>)?`")
 _SIGNATURE = re.compile(r"^[\w.]+\(.*?\)(?:\s*->[^\n]*)?\s*$", re.S)
 _SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)(?<!vs)[.!?](?=\s|$)")
+_MATHS = re.compile(r":math:`([^`]*)`")
+_REFERENCE = re.compile(r"See `?(torch\.[\w.]+?)(?:\(\))?`?\.?$")
+_QUOTED = re.compile(r"['\"]([a-z][\w-]*)['\"]")
 _DIRECTIVE = re.compile(r"^\.\. deprecated::[ \t]*(\S*)[ \t]*\n?((?:[ \t]+\S[^\n]*\n?)*)", re.M)
 _NO_PROSE = ("=", "-", "*", ">>>", "::", "Args:", "Example", "Keyword", "Returns:")
 _LONGEST = 300
@@ -69,10 +72,59 @@ def summary(doc: str) -> str:
     return ""
 
 
+def referred(doc: str) -> str:
+    """The path of the name that a docstring does no more than point at; empty if it says more."""
+    found = _REFERENCE.match(summary(doc))
+    return found.group(1) if found else ""
+
+
+def choices(doc: str, parameter: str) -> tuple[str, ...]:
+    """The strings that a parameter takes, where its documentation quotes them.
+
+    Looks at the paragraph of the parameter and at places such as ``mode="max"``. None are better
+    than some: with fewer than two the text does not enumerate them.
+    """
+    text = inspect.cleandoc(doc)
+    name = re.escape(parameter)
+    quoted = _QUOTED.findall(_paragraph(text, name))
+    quoted += re.findall(rf"\b{name}`*(?:=| argument is )['\"]([a-z][\w-]*)['\"]", _prose(text))
+    found = tuple(dict.fromkeys(word for word in quoted if word != parameter))
+    return found if len(found) > 1 else ()
+
+
+def _paragraph(text: str, name: str) -> str:
+    """What a docstring says below and behind the name of a parameter."""
+    start = re.search(rf"^([ \t]*){name}\s*[:(]", text, re.MULTILINE)
+    if start is None:
+        return ""
+    type_ = re.match(r"[^)\n]*\)", text[start.end() :]) if start.group().endswith("(") else None
+    if type_ is not None and not re.search(r"str|['\"]", type_.group()):
+        return ""
+    indent = len(start.group(1))
+    lines = text[start.end() :].split("\n")
+    taken = lines[:1]
+    for line in lines[1:]:
+        if line.strip() and len(line) - len(line.lstrip()) <= indent:
+            break
+        taken.append(line)
+    return "\n".join(taken)
+
+
+def _prose(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(">>>"))
+
+
 def plain(text: str) -> str:
     """Markup of Sphinx as Markdown: ``:attr:`input``` is `` `input` ``."""
+    text = _MATHS.sub(_spoken, text)
     text = _ROLE.sub(r"`\1`", text).replace("``", "`").replace("`~", "`")
     return " ".join(text.split())
+
+
+def _spoken(formula: re.Match[str]) -> str:
+    """A formula of LaTeX without its commands."""
+    text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}", r"\1", formula.group(1))
+    return "`" + re.sub(r"\\+([A-Za-z]*)", r"\1", text) + "`"
 
 
 def first_sentence(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import re
 import sys
@@ -91,6 +92,7 @@ class Live:
     summary: str = ""
     href: str = ""
     deprecated: str = ""
+    doc: str = ""
 
 
 def resolve(path: str) -> Any:
@@ -268,6 +270,7 @@ def _live(path: str, value: Any, known: _Known, told: frozenset[str]) -> Live:
         documentation.summary(plain) if plain else "",
         _href(path, kind, plain, told),
         deprecated,
+        plain,
     )
 
 
@@ -376,6 +379,28 @@ def python_signature(function: types.FunctionType, *, bound: bool) -> str:
     if code.co_flags & 0x08:
         parts.append("**" + names[position])
     return f"({', '.join(parts)})"
+
+
+def textual(python: str) -> tuple[str, ...]:
+    """The parameters of a signature in Python that may be strings, going by their defaults."""
+    try:
+        (function,) = ast.parse(f"def f{python}: ...").body
+    except (SyntaxError, ValueError):
+        return ()
+    assert isinstance(function, ast.FunctionDef)
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    pairs = [
+        *zip(reversed(positional), reversed(given.defaults), strict=False),
+        *zip(given.kwonlyargs, given.kw_defaults, strict=True),
+    ]
+    named = {argument.arg: default for argument, default in pairs}
+    return tuple(
+        argument.arg
+        for argument in (*positional, *given.kwonlyargs)
+        if (default := named.get(argument.arg)) is None
+        or (isinstance(default, ast.Constant) and isinstance(default.value, (str, type(None))))
+    )
 
 
 def _source(default: Any) -> str:

@@ -85,6 +85,14 @@ class Signature:
 
 
 @dataclass(frozen=True)
+class Choices:
+    """The strings that a parameter of a name takes, as its documentation enumerates them."""
+
+    parameter: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Name:
     """A public name of torch, by its dotted path.
 
@@ -107,6 +115,11 @@ class Name:
     href: str = ""
     deprecated: str = ""
     """A sentence that says since when or in favour of what, where the whole name is."""
+    choices: tuple[Choices, ...] = ()
+
+    def documented(self, parameter: str) -> tuple[str, ...]:
+        """The strings that its documentation enumerates for a parameter."""
+        return next((c.values for c in self.choices if c.parameter == parameter), ())
     uses: int = 0
 
 

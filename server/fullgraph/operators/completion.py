@@ -5,6 +5,7 @@ A list holds the most used first, and at most ``MOST`` of what fits to what is t
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import weakref
 from collections.abc import Iterable, Iterator
@@ -271,12 +272,15 @@ def _expected(text: str, index: OperatorIndex, call: ActiveCall) -> Iterator[Par
         Argument(one.start, one.end, one.keyword, "", one.star) if number == call.active else one
         for number, one in enumerate(call.arguments)
     ]
+    name = call.subject.name
     found: set[tuple[str, tuple[str, ...]]] = set()
     narrowed = narrow(signatures, arguments, call.active, kind_of)
     for signature, match in zip(signatures, narrowed.matches, strict=True):
         if not match.possible or match.active is None:
             continue
         parameter = signature.parameters[match.active]
+        if not parameter.choices and name is not None:
+            parameter = dataclasses.replace(parameter, choices=name.documented(parameter.name))
         if (key := (parameter.type, parameter.choices)) not in found:
             found.add(key)
             yield parameter

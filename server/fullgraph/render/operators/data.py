@@ -29,6 +29,7 @@ def page_json(page: OperatorPage) -> dict[str, Any]:
             {"text": fact.text.replace("`", ""), "alarming": fact.alarming} for fact in page.facts
         ],
         "remarks": [remark.replace("`", "") for remark in page.remarks],
+        "documented": {c.parameter: list(c.values) for c in name.choices} if name else {},
         "signatures": [_signature(s, page.path) for s in (name.signatures if name else ())],
         "overloads": [_overload(one) for one in page.overloads],
     }
