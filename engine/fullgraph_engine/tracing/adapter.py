@@ -73,10 +73,20 @@ USER_ERROR = Private(_EXC, "UserError.__init__", "breaks that are the user's err
 COMPILE = Private(_CF, "_compile", "frames, their outcome and Dynamo's errors")
 SKIP = Private(_CF, "add_skip_reason", "skipped frames with reasons")
 RECOMPILE = Private(_CF, "get_and_maybe_log_recompilation_reasons", "recompiles with reasons")
+RECOMPILE_LIMIT = Private(_CF, "exceeds_recompile_limit", "frames that are recompiled too often")
 COMPLIANCE = Private(_OG, "check_pt2_compliant_op", "operators that are not PT2-compliant")
 CREATE_NODE = Private(_OG, "SubgraphTracer.create_node", "the source range of every op")
 CALL_COMPILER = Private(_OG, "OutputGraph.call_user_compiler", "graphs")
 CHECK_FUNCTION = Private("torch._dynamo.guards", "CheckFunctionManager.__init__", "guards")
+GUARD_WORDS = Private(
+    "torch._dynamo.guards", "get_verbose_code_parts", "the lines that guards come from"
+)
+RELATIONAL_GUARD = Private(
+    "torch._C._dynamo.guards", "RelationalGuard", "counting guards that relate values once"
+)
+CONSTANT_VARIABLE = Private(
+    "torch._dynamo.variables.constant", "ConstantVariable", "guarded values that the code changes"
+)
 REPLACEMENT = Private(
     "torch.fx.experimental.symbolic_shapes", "ShapeEnv._set_replacement", "specialised dimensions"
 )
@@ -126,6 +136,14 @@ DELETED_VARIABLE = Private("torch._dynamo.variables.misc", "DeletedVariable", _V
 ATTRIBUTE_VARIABLE = Private("torch._dynamo.variables.misc", "GetAttrVariable", _VALUES)
 NULL_VARIABLE = Private("torch._dynamo.variables.misc", "NullVariable", _VALUES)
 
+_SHAPES = "what tensors and sizes were, at assignments and in expressions"
+ROOT_TRANSLATOR = Private(_SC, "InstructionTranslator.__init__", _SHAPES)
+SYMBOL_VARIABLE = Private("torch._dynamo.variables.tensor", "SymNodeVariable", _SHAPES)
+CONSTANT_VARIABLE = Private("torch._dynamo.variables.constant", "ConstantVariable", _SHAPES)
+SIZE_VARIABLE = Private("torch._dynamo.variables.lists", "SizeVariable", _SHAPES)
+TUPLE_VARIABLE = Private("torch._dynamo.variables.lists", "TupleVariable", _SHAPES)
+LIST_VARIABLE = Private("torch._dynamo.variables.lists", "ListVariable", _SHAPES)
+
 VALUES = (
     TRANSLATOR,
     OPCODES,
@@ -143,6 +161,16 @@ VALUES = (
 )
 """What is needed to say which expressions were tensors. All of it, lest something wrong is said."""
 
+SHAPES = (
+    ROOT_TRANSLATOR,
+    SYMBOL_VARIABLE,
+    CONSTANT_VARIABLE,
+    SIZE_VARIABLE,
+    TUPLE_VARIABLE,
+    LIST_VARIABLE,
+)
+"""What is needed besides to say what they were."""
+
 HOOKS = (
     LOG_BREAK,
     UNSUPPORTED,
@@ -150,10 +178,14 @@ HOOKS = (
     COMPILE,
     SKIP,
     RECOMPILE,
+    RECOMPILE_LIMIT,
     COMPLIANCE,
     CREATE_NODE,
     CALL_COMPILER,
     CHECK_FUNCTION,
+    GUARD_WORDS,
+    RELATIONAL_GUARD,
+    CONSTANT_VARIABLE,
     REPLACEMENT,
     CREATE_SYMBOL,
     CREATE_UNBACKED,
@@ -164,6 +196,7 @@ HOOKS = (
     PROFILE_GUARDS,
     BYTECODE_HOOK,
     *VALUES,
+    *SHAPES,
 )
 
 

@@ -8,13 +8,13 @@ value by itself; what belongs to a value that is no longer what it was is left o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from . import stacks
-from .recording import FailedGuard, GuardFamily, Stack
+from .recording import FailedGuard, Guard, GuardFamily, Stack
 
 MOST = 64
 """Failed guards that are told of one compilation."""
@@ -61,13 +61,9 @@ _FAMILIES: dict[str, GuardFamily] = {
 }
 
 
-def remember(manager: Any, output: Any) -> None:
-    """Keep with a compilation's guards what says where they come from."""
-    shape_env = getattr(output, "shape_env", None)
-    manager._fullgraph_origins = (
-        tuple(getattr(output, "guards", None) or ()),
-        tuple(getattr(shape_env, "guards", ())),
-    )
+def remember(manager: Any, guards: Sequence[Guard]) -> None:
+    """Keep with a compilation what was recorded of its guards: where each comes from."""
+    manager._fullgraph_guards = tuple(guards)
 
 
 def of_entry(entry: Any, local_values: dict[str, Any]) -> tuple[FailedGuard, ...]:
@@ -99,6 +95,7 @@ class _Walk:
             "G": manager.global_scope["G"],
         }
         self._expressions: set[str] = set()
+        self._origins: dict[tuple[str, str, str], Stack] | None = None
 
     def visit(self, manager: Any) -> None:
         source = str(manager.get_source() or "")
@@ -122,7 +119,7 @@ class _Walk:
         """Conditions on sizes, of which one guard has many, each an expression."""
         for leaf in root.get_epilogue_lambda_guards():
             for part in leaf.verbose_code_parts():
-                self._condition(part)
+                self._condition(leaf, part)
 
     def as_dynamo_says(self) -> None:
         """What Dynamo's own check stops at, where going from value to value found nothing."""
@@ -132,7 +129,7 @@ class _Walk:
         stack = stacks.collapse(stacks.of_summary(getattr(info, "user_stack", None)))
         for part in info.verbose_code_parts[:1]:
             words = _expression(part)
-            self._add("other", "CHECK", "", words, stack=stack or self._stack("", words, part))
+            self._add("other", "CHECK", "", words, stack=stack)
 
     # -- one guard ----------------------------------------------------------------------------
 
@@ -145,12 +142,12 @@ class _Walk:
             return True
         parts = leaf.verbose_code_parts()
         words = _expression(parts[0]) if parts else kind
-        stack = self._stack(source, words, parts[0] if parts else "")
+        stack = self._stack(kind, source, words)
         if kind == "TENSOR_MATCH":
             self._tensor(source, value, words, stack)
         elif kind == "LAMBDA_GUARD" and len(parts) > 1:
             for part in parts:
-                self._condition(part)
+                self._condition(leaf, part)
         elif kind == "GLOBAL_STATE":
             changed = _state_that_changed(leaf, value)
             self._add("mode", kind, "", words, detail=changed, stack=stack)
@@ -167,10 +164,10 @@ class _Walk:
         parts = leaves[0].verbose_code_parts() if leaves else []
         if parts:
             words = _expression(parts[0])
-            stack = self._stack(source, words, parts[0])
+            stack = self._stack(type(leaves[0]).__name__, source, words)
             self._add("structure", "MISSING", source, words, now="missing", stack=stack)
 
-    def _condition(self, part: str) -> None:
+    def _condition(self, leaf: Any, part: str) -> None:
         words = _expression(part)
         if words in self._expressions:
             return
@@ -180,7 +177,8 @@ class _Walk:
         except Exception:  # about a value that fails a guard of its own
             return
         if holds is False or isinstance(holds, str):
-            self._add("size", "SHAPE_ENV", "", words, stack=self._stack("", words, part))
+            stack = self._stack(type(leaf).__name__, "", words)
+            self._add("size", "SHAPE_ENV", "", words, stack=stack)
 
     def _tensor(self, source: str, value: Any, words: str, stack: Stack) -> None:
         match = _TENSOR.search(words)
@@ -214,26 +212,17 @@ class _Walk:
 
     # -- where it comes from ------------------------------------------------------------------
 
-    def _stack(self, source: str, words: str, part: str) -> Stack:
-        guards, conditions = getattr(self._manager, "_fullgraph_origins", ((), ()))
-        best: Any = None
-        for guard in guards:
-            if _name(guard) != source or guard.user_stack is None:
-                continue
-            if any(str(code).startswith(words) for code in guard.code_list or ()):
-                best = guard
-                break
-            best = best or guard
-        if best is not None and source:
-            return stacks.collapse(stacks.of_summary(best.user_stack))
-        _, _, comment = part.partition("  # ")
-        line = comment.split("  # ")[0].strip()
-        for guard in conditions:
-            place = getattr(guard, "sloc", None)
-            where = str(getattr(place, "maybe_user_loc", None) or "")
-            if where and (where in comment or _tail(where) in comment) and line:
-                return stacks.of_location(where)
-        return ()
+    def _stack(self, kind: str, source: str, words: str) -> Stack:
+        """Where the guard that Dynamo made comes from; nothing where that was not recorded."""
+        if self._origins is None:
+            guards: tuple[Guard, ...] = getattr(self._manager, "_fullgraph_guards", ())
+            self._origins = {}
+            for guard in guards:
+                for expression in ("", *guard.expressions):
+                    key = guard.kind, guard.source, _expression(expression)
+                    self._origins.setdefault(key, guard.stack)
+        found = self._origins.get((kind, source, words))
+        return found if found else self._origins.get((kind, source, ""), ())
 
 
 def _children(manager: Any) -> Iterator[Any]:
@@ -242,16 +231,6 @@ def _children(manager: Any) -> Iterator[Any]:
         for key, value in pairs().values():
             yield from (child for child in (key, value) if child is not None)
     yield from manager.get_child_managers() if pairs is None else ()
-
-
-def _name(guard: Any) -> str:
-    name = getattr(guard, "name", "")
-    return str(name() if callable(name) else name)
-
-
-def _tail(where: str) -> str:
-    """Dynamo cuts long paths in front."""
-    return where[-24:]
 
 
 def _expression(part: str) -> str:

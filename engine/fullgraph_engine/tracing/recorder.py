@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import sys
 import types
@@ -14,14 +15,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from . import adapter, failed_guards, stacks, values
+from . import adapter, failed_guards, guards, shapes_seen, stacks, values
 from .describe import describe_value
 from .recording import (
     Break,
     Cause,
     CustomOp,
     Graph,
-    Guard,
     Op,
     Outcome,
     Recompile,
@@ -74,6 +74,8 @@ class Recorder:
         self.witness = witness
         self.recording = Recording()
         self.values = values.Values(file, self.lose)
+        self.shapes = shapes_seen.Shapes(file, self.lose)
+        self.guards = guards.Guards(self.recording)
         self.bottom = bottom
         self.on_break = on_break
         self._open: list[int] = []
@@ -92,6 +94,11 @@ class Recorder:
             _active = previous
             with _never_disturb(self):
                 self.recording.seen = self.values.seen()
+            with _never_disturb(self):
+                failure = self.recording.failure
+                failed = failure is not None and failure.phase == "tracer"
+                self.recording.shapes = self.shapes.seen(failed)
+                self.recording.shapes_left_out = self.shapes.left_out
 
     def lose(self, error: Exception) -> None:
         """Note a mistake of ours."""
@@ -116,6 +123,8 @@ class Recorder:
     def leave_frame(self, frame: TracedFrame) -> None:
         self._open.pop()
         self.recording.frames.append(frame)
+        with _never_disturb(self):
+            self.shapes.leave(frame.id, self.frame, frame.outcome)
         if self.witness is not None:
             with _never_disturb(self):
                 self.witness.left(frame)
@@ -151,6 +160,9 @@ class Recorder:
 
     def skipped(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
+        last = self.recording.recompiles[-1] if self.recording.recompiles else None
+        if last is not None and last.limit and _is_code_of(last, code):
+            return  # it is told as the end of too many recompiles
         if reason.startswith("an error was suppressed") and error is not None:
             if getattr(error, "_fullgraph_recorded", False):
                 return
@@ -194,6 +206,7 @@ class Recorder:
             )
         graph = Graph(self.frame, tuple(ops), sizes)
         self.recording.graphs.append(graph)
+        self.shapes.captured(len(self.recording.graphs))
         if self.witness is not None:
             with _never_disturb(self):
                 self.witness.captured(graph, module)
@@ -213,6 +226,7 @@ class Recorder:
 
     def created(self, symbol: str, source: str, hint: int | None) -> None:
         self.recording.symbols.append(Symbol(self.frame, symbol, source, hint, self._here()))
+        self.shapes.created(symbol, source, hint)
 
     def specialised(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
         source = _source_of(shape_env, symbol)
@@ -222,23 +236,6 @@ class Recorder:
 
     def _here(self) -> Stack:
         return stacks.join(stacks.above(self.bottom), stacks.of_translator(_translator()))
-
-    def guarded(self, output: Any) -> None:
-        add = self.recording.guards.append
-        known: dict[int, Stack] = {}
-        for guard in getattr(output, "guards", None) or ():
-            summary = guard.user_stack
-            stack = known.get(id(summary))
-            if stack is None:
-                stack = known[id(summary)] = stacks.collapse(stacks.of_summary(summary))
-            kind = guard.create_fn_name()
-            if kind == "SHAPE_ENV":
-                continue  # its parts follow one by one
-            add(Guard(self.frame, kind, guard.name, tuple(guard.code_list or ()), stack))
-        shape_env = getattr(output, "shape_env", None)
-        for shape_guard in getattr(shape_env, "guards", ()):
-            stack = stacks.of_location(getattr(shape_guard.sloc, "maybe_user_loc", None))
-            add(Guard(self.frame, "SHAPE_ENV", "", (str(shape_guard.expr),), stack))
 
 
 # -- hooks ------------------------------------------------------------------------------------
@@ -255,10 +252,12 @@ def install() -> tuple[str, ...]:
             (adapter.COMPILE, _around_compile),
             (adapter.SKIP, _around_skip),
             (adapter.RECOMPILE, _around_recompile),
+            (adapter.RECOMPILE_LIMIT, _around_recompile_limit),
             (adapter.COMPLIANCE, _around_compliance),
             (adapter.CREATE_NODE, _around_create_node),
             (adapter.CALL_COMPILER, _around_call_compiler),
             (adapter.CHECK_FUNCTION, _around_check_function),
+            (adapter.GUARD_WORDS, _around_guard_words),
             (adapter.REPLACEMENT, _around_replacement),
             (adapter.CREATE_SYMBOL, _around_create_symbol),
             (adapter.CREATE_UNBACKED, _around_create_unbacked),
@@ -268,6 +267,9 @@ def install() -> tuple[str, ...]:
         lacking = [hook.name for hook in adapter.VALUES if hook.get() is None]
         if not lacking:
             adapter.TRANSLATOR.wrap(_around_translator)
+            lacking = [hook.name for hook in adapter.SHAPES if hook.get() is None]
+            if not lacking:
+                adapter.ROOT_TRANSLATOR.wrap(_around_root_translator)
         _missing = (*missing, *lacking)
     return _missing
 
@@ -411,6 +413,26 @@ def _around_recompile(original: Callable[..., Any]) -> Callable[..., Any]:
     return reasons_of
 
 
+def _around_recompile_limit(original: Callable[..., Any]) -> Callable[..., Any]:
+    import torch._dynamo.config as config
+
+    def exceeds_recompile_limit(*args: Any, **kwargs: Any) -> Any:
+        exceeded, name = original(*args, **kwargs)
+        if exceeded and _active is not None:
+            with _never_disturb(_active):
+                recompiles = _active.recording.recompiles
+                limit = f"{name} = {getattr(config, name)}"
+                recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)
+        return exceeded, name
+
+    return exceeds_recompile_limit
+
+
+def _is_code_of(recompile: Recompile, code: types.CodeType) -> bool:
+    line = code.co_firstlineno - 1
+    return (recompile.path, recompile.line) == (code.co_filename, line)
+
+
 def _compilation(entry: Any) -> tuple[int, ...]:
     """The numbers of a compile id, ``0/2_1``."""
     return tuple(int(part) for part in re.findall(r"\d+", str(getattr(entry, "compile_id", ""))))
@@ -488,20 +510,38 @@ def _around_call_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
         if _active is not None:
             with _never_disturb(_active):
                 _active.captured(self, module)
-        return original(self, module, *args, **kwargs)
+        compiled = original(self, module, *args, **kwargs)
+        return compiled if _active is None else _active.guards.entered(_active.frame, compiled)
 
     return call_user_compiler
 
 
 def _around_check_function(original: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, code: Any, output: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, code, output, *args, **kwargs)
-        if _active is not None:
-            with _never_disturb(_active):
-                failed_guards.remember(self.guard_manager, output)
-                _active.guarded(output)
+        recorder = _active
+        if recorder is None:
+            original(self, code, output, *args, **kwargs)
+            return
+        written = recorder.recording.guards
+        before = len(written)
+        with recorder.guards.building():
+            original(self, code, output, *args, **kwargs)
+            with _never_disturb(recorder):
+                recorder.guards.built(recorder.frame, code, self.guard_manager, output)
+                failed_guards.remember(self.guard_manager, written[before:])
 
     return init
+
+
+def _around_guard_words(original: Callable[..., Any]) -> Callable[..., Any]:
+    def get_verbose_code_parts(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> Any:
+        words = original(code_parts, guard, *args, **kwargs)
+        if _active is not None:
+            with _never_disturb(_active):
+                _active.guards.spoken(code_parts, guard, words)
+        return words
+
+    return get_verbose_code_parts
 
 
 def _around_replacement(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -564,6 +604,24 @@ def _around_translator(original: Callable[..., Any]) -> Callable[..., Any]:
         if recorder is not None and self.f_code.co_filename == recorder.values.file:
             with _never_disturb(recorder):
                 recorder.values.watch(self)
+                recorder.shapes.watch(self)
+
+    return init
+
+
+def _around_root_translator(original: Callable[..., Any]) -> Callable[..., Any]:
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        recorder = _active
+        if recorder is None:
+            original(self, *args, **kwargs)
+            return
+        with _never_disturb(recorder):
+            variables = kwargs["f_locals"] if "f_locals" in kwargs else args[2]
+            recorder.shapes.begin(recorder.frame, variables)
+        original(self, *args, **kwargs)
+        with _never_disturb(recorder):
+            if self.f_code.co_filename == recorder.values.file:
+                recorder.shapes.parameters(self)
 
     return init
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..protocol import Frame, SeenKind
+from ..protocol.shapes import ShapeRole, ShapeSeen
 
 Stack = tuple[Frame, ...]
 """User frames, outermost first."""
@@ -93,13 +94,44 @@ class Graph:
 
 @dataclass(frozen=True)
 class Guard:
-    """``expressions`` is what Dynamo checks, ``source`` the value it checks it on."""
+    """A leaf of the tree of guards: ``kind`` is its class (``EQUALS_MATCH``), ``source`` the value
+    that it is checked on, of type ``type``, and ``expressions`` what is checked.
+
+    ``source`` is empty where a guard is about no value, or about several.
+    """
 
     frame: int
     kind: str
     source: str
     expressions: tuple[str, ...]
     stack: Stack = ()
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class GuardedCode:
+    """A compiled frame that has guards, and how many. ``last_line`` is zero-based.
+
+    ``resumed``: it is what is left of a function behind a break.
+    """
+
+    frame: int
+    last_line: int
+    guards: int
+    resumed: bool
+
+
+@dataclass(frozen=True)
+class Write:
+    """A value that was there before and that a frame has changed.
+
+    ``target`` is its source, or ``len(source)``. ``value`` is its new value in Python's words,
+    empty where that is no constant.
+    """
+
+    frame: int
+    target: str
+    value: str
 
 
 @dataclass(frozen=True)
@@ -166,7 +198,8 @@ class Recompile:
     """A frame was traced again because guards of earlier compilations failed.
 
     ``reasons`` are Dynamo's words, one for each earlier compilation; ``failures`` all guards that
-    failed, those of the latest compilation first.
+    failed, those of the latest compilation first. ``limit`` names the setting that allows no more
+    compilations, with its value; from then on the frame runs without Dynamo.
     """
 
     function: str
@@ -175,6 +208,7 @@ class Recompile:
     reasons: tuple[str, ...]
     failures: tuple[FailedGuard, ...] = ()
     stack: Stack = ()
+    limit: str = ""
 
 
 @dataclass(frozen=True)
@@ -256,6 +290,25 @@ class Local:
     kind: SeenKind
 
 
+@dataclass(frozen=True)
+class ShapedPlace:
+    """The distinct values of one place of the code, zero-based.
+
+    ``function_line`` is the first line of the function. ``start`` and ``end``, each a line and a
+    byte, are None where the interpreter tells no columns. What they enclose depends on the role:
+    a name, a return statement or an expression; parameters have only their name.
+    """
+
+    role: ShapeRole
+    function: str
+    function_line: int
+    name: str
+    line: int
+    start: tuple[int, int] | None
+    end: tuple[int, int] | None
+    values: tuple[ShapeSeen, ...]
+
+
 @dataclass
 class Recording:
     """In the order in which things happened."""
@@ -265,6 +318,11 @@ class Recording:
     breaks: list[Break] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
+    """Of a run with very many not all."""
+    guarded: list[GuardedCode] = field(default_factory=list)
+    entries: dict[int, int] = field(default_factory=dict)
+    """How often the code of a frame was run after it was compiled, where that is known."""
+    writes: list[Write] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     specialisations: list[Specialisation] = field(default_factory=list)
     asserts: list[RuntimeAssert] = field(default_factory=list)
@@ -273,12 +331,19 @@ class Recording:
     chosen: list[ChosenValue] = field(default_factory=list)
     seen: list[Receiver | Local] = field(default_factory=list)
     """In the file that was to be watched; each once for each kind of value that it was."""
+    shapes: list[ShapedPlace] = field(default_factory=list)
+    shapes_left_out: int = 0
+    """Values that were too many."""
     failure: Failure | None = None
     incomplete: list[str] = field(default_factory=list)
     """What this torch cannot tell, each in one sentence."""
     losses: list[str] = field(default_factory=list)
     """Mistakes of the recorder, each in a few words: something may be missing."""
     seconds: float = 0.0
+
+    @property
+    def guard_count(self) -> int:
+        return sum(code.guards for code in self.guarded)
 
     @property
     def op_count(self) -> int:
