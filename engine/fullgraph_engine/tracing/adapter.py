@@ -90,6 +90,11 @@ CONSTANT_VARIABLE = Private(
 REPLACEMENT = Private(
     "torch.fx.experimental.symbolic_shapes", "ShapeEnv._set_replacement", "specialised dimensions"
 )
+SIZE_PLACE = Private(
+    "torch.fx.experimental.symbolic_shapes",
+    "ShapeEnv._get_sloc",
+    "the lines that guards on sizes come from",
+)
 CREATE_SYMBOL = Private(
     "torch.fx.experimental.symbolic_shapes", "ShapeEnv.create_symbol", "symbols of dimensions"
 )
@@ -184,6 +189,7 @@ HOOKS = (
     CALL_COMPILER,
     CHECK_FUNCTION,
     GUARD_WORDS,
+    SIZE_PLACE,
     RELATIONAL_GUARD,
     CONSTANT_VARIABLE,
     REPLACEMENT,

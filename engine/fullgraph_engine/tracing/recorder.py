@@ -237,6 +237,10 @@ class Recorder:
     def _here(self) -> Stack:
         return stacks.join(stacks.above(self.bottom), stacks.of_translator(_translator()))
 
+    def guarded(self, code: types.CodeType, tree: Any, output: Any) -> None:
+        """The tree of guards of the frame at work is complete."""
+        self.guards.built(self.frame, code, tree, output)
+
 
 # -- hooks ------------------------------------------------------------------------------------
 
@@ -258,6 +262,7 @@ def install() -> tuple[str, ...]:
             (adapter.CALL_COMPILER, _around_call_compiler),
             (adapter.CHECK_FUNCTION, _around_check_function),
             (adapter.GUARD_WORDS, _around_guard_words),
+            (adapter.SIZE_PLACE, _around_size_place),
             (adapter.REPLACEMENT, _around_replacement),
             (adapter.CREATE_SYMBOL, _around_create_symbol),
             (adapter.CREATE_UNBACKED, _around_create_unbacked),
@@ -527,7 +532,7 @@ def _around_check_function(original: Callable[..., Any]) -> Callable[..., Any]:
         with recorder.guards.building():
             original(self, code, output, *args, **kwargs)
             with _never_disturb(recorder):
-                recorder.guards.built(recorder.frame, code, self.guard_manager, output)
+                recorder.guarded(code, self.guard_manager, output)
                 failed_guards.remember(self.guard_manager, written[before:])
 
     return init
@@ -542,6 +547,17 @@ def _around_guard_words(original: Callable[..., Any]) -> Callable[..., Any]:
         return words
 
     return get_verbose_code_parts
+
+
+def _around_size_place(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _get_sloc(self: Any, *args: Any, **kwargs: Any) -> Any:
+        place = original(self, *args, **kwargs)
+        if _active is not None:
+            with _never_disturb(_active):
+                _active.guards.placed(place, _active._here)
+        return place
+
+    return _get_sloc
 
 
 def _around_replacement(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -167,9 +167,7 @@ class RuntimeAssert:
     stack: Stack
 
 
-GuardFamily = Literal[
-    "size", "tensor", "value", "type", "identity", "structure", "mode", "other"
-]
+GuardFamily = Literal["size", "tensor", "value", "type", "identity", "structure", "mode", "other"]
 """What a guard is about: a size, another property of a tensor, a Python value, its type, which
 object it is, a length or keys, grad mode and the like."""
 
