@@ -45,7 +45,7 @@ class SourceText:
                 self._note(node)
                 self._note_header(node)
             elif isinstance(node, ast.IfExp):
-                self._headers[_extent(node)] = _extent(node.test)
+                self._headers[extent(node)] = extent(node.test)
 
     def locate(self, stack: Stack, fallback: Range) -> Place:
         """The place of a stack; ``fallback`` where no frame is in this file."""
@@ -75,11 +75,11 @@ class SourceText:
             return None  # ``__x`` is ``_Class__x`` when it runs
         line = self._lines[end.line] if end.line < len(self._lines) else b""
         # Before Python 3.12 the positions inside of f-strings were often wrong.
-        return _extent(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
+        return extent(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
 
     @cached_property
     def _attribute_ends(self) -> dict[Position, ast.Attribute]:
-        return {_extent(node).end: node for node in self._attributes}
+        return {extent(node).end: node for node in self._attributes}
 
     def name_of(self, node: Function) -> Range:
         return name_range(node, self._lines)
@@ -102,7 +102,7 @@ class SourceText:
                 pass
             case _:
                 return
-        self._headers[_extent(node)] = _extent(header)
+        self._headers[extent(node)] = extent(header)
 
     def _note(self, node: ast.stmt) -> None:
         first = node.lineno - 1
@@ -125,7 +125,7 @@ class SourceText:
                 self._statements[line] = Range(start, end)
 
 
-def _extent(node: ast.stmt | ast.expr) -> Range:
+def extent(node: ast.stmt | ast.expr) -> Range:
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0),

@@ -27,9 +27,10 @@ from ..protocol import (
     TargetReport,
     TraceMode,
 )
+from ..protocol.shapes import PlaceShapes
 from ..targets import Call, Probe, ProbeError, Target, describe
 from ..tracing.recording import Break, Failure, Recording
-from . import breaks, dimensions, failures, operators, values
+from . import breaks, dimensions, failures, operators, shapes, values
 from .places import SourceText
 
 OTHER_BRANCHES = 4
@@ -47,6 +48,8 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     needs_real: str | None = None
     values: tuple[SeenValue, ...] = ()
+    shapes: tuple[PlaceShapes, ...] = ()
+    shapes_note: str = ""
 
 
 def run_target(
@@ -95,7 +98,7 @@ def run_target(
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
-    return Outcome(report, ledger.findings, needs_real, attempt.values())
+    return Outcome(report, ledger.findings, needs_real, attempt.values(), *attempt.shapes())
 
 
 class _Ledger:
@@ -228,6 +231,7 @@ class _Attempt:
                 call.args,
                 call.kwargs,
                 dynamic=[(wish.tensor, wish.dim) for wish in call.dynamic],
+                symbols=[wish.symbol for wish in call.dynamic],
                 on_break=self._saw_break,
                 file=self.source.path,
                 witness=witness,
@@ -303,6 +307,8 @@ class _Attempt:
         for op in recording.custom_ops:
             if not op.compliant:
                 self.ledger.add(operators.of_operator(op, self.source, self.target.range))
+        for finding in recompiles.of_recording(recording, self.source, self.target.range):
+            self.ledger.add(finding)
         if self.asked_dynamic:
             self._report_specialised(recording, tried=False)
 
@@ -353,6 +359,12 @@ class _Attempt:
         """What the first trace saw; nothing if there was none."""
         return values.of_recording(self.recording, self.source) if self.recording else ()
 
+    def shapes(self) -> tuple[tuple[PlaceShapes, ...], str]:
+        """What values were in the first trace, and what is left out."""
+        if self.recording is None:
+            return (), ""
+        return shapes.of_recording(self.recording, self.source), shapes.note(self.recording)
+
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
         status: Status = "traced" if self.finished else "failed"
@@ -367,7 +379,7 @@ class _Attempt:
             ops=recording.op_count if recording else 0,
             breaks=self.ledger.count("graph-break/"),
             skips=self.ledger.count("frame-skipped/"),
-            guards=len(recording.guards) if recording else 0,
+            guards=recording.guard_count if recording else 0,
             recompiles=len(recording.recompiles) if recording else 0,
             seconds=round(seconds, 4),
             error=self.error,

@@ -23,6 +23,7 @@ from ..protocol import (
     OperatorsRegistered,
     Part,
     Range,
+    ShapesFound,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -379,7 +380,7 @@ class Analysis:
         message = wire.received(line)
         if isinstance(message, RunDone):
             launched.done = message
-        elif isinstance(message, (FindingFound, ValuesSeen, DocumentsWritten, Log)):
+        elif isinstance(message, (FindingFound, ValuesSeen, ShapesFound, DocumentsWritten, Log)):
             self._host.forward(line + b"\n")
 
     def _run_ended(self, number: int, status: int) -> None:

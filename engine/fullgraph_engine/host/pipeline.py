@@ -28,6 +28,7 @@ from ..protocol import (
     TargetReport,
 )
 from ..protocol.operators import Operator
+from ..protocol.shapes import PlaceShapes
 from . import frames
 
 OLDEST_TORCH = (2, 6)
@@ -76,6 +77,10 @@ class Outcome(Protocol):
     def needs_real(self) -> str | None: ...
     @property
     def values(self) -> Sequence[SeenValue]: ...
+    @property
+    def shapes(self) -> Sequence[PlaceShapes]: ...
+    @property
+    def shapes_note(self) -> str: ...
 
 
 class Operators(Protocol):

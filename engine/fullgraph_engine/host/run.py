@@ -18,6 +18,7 @@ from ..protocol import (
     FindingFound,
     Log,
     Mode,
+    ShapesFound,
     TargetReport,
     ValuesSeen,
     place_words,
@@ -131,6 +132,9 @@ def _main(
         if outcome.values:
             seen = ValuesSeen.of(analyse.request, target.name, outcome.values)
             wire.report(report, seen)
+        if outcome.shapes:
+            shapes, note = outcome.shapes, outcome.shapes_note
+            wire.report(report, ShapesFound.of(analyse.request, target.name, shapes, note))
         done, needs_real = outcome.report, outcome.needs_real
     except wire.Lost:
         raise

@@ -27,7 +27,7 @@ from .places import place_words as place_words
 from .plain import from_plain as from_plain
 from .plain import plain
 from .plain import to_plain as to_plain
-from .shapes import ShapesFound
+from .shapes import ShapesFound as ShapesFound
 
 VERSION = 1
 

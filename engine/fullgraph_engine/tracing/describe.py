@@ -13,6 +13,10 @@ def _abbreviations() -> dict[Any, str]:
     return dict(torch.fx.graph.dtype_abbrs)  # type: ignore[attr-defined]
 
 
+def dtype_name(dtype: Any) -> str:
+    return _abbreviations().get(dtype, str(dtype).removeprefix("torch."))
+
+
 def describe_tensor(tensor: Any) -> str:
     """``f32[4, s0]``, with ``@cuda`` where it is not on the CPU."""
     try:
@@ -20,8 +24,7 @@ def describe_tensor(tensor: Any) -> str:
         device = tensor.device.type
     except Exception:  # a subclass that hides its shape
         return type(tensor).__name__
-    name = _abbreviations().get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
-    return f"{name}[{sizes}]" + ("" if device == "cpu" else f"@{device}")
+    return f"{dtype_name(tensor.dtype)}[{sizes}]" + ("" if device == "cpu" else f"@{device}")
 
 
 def describe_value(value: Any) -> str:

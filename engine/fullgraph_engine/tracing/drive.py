@@ -52,6 +52,7 @@ def trace(
     kwargs: dict[str, Any],
     *,
     dynamic: Sequence[tuple[torch.Tensor, int]] = (),
+    symbols: Sequence[str] = (),
     on_break: Callable[[Break], None] | None = None,
     file: str = "",
     witness: Witness | None = None,
@@ -59,9 +60,9 @@ def trace(
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
 
     Call it inside :func:`tensor_mode`. ``dynamic`` are dimensions to try as symbolic; Dynamo may
-    still specialise them, and then that is recorded. What the call raises becomes the
-    recording's ``failure``; only :class:`ValueNeeded` passes through. Of the code of ``file`` it
-    is written down which values were tensors.
+    still specialise them, and then that is recorded. ``symbols`` are what the user
+    calls them. What the call raises becomes the recording's ``failure``; only :class:`ValueNeeded`
+    passes through. Of the code of ``file`` it is written down what values were.
     """
     missing = install()
     for tensor, dim in dynamic:
@@ -72,6 +73,8 @@ def trace(
         _fake.keeps_dynamic = bool(dynamic)
     compiled = torch.compile(function, backend=backend)
     watch = recorder.Recorder(_call.__code__, on_break, file, witness)
+    for (tensor, dim), symbol in zip(dynamic, symbols, strict=False):
+        watch.shapes.name(tensor, dim, symbol)
     watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
     started = time.perf_counter()
     with watch.listen() as recording, _report_chosen(recording):
@@ -177,10 +180,18 @@ class NoBackend:
         if not symbolic:
             return module.forward
 
+        watch = recorder.active()
+        named = [
+            (number, dim, watch.shapes.words(size) if watch is not None else "")
+            for number, dim, size in symbolic
+        ]
+
         def forward(*args: Any) -> Any:
             outputs = module.forward(*args)
-            for number, dim in symbolic:
+            for number, dim, name in named:
                 torch._dynamo.maybe_mark_dynamic(outputs[number], dim)
+                if watch is not None:
+                    watch.shapes.name(outputs[number], dim, name)
             return outputs
 
         return forward
@@ -198,16 +209,16 @@ class NoBackend:
         return None
 
 
-def _symbolic_outputs(module: Any) -> tuple[tuple[int, int], ...]:
-    """Which dimensions of which outputs of a graph have no fixed size."""
+def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
+    """Which dimensions of which outputs of a graph have no fixed size, and the size."""
     (outputs,) = module.graph.output_node().args
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, int, Any]] = []
     for number, node in enumerate(outputs):
         value = getattr(node, "meta", {}).get("example_value")
         if isinstance(value, torch.Tensor):
             for dim, size in enumerate(value.shape):
                 if isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None:
-                    found.append((number, dim))
+                    found.append((number, dim, size))
     return tuple(found)
 
 

@@ -103,22 +103,26 @@ class Values:
     def _note_parameters(self, translator: Any) -> None:
         """Also what a resume function is given: locals of the function that it continues."""
         code: types.CodeType = translator.f_code
-        count = code.co_argcount + code.co_kwonlyargcount
-        count += bool(code.co_flags & inspect.CO_VARARGS)
-        count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
         # The outermost interpreter has values, those inside it what stands for values.
         given, inlined = translator.f_locals, translator.symbolic_locals
-        for name in code.co_varnames[:count]:
+        for name in parameter_names(code):
             kind: SeenKind | None = None
             if name in given:
                 kind = kind_of_value(given[name])
             elif name in inlined:
-                kind = kind_of(_content(translator, inlined[name]))
+                kind = kind_of(content_of(translator, inlined[name]))
             if kind is not None:
                 self._locals.add((code.co_name, code.co_firstlineno, name, kind))
 
 
-def _content(translator: Any, variable: Any) -> Any:
+def parameter_names(code: types.CodeType) -> tuple[str, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS)
+    count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
+
+
+def content_of(translator: Any, variable: Any) -> Any:
     """What is in the cell of a variable that nested functions share."""
     if type(variable) is not adapter.CELL_VARIABLE.get():
         return variable
@@ -139,18 +143,23 @@ def kind_of(variable: Any) -> SeenKind | None:
     try:
         known = _known[kind]
     except KeyError:
-        known = _known[kind] = _kind_of_class(kind)
+        known = _known[kind] = kind_of_class(kind)
     if known != "lazy":
         return known
-    cache = vars(variable)["_cache"]
-    return kind_of_value(cache.value) if cache.vt is None else kind_of(cache.vt)
+    made = realised(variable)
+    return kind_of_value(vars(variable)["_cache"].value) if made is None else kind_of(made)
 
 
-_Known = Union[SeenKind, Literal["lazy"], None]
-_known: dict[type, _Known] = {type(None): None}
+def realised(variable: Any) -> Any:
+    """What a lazy variable has become; None where nobody has looked at it yet."""
+    return vars(variable)["_cache"].vt
 
 
-def _kind_of_class(kind: type) -> _Known:
+Known = Union[SeenKind, Literal["lazy"], None]
+_known: dict[type, Known] = {type(None): None}
+
+
+def kind_of_class(kind: type) -> Known:
     line = kind.__mro__
     for result, hooks in _CLASSES:
         if any(hook.get() in line for hook in hooks):
@@ -158,7 +167,7 @@ def _kind_of_class(kind: type) -> _Known:
     return "other"
 
 
-_CLASSES: tuple[tuple[_Known, tuple[adapter.Private, ...]], ...] = (
+_CLASSES: tuple[tuple[Known, tuple[adapter.Private, ...]], ...] = (
     ("lazy", (adapter.LAZY_VARIABLE,)),
     # No value, or an attribute that nobody has looked at yet.
     (None, (adapter.NULL_VARIABLE, adapter.DELETED_VARIABLE, adapter.ATTRIBUTE_VARIABLE)),

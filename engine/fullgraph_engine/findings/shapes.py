@@ -1,0 +1,196 @@
+"""Recording to what was seen at the places of the edited text, with their ranges."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..protocol import Position, Range
+from ..protocol.shapes import MOST_PLACES, PlaceShapes, ShapeRole, ShapeSeen
+from ..tracing.recording import Recording, ShapedPlace
+from .dimensions import in_user_words
+from .places import SourceText, extent
+
+_Key = tuple[ShapeRole, Range]
+_Loop = (ast.For, ast.AsyncFor, ast.comprehension)
+
+
+def of_recording(recording: Recording, source: SourceText) -> tuple[PlaceShapes, ...]:
+    """Every place once, in the order of the text.
+
+    What is not found in the text at just that place is left out: code may claim any place.
+    """
+    if source.tree is None or not recording.shapes:
+        return ()
+    text = _Text(source.tree)
+    found: dict[_Key, PlaceShapes] = {}
+    for seen in recording.shapes:
+        place = text.place(seen)
+        if place is None:
+            continue
+        key = place.role, place.range
+        known = found.get(key)
+        found[key] = place if known is None else _joined(known, place)
+    places = sorted(found.values(), key=_order)
+    if len(places) > MOST_PLACES:
+        places = [place for place in places if place.role != "expression"][:MOST_PLACES]
+    return tuple(places)
+
+
+def note(recording: Recording) -> str:
+    """What was left out, in a sentence; empty if nothing was."""
+    left_out = recording.shapes_left_out
+    if not left_out:
+        return ""
+    return f"There were more values than are kept: {left_out:,} of them are not shown."
+
+
+def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
+    """A place that two compilations came to, as the copies of a ``finally`` block do."""
+    values = {_told(value): value for value in one.values}
+    for value in other.values:
+        known = values.get(_told(value))
+        values[_told(value)] = value if known is None else _counted(known, value)
+    return replace(one, values=tuple(values.values()))
+
+
+def _told(value: ShapeSeen) -> ShapeSeen:
+    return replace(value, graph=0, node="", count=1)
+
+
+def _counted(one: ShapeSeen, other: ShapeSeen) -> ShapeSeen:
+    return replace(one, count=one.count + other.count)
+
+
+def _order(place: PlaceShapes) -> tuple[int, int, int, int, str]:
+    start, end = place.range.start, place.range.end
+    return start.line, start.byte, end.line, end.byte, place.role
+
+
+class _Text:
+    """What stands where in a text."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}
+        self._lines: dict[tuple[str, int], list[tuple[ShapeRole, str, Range]]] = {}
+        self._returns: dict[Range, tuple[Range, str]] = {}
+        self._return_lines: dict[int, list[tuple[Range, str]]] = {}
+        self._parameters: dict[tuple[int, str, str], tuple[Range, str]] = {}
+        self._expressions: dict[Range, str] = {}
+        self._calls: dict[Position, tuple[Range, str] | None] = {}
+        self._visit(tree, "", False)
+
+    def place(self, seen: ShapedPlace) -> PlaceShapes | None:
+        where = None
+        if seen.start is not None and seen.end is not None:
+            where = Range(Position(*seen.start), Position(*seen.end))
+        found: tuple[ShapeRole, Range, str] | None = None
+        match seen.role:
+            case "parameter":
+                known = self._parameters.get((seen.function_line, seen.function, seen.name))
+                found = ("parameter", *known) if known is not None else None
+            case "return":
+                found = self._returned(where, seen.line)
+            case "expression":
+                found = self._expression(where)
+            case _:
+                found = self._assigned(seen.name, where, seen.line)
+        if found is None:
+            return None
+        role, range_, function = found
+        values = tuple(
+            replace(value, source=in_user_words(value.source)) if value.source else value
+            for value in seen.values
+        )
+        return PlaceShapes(range_, role, values, seen.name, function)
+
+    def _assigned(
+        self, name: str, where: Range | None, line: int
+    ) -> tuple[ShapeRole, Range, str] | None:
+        if where is not None:
+            known = self._names.get((name, where))
+            if known is not None:
+                return known[0], where, known[1]
+        # Without columns, or with those of a fused instruction: if there is but one it is this.
+        on_line = self._lines.get((name, line), [])
+        if len(on_line) != 1:
+            return None
+        role, function, range_ = on_line[0]
+        return role, range_, function
+
+    def _returned(self, where: Range | None, line: int) -> tuple[ShapeRole, Range, str] | None:
+        if where is not None:
+            known = self._returns.get(where)
+            return None if known is None else ("return", *known)
+        on_line = self._return_lines.get(line, [])
+        return ("return", *on_line[0]) if len(on_line) == 1 else None
+
+    def _expression(self, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
+        if where is None:
+            return None
+        function = self._expressions.get(where)
+        if function is not None:
+            return "expression", where, function
+        # The columns of a method call begin at the method's name where that is on another line.
+        known = self._calls.get(where.end)
+        return None if known is None else ("expression", *known)
+
+    # -- reading the text ---------------------------------------------------------------------
+
+    def _visit(self, node: ast.AST, function: str, loop: bool) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for child in (*node.decorator_list, node.args):
+                    self._visit(child, function, False)
+                inner = f"{function}{node.name}"
+                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                self._note_parameters(node.args, first, node.name, inner)
+                for statement in node.body:
+                    self._visit(statement, f"{inner}.<locals>.", False)
+                return
+            case ast.ClassDef():
+                prefix = f"{function}{node.name}."
+                for statement in node.body:
+                    self._visit(statement, prefix, False)
+                return
+            case ast.Lambda():
+                inner = f"{function}<lambda>"
+                self._note_parameters(node.args, node.lineno, "<lambda>", inner)
+            case ast.Return(value=ast.expr() as value):
+                known = extent(value), function.removesuffix(".<locals>.")
+                self._returns[extent(node)] = known
+                self._return_lines.setdefault(node.lineno - 1, []).append(known)
+            case ast.Name(ctx=ast.Store()):
+                role: ShapeRole = "loop" if loop else "assigned"
+                where, owner = extent(node), function.removesuffix(".<locals>.")
+                self._names[node.id, where] = role, owner
+                on_line = self._lines.setdefault((node.id, where.start.line), [])
+                on_line.append((role, owner, where))
+        if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            owner = function.removesuffix(".<locals>.")
+            self._expressions[extent(node)] = owner
+            if isinstance(node, ast.Call):
+                end = extent(node).end
+                self._calls[end] = None if end in self._calls else (extent(node), owner)
+        for child, inside in _children(node, loop):
+            self._visit(child, function, inside)
+
+    def _note_parameters(self, given: ast.arguments, line: int, name: str, function: str) -> None:
+        every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+        every += [one for one in (given.vararg, given.kwarg) if one is not None]
+        for one in every:
+            start = Position(one.lineno - 1, one.col_offset)
+            end = Position(start.line, start.byte + len(one.arg.encode()))
+            self._parameters[line - 1, name, one.arg] = Range(start, end), function
+
+
+def _children(node: ast.AST, loop: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """Each with whether it is part of what a loop assigns."""
+    for field, value in ast.iter_fields(node):
+        inside = (isinstance(node, _Loop) and field == "target") or (
+            loop and isinstance(node, (ast.Tuple, ast.List, ast.Starred))
+        )
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield child, inside
