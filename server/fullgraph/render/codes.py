@@ -131,6 +131,79 @@ CODES: tuple[Code, ...] = (
         "After `recompile_limit` (8) compilations Dynamo gives up and runs it as Python.",
     ),
     Code(
+        "recompile/size",
+        Severity.INFORMATION,
+        "Compiled again for another size",
+        "The code was compiled for tensors of one size and called with another. Automatic dynamic "
+        "shapes make the dimension symbolic on the second size; `torch._dynamo.mark_dynamic` does "
+        "so on the first and saves a compilation.",
+    ),
+    Code(
+        "recompile/tensor",
+        Severity.INFORMATION,
+        "Compiled again for a tensor of another kind",
+        "The data type, device, strides, `requires_grad` or class of a tensor is another one. Bring "
+        "inputs into one form before they come to compiled code.",
+    ),
+    Code(
+        "recompile/value",
+        Severity.INFORMATION,
+        "Compiled again for another Python value",
+        "A number, string or flag became a constant of the compiled code; each other value is "
+        "compiled anew, until `recompile_limit` is reached. Make a tensor of what changes from "
+        "call to call, or keep it out of what is compiled.",
+    ),
+    Code(
+        "recompile/type",
+        Severity.INFORMATION,
+        "Compiled again for a value of another type",
+        "The code was compiled for one type, or for `None`, and called with another.",
+    ),
+    Code(
+        "recompile/identity",
+        Severity.INFORMATION,
+        "Compiled again for another object",
+        "The code was compiled for exactly one object: a function, a class, a module. Make it once "
+        "and keep it.",
+    ),
+    Code(
+        "recompile/structure",
+        Severity.INFORMATION,
+        "Compiled again for another number of entries",
+        "Lists, dictionaries and attributes are compiled entry by entry; another length or other "
+        "keys are compiled anew.",
+    ),
+    Code(
+        "recompile/mode",
+        Severity.INFORMATION,
+        "Compiled again for another mode",
+        "Grad mode, autocast, the default data type and the like are part of what was compiled.",
+    ),
+    Code(
+        "recompile/limit",
+        Severity.ERROR,
+        "Compiled so often that Dynamo gave up",
+        "A function was compiled `torch._dynamo.config.recompile_limit` (8) times and is run as "
+        "plain Python from then on, without a word unless `TORCH_LOGS=recompiles` is set. Look at "
+        "what changes from call to call: the finding names it.",
+    ),
+    Code(
+        "recompile/every-call",
+        Severity.WARNING,
+        "Every call compiles again",
+        "Called again with the same inputs, the target is compiled again each time: something that "
+        "it reads has changed since the call before, such as a counter that it keeps itself. After "
+        "`recompile_limit` (8) compilations Dynamo gives up.",
+    ),
+    Code(
+        "recompile/every-size",
+        Severity.WARNING,
+        "Every other size compiles again",
+        "The target was called again with other sizes, and compiled anew for each of them, though "
+        "Dynamo tried to make the dimension dynamic: the code needs the number. The finding stands "
+        "where it does.",
+    ),
+    Code(
         "shape",
         Severity.INFORMATION,
         "Something about the size of a tensor",

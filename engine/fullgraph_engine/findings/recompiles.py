@@ -1,0 +1,225 @@
+"""Frames that were traced again in one run, because a guard of an earlier trace failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..protocol import Finding, Position, Range, Related
+from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
+from .dimensions import in_user_words
+from .places import Place, SourceText, identity, related_to
+
+MOST = 8
+"""Findings of one recompile; the other guards that failed are told in each of them."""
+
+GUIDE = (
+    "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
+)
+
+
+def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:
+    """One finding for each guard that failed, again for each time that it failed."""
+    for recompile in recording.recompiles:
+        latest = of_latest(recompile)
+        for failed in latest[:MOST]:
+            yield of_guard(failed, recompile, source, fallback)
+        if recompile.limit:
+            yield of_limit(recompile, source, fallback)
+
+
+def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
+    """What failed of the compilation before: it is the one that was made for values like these."""
+    failures = recompile.failures
+    if failures:
+        return tuple(one for one in failures if one.compiled == failures[0].compiled)
+    reasons = recompile.reasons[:1]
+    return tuple(FailedGuard("", "other", "", "", _first_line(reason)) for reason in reasons)
+
+
+def of_guard(
+    failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
+) -> Finding:
+    place = place_of(failed, recompile, source, fallback)
+    code = f"recompile/{failed.family}"
+    others = [one for one in recompile.failures if one is not failed]
+    return Finding(
+        code=code,
+        message=f"`{recompile.function}` was compiled again: {change(failed)}",
+        range=place.range,
+        explanation=_REASONS[failed.family],
+        hints=_WAYS_OUT[failed.family],
+        context=failed.expression.replace("FakeTensor", "Tensor"),
+        href=GUIDE,
+        stack=place.stack,
+        related=(*related_guards(others, source), *related_to(place)),
+        identity=f"{identity(code, place.range)} {name_of(failed)}",
+        data={
+            "function": recompile.function,
+            "guards": [as_data(one) for one in recompile.failures],
+            "reasons": list(recompile.reasons),
+        },
+    )
+
+
+def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
+    place = source.locate(recompile.stack, fallback)
+    where = place.range
+    if recompile.path == source.path:
+        where = source.header(recompile.line)
+    code = "recompile/limit"
+    limit = recompile.limit.partition(" ")[0]
+    always = ", ".join(dict.fromkeys(f"`{name_of(one)}`" for one in of_latest(recompile)))
+    return Finding(
+        code=code,
+        message=(
+            f"`{recompile.function}` was compiled too often and runs without Dynamo from now on "
+            f"({recompile.limit})"
+        ),
+        range=where,
+        explanation=f"What changed the last time: {always}." if always else "",
+        hints=(
+            "Make what changes from call to call a tensor, or keep it out of the compiled code.",
+            f"If so many versions are meant, raise `torch._dynamo.config.{limit}`.",
+        ),
+        context="\n".join(_first_line(reason) for reason in recompile.reasons),
+        href=GUIDE,
+        stack=place.stack,
+        related=(*related_guards(of_latest(recompile), source), *related_to(place)),
+        identity=f"{identity(code, where)} {recompile.function}",
+        data={"guards": [as_data(one) for one in recompile.failures], "limit": recompile.limit},
+    )
+
+
+def place_of(
+    failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
+) -> Place:
+    """Where the guard comes from, else what was called, else the function itself."""
+    if any(frame.path == source.path for frame in failed.stack):
+        return source.locate(failed.stack, fallback)
+    if recompile.path == source.path:
+        place = source.locate((), source.header(recompile.line))
+        return Place(place.range, failed.stack or place.stack, failed.stack, ())
+    return source.locate(recompile.stack, fallback)
+
+
+def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterator[Related]:
+    """Where other guards of the same recompile come from, each once."""
+    told: set[tuple[str, str]] = set()
+    for failed in guards:
+        name = name_of(failed)
+        if not failed.stack or (name, failed.compiled) in told or len(told) >= MOST:
+            continue
+        told.add((name, failed.compiled))
+        frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
+        where = source.range_of(frame) if frame.path == source.path else _line(frame.line)
+        yield Related(frame.path, where, f"failed as well: {change(failed)}")
+
+
+def as_data(failed: FailedGuard) -> dict[str, object]:
+    return {
+        "compiled": failed.compiled,
+        "kind": failed.kind,
+        "source": failed.source,
+        "expression": failed.expression,
+        "words": change(failed),
+        "was": failed.was,
+        "now": failed.now,
+        "stack": [
+            {"path": frame.path, "line": frame.line, "function": frame.function}
+            for frame in failed.stack
+        ],
+    }
+
+
+# -- words ------------------------------------------------------------------------------------
+
+
+def name_of(failed: FailedGuard) -> str:
+    """What the guard is about, as the user would write it."""
+    owner = in_user_words(failed.source) if failed.source else ""
+    if failed.kind == "TENSOR_MATCH" and failed.detail:
+        part, _, axis = failed.detail.partition(" ")
+        match part:
+            case "size":
+                return f"{owner}.shape[{axis}]"
+            case "stride":
+                return f"{owner}.stride({axis})"
+            case "dim":
+                return f"{owner}.dim()"
+            case "keys":
+                return owner
+        return f"{owner}.{part}"
+    if failed.kind == "GLOBAL_STATE":
+        return failed.detail.replace("_", " ") or "global state of torch"
+    if failed.kind in ("LENGTH_CHECK", "DICT_LENGTH", "TUPLE_ITERATOR_LEN"):
+        return f"len({owner})"
+    return owner or condition(failed.expression)
+
+
+def change(failed: FailedGuard) -> str:
+    """What became of it, in a clause."""
+    name = name_of(failed)
+    if failed.was and failed.now:
+        return f"`{name}` was {failed.was}, now {failed.now.replace('FakeTensor', 'Tensor')}"
+    match failed.kind:
+        case "GLOBAL_STATE" | "DEFAULT_DEVICE" | "TORCH_FUNCTION_MODE_STACK":
+            return f"{name} changed" if failed.detail else f"`{name}` holds no more"
+        case "ID_MATCH":
+            return f"`{name}` is another object"
+        case "MAPPING_KEYS_MATCH":
+            return f"`{name}` has other keys" + (f": {failed.now}" if failed.now else "")
+        case "MISSING":
+            return f"`{name}` is missing"
+        case "DELETED":
+            return f"what was compiled is gone: {failed.expression}"
+        case "TENSOR_MATCH":
+            return f"`{name}` is a tensor of another kind"
+    return f"`{condition(failed.expression)}` holds no more"
+
+
+def condition(expression: str) -> str:
+    """A guard's expression with the user's names."""
+    words = re.sub(r"\b[LG]\['(\w+)'\]", r"\1", expression)
+    words = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", words)
+    words = re.sub(r"\.size\(\)\[", ".shape[", words)
+    return words if len(words) <= 120 else words[:117] + "…"
+
+
+def _first_line(words: str) -> str:
+    return re.sub(r"\s{2,}#.*", "", words.split("\n")[0])
+
+
+def _line(number: int) -> Range:
+    return Range(Position(number, 0), Position(number, 0))
+
+
+_REASONS: dict[GuardFamily, str] = {
+    "size": "The code was compiled for one size. From the second size on Dynamo makes a dimension "
+    "dynamic by itself, unless the code needs the number.",
+    "tensor": "Compiled code is only right for tensors with these properties.",
+    "value": "The value became a constant of the compiled code.",
+    "type": "The code was compiled for a value of one type.",
+    "identity": "The code was compiled for exactly this object.",
+    "structure": "The code was compiled for these entries: each of them was looked at by itself.",
+    "mode": "Compiled code is only right in the mode that it was compiled in.",
+    "other": "A condition of the compiled code does not hold any more.",
+}
+_WAYS_OUT: dict[GuardFamily, tuple[str, ...]] = {
+    "size": (
+        "Call `torch._dynamo.mark_dynamic(tensor, dim)` before the first call, or pad to a few "
+        "fixed sizes.",
+    ),
+    "tensor": (
+        "Bring inputs into one form before the compiled call: `.to(dtype)`, `.contiguous()`.",
+    ),
+    "value": (
+        "Make a tensor of what changes from call to call, or hoist the counter out of what is "
+        "compiled.",
+    ),
+    "type": ("Pass the same kinds of values on every call, such as an empty tensor for `None`.",),
+    "identity": ("Keep the object between calls, do not make a new one for each.",),
+    "structure": ("Stack the entries into one tensor, or keep their number fixed.",),
+    "mode": ("Compile once for each mode on purpose, and do not switch between calls.",),
+    "other": (),
+}
