@@ -19,7 +19,8 @@ from .replay import ReplayError, advance, playing, resolved
 from .tape import Tape
 from .upstream import ShapeEnv
 
-FactKind = Literal["value", "equal", "range"]
+FactKind = Literal["value", "equal", "range", "guard"]
+"""A number, another size, narrower bounds, or only a condition that is checked."""
 
 _MAKES = frozenset(
     {
@@ -83,6 +84,8 @@ class _Fact:
     def holds(self, env: ShapeEnv, symbol: sympy.Symbol) -> bool:
         if symbol not in env.var_to_range:
             return False
+        if self.kind == "guard":
+            return any(guard.expr == self.value for guard in env.guards)
         if self.kind == "range":
             bounds = env.var_to_range[symbol]
             return bool(bounds.issubset(self.value))
@@ -90,7 +93,7 @@ class _Fact:
 
 
 def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanation | None:
-    """Why ``symbol`` is a constant, equals another size or has a narrowed range.
+    """Why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
     Without ``kind``: the strongest of these. None where nothing of the kind is true of it.
     Raises :class:`ReplayError` where the tape cannot be replayed.
@@ -215,6 +218,14 @@ def _fact(env: ShapeEnv, symbol: sympy.Symbol, initial: Any, kind: FactKind | No
     bounds = env.var_to_range[symbol]
     if bounds != initial and kind in (None, "range"):
         return _Fact("range", bounds)
+    if kind in (None, "guard"):
+        left = [
+            guard.expr
+            for guard in env.guards
+            if symbol in guard.expr.free_symbols and env.simplify(guard.expr) != sympy.true
+        ]
+        if left:  # an equation says more than the inequalities around it
+            return _Fact("guard", next((expr for expr in left if expr.is_Equality), left[0]))
     return None
 
 
@@ -338,6 +349,8 @@ def _text(
             what = f"{name} became {value}"
         case "equal":
             what = f"{name} became equal to `{value}`"
+        case "guard":
+            what = f"{name} got the condition `{value}`"
         case _:
             what = f"{name} was narrowed to {value}"
     line = f" at line {last.frame.line + 1}" if last.frame is not None else ""

@@ -1,0 +1,335 @@
+"""That recordings of a ShapeEnv lead where the tracer was, whole, in part, and in a file."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental import symbolic_shapes
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from fullgraph_engine import shapes, tracing
+
+pytestmark = pytest.mark.real_engine
+ENGINE = Path(__file__).parents[2] / "engine"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    torch.set_num_threads(1)
+    tracing.warm()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(16, 8))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = (x + y) @ self.w
+        if x.shape[0] > 5:
+            z = z + 1
+        return z.view(x.shape[0] * 2, -1)
+
+
+def record_net(**options: Any) -> tuple[shapes.Tape, tracing.Recording]:
+    x, y = torch.randn(4, 16), torch.randn(4, 16)
+    dynamic = [(tensor, dim) for tensor in (x, y) for dim in (0, 1)]
+    with tracing.tensor_mode(False), shapes.record(**options) as tapes:
+        recording = tracing.trace(Net(), (x, y), {}, dynamic=dynamic)
+    (tape,) = tapes
+    return tape, recording
+
+
+@pytest.fixture(scope="module")
+def tape() -> shapes.Tape:
+    torch._dynamo.reset()
+    return record_net()[0]
+
+
+def without(tape: shapes.Tape, index: int) -> shapes.Tape:
+    def rest(items: list[Any]) -> list[Any]:
+        return [item for number, item in enumerate(items) if number != index]
+
+    return shapes.Tape(
+        0, rest(tape.events), rest(tape.places), settings=tape.settings, live=tape.live
+    )
+
+
+def event_of(tape: shapes.Tape, words: str) -> int:
+    (found,) = [e.index for e in shapes.timeline(tape).events if e.words.startswith(words)]
+    return found
+
+
+def symbol_of(tape: shapes.Tape, source: str) -> str:
+    env = shapes.replay(tape)
+    return str(env.source_to_var[source])
+
+
+def test_all_events_lead_to_the_live_state(tape: shapes.Tape) -> None:
+    assert tape.function == "forward"
+    assert shapes.compare_with_live(tape) == ()
+
+
+def test_every_prefix_replays_and_grows_towards_the_end(tape: shapes.Tape) -> None:
+    guards = [len(shapes.replay(tape, end).guards) for end in range(1, len(tape.events) + 1)]
+    assert guards == sorted(guards)
+    assert guards[0] == 0
+    assert guards[-1] == len(tape.live.guards) > 2  # type: ignore[union-attr]
+
+
+def test_a_prefix_leaves_no_guards_suppressed(tape: shapes.Tape) -> None:
+    enters = [n for n in range(len(tape.events)) if tape.method(n) == "_suppress_guards_enter"]
+    assert enters
+    shapes.replay(tape, enters[0] + 1)
+    assert not ShapeEnv._suppress_guards_tls()
+    assert not getattr(symbolic_shapes.TLS, "suppress_guards_stack", [])
+
+
+def test_every_event_that_did_something_is_missed_and_named(tape: shapes.Tape) -> None:
+    events = shapes.timeline(tape).events
+    marked = [e for e in events[1:] if any(effect.kind != "symbol" for effect in e.effects)]
+    assert len(marked) >= 3
+    for event in marked:
+        shorter = without(tape, event.index)
+        found = shapes.first_difference(tape, shorter)
+        assert found is not None, event.words
+        assert (found.index, found.kind) == (event.index, "dropped")
+        assert found.method == event.method
+        assert found.differences
+        added = shapes.first_difference(shorter, tape)
+        assert added is not None
+        assert (added.index, added.kind) == (event.index, "added")
+
+
+def test_what_a_tape_lacks_of_the_live_state_is_found_without_another_tape(
+    tape: shapes.Tape,
+) -> None:
+    dropped = next(
+        event.index
+        for event in shapes.timeline(tape).events
+        if any(effect.kind == "guard" and "5" in effect.words for effect in event.effects)
+    )
+    found = shapes.find_missing(without(tape, dropped), tape.live)  # type: ignore[arg-type]
+    assert found is not None
+    assert "5" in found.words
+    assert found.after < dropped
+    assert "x.shape[0] > 5" in found.code
+    assert {difference.field for difference in found.differences} >= {"guards", "var_to_range"}
+    assert shapes.find_missing(tape, tape.live) is None  # type: ignore[arg-type]
+
+
+def test_tapes_that_are_the_same_do_not_differ(tape: shapes.Tape) -> None:
+    assert shapes.first_difference(tape, shapes.read(shapes.write(tape))) is None
+
+
+def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
+    end = shapes.guards_at(tape)
+    assert "x.shape[1] == 16" in {c.words for c in end.conditions} or "y.shape[1] == 16" in {
+        c.words for c in end.conditions
+    }
+    assert any("<= 5" in check for check in end.checks)
+    first = next(
+        e.index for e in shapes.timeline(tape).events if any(f.kind == "guard" for f in e.effects)
+    )
+    assert shapes.guards_at(tape, first).conditions == ()
+    assert len(shapes.guards_at(tape, first + 1).conditions) == 1
+
+
+def test_a_replay_that_fails_says_where_and_why(tape: shapes.Tape) -> None:
+    broken = without(tape, 1)  # nobody made the sizes of the first input
+    with pytest.raises(shapes.ReplayError) as caught:
+        shapes.replay(broken)
+    assert caught.value.index > 0
+    assert caught.value.method == broken.method(caught.value.index)
+    assert str(caught.value).endswith(".")
+    assert str(caught.value).startswith(f"Event {caught.value.index} (")
+    line = shapes.timeline(broken)
+    assert f"Event {caught.value.index} (" in line.note
+    assert len(line.events) == caught.value.index
+
+
+def test_a_timeline_is_plain_and_has_lines(tape: shapes.Tape) -> None:
+    events = shapes.timeline(tape).events
+    assert [event.index for event in events] == list(range(len(tape.events)))
+    pinned = next(e for e in events if any("-> 16" in effect.words for effect in e.effects))
+    assert pinned.words.startswith("evaluate_expr Eq(")
+    assert "(solve)" in pinned.words or "(range_refined_to_singleton)" in pinned.words
+    assert pinned.operator is not None
+    assert pinned.operator.name == "matmul"
+    assert pinned.stack[-1].path == __file__
+    assert ("16" in dict(pinned.hints).values()) and pinned.symbols
+    assert len(shapes.timeline(tape, limit=5).events) == 5
+    assert "Only the first 5 of" in shapes.timeline(tape, limit=5).note
+
+
+def test_a_tape_that_is_too_long_is_cut_and_says_so() -> None:
+    tape, recording = record_net(limit=10)
+    assert recording.failure is None
+    assert len(tape.events) == len(tape.places) == 10
+    assert tape.note == "Only the first 10 events of this ShapeEnv were kept."
+    assert shapes.compare_with_live(tape)
+    assert shapes.timeline(tape).note == tape.note
+
+
+def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
+    plain = plain_trace()
+    torch._dynamo.reset()
+    x, y = torch.randn(4, 16), torch.randn(4, 16)
+    model = Net()
+    kept = [weakref.ref(x), weakref.ref(y), weakref.ref(model.w), weakref.ref(model)]
+    with tracing.tensor_mode(False), shapes.record() as tapes:
+        recording = tracing.trace(model, (x, y), {}, dynamic=[(x, 0), (y, 0), (x, 1), (y, 1)])
+    del x, y, model
+    torch._dynamo.reset()
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * 4
+    fakes = [o for o in gc.get_objects() if type(o).__name__ == "FakeTensor"]
+    assert fakes == []
+    assert tapes[0].events
+    assert ShapeEnv().should_record_events is False
+    for mine, other in (
+        (recording.guards, plain.guards),
+        (recording.specialisations, plain.specialisations),
+        (recording.symbols, plain.symbols),
+        (recording.graphs, plain.graphs),
+    ):
+        assert [strip(item) for item in mine] == [strip(item) for item in other]  # type: ignore[attr-defined]
+
+
+def strip(item: Any) -> Any:
+    return {name: value for name, value in vars(item).items() if name not in ("stack", "ops")}
+
+
+def plain_trace() -> tracing.Recording:
+    x, y = torch.randn(4, 16), torch.randn(4, 16)
+    with tracing.tensor_mode(False):
+        return tracing.trace(Net(), (x, y), {}, dynamic=[(x, 0), (y, 0), (x, 1), (y, 1)])
+
+
+# -- in a file --------------------------------------------------------------------------------
+
+
+def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path) -> None:
+    path = tmp_path / "tape.json"
+    path.write_text(shapes.write(tape))
+    code = (
+        "import sys; from fullgraph_engine import shapes\n"
+        "tape = shapes.read(open(sys.argv[1]).read())\n"
+        "print(*[event.words for event in shapes.timeline(tape).events], sep='\\n')\n"
+        "print(*shapes.guards_at(tape).checks, sep='\\n')\n"
+        "print(*[found.text for found in shapes.explain_all(tape)], sep='\\n')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)],
+        env={"PYTHONPATH": str(ENGINE), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().split("\n") == [
+        *[event.words for event in shapes.timeline(tape).events],
+        *shapes.guards_at(tape).checks,
+        *[found.text for found in shapes.explain_all(tape)],
+    ]
+
+
+def test_what_is_read_back_is_in_the_same_state(tape: shapes.Tape) -> None:
+    again = shapes.read(shapes.write(tape))
+    assert tape.live is not None
+    assert shapes.differences(tape.live, shapes.replay(again)) == ()
+    with pytest.raises(shapes.ReplayError, match="no live ShapeEnv"):
+        shapes.compare_with_live(again)
+
+
+def test_an_argument_that_cannot_be_written_ends_the_file_and_is_named(tape: shapes.Tape) -> None:
+    class Strange:
+        pass
+
+    last = tape.events[7]
+    changed = type(last)(last.f, [*(last.args or []), Strange()], last.kwargs, name=last.name)
+    events = [*tape.events[:7], changed, *tape.events[8:]]
+    written = shapes.write(shapes.Tape(0, events, tape.places))
+    again = shapes.read(written)
+    assert len(again.events) == 7
+    assert again.note.startswith(f"Event 7 ({tape.method(7)}) and those after it are not in the")
+    assert "Strange" in again.note
+    assert shapes.timeline(again).note == again.note
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 0}'])
+def test_a_file_that_is_no_tape_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(shapes.ArchiveError) as caught:
+        shapes.read(text)
+    assert str(caught.value).endswith(".")
+
+
+def test_an_event_that_this_torch_does_not_have_is_named(tape: shapes.Tape) -> None:
+    raw = json.loads(shapes.write(tape))
+    raw["events"][3]["f"] = "a_method_of_tomorrow"
+    with pytest.raises(shapes.ArchiveError, match=r"Event 3 .*a_method_of_tomorrow"):
+        shapes.read(json.dumps(raw))
+
+
+# -- sizes that only the data know ------------------------------------------------------------
+
+
+def takes_some(x: torch.Tensor) -> torch.Tensor:
+    n = x.sum().item()  # made
+    torch._check(n >= 3)  # checked
+    if n == 7:  # asked
+        return x * 2
+    return x + n
+
+
+def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    x = torch.arange(4)
+    with (
+        torch._dynamo.config.patch(capture_scalar_outputs=True),
+        caplog.at_level(logging.ERROR, "torch.fx.experimental.recording"),
+        tracing.tensor_mode(False),
+        shapes.record() as tapes,
+    ):
+        recording = tracing.trace(takes_some, (x,), {})
+    assert recording.breaks
+    assert not [r for r in caplog.records if "failed while running" in r.getMessage()]
+    lines = Path(__file__).read_text().split("\n")
+
+    def line(words: str) -> int:
+        (found,) = [n for n, text in enumerate(lines) if text.endswith(words)]
+        return found
+
+    tape = next(tape for tape in tapes if shapes.data_dependent(tape))
+    (size,) = shapes.unbacked(tape)
+    assert size.name == "n"
+    assert size.frame is not None
+    assert size.frame.line == line("# made")
+    assert [(c.words, c.frame.line) for c in size.checks if c.frame] == [
+        ("n >= 3", line("# checked"))
+    ]
+    question = shapes.data_dependent(tape)[0]
+    assert question.frame is not None
+    assert question.frame.line == line("# asked")
+    assert question.settles == ("torch._check(n == 7)", "torch._check(n != 7)")
+    assert question.text.startswith("Whether `n == 7` holds is asked at line")
+    assert "`n` comes from" in question.text
