@@ -62,8 +62,9 @@ def unbacked(tape: Tape) -> tuple[Unbacked, ...]:
         for index in range(1, len(tape.events)):
             player.step()
             env = player.env
-            for symbol in list(env.unbacked_alloc_order)[len(made) :]:
-                made[str(symbol)] = index
+            for symbol in env.var_to_range:
+                if symbol not in env.backed_var_to_val:
+                    made.setdefault(str(symbol), index)
             every = [item for items in env.deferred_runtime_asserts.values() for item in items]
             if len(every) > len(deferred):
                 known = {id(expr) for _, expr in deferred}
