@@ -27,10 +27,21 @@ from ..protocol import (
     TargetReport,
     TraceMode,
 )
+from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..targets import Call, Probe, ProbeError, Target, describe
 from ..tracing.recording import Break, Failure, Recording
-from . import breaks, dimensions, failures, operators, shapes, values
+from . import (
+    breaks,
+    dimensions,
+    failures,
+    guards,
+    operators,
+    recompiles,
+    shapes,
+    unsteady,
+    values,
+)
 from .places import SourceText
 
 OTHER_BRANCHES = 4
@@ -50,6 +61,8 @@ class Outcome:
     values: tuple[SeenValue, ...] = ()
     shapes: tuple[PlaceShapes, ...] = ()
     shapes_note: str = ""
+    guards: tuple[GuardedFrame, ...] = ()
+    guards_note: str = ""
 
 
 def run_target(
@@ -98,7 +111,9 @@ def run_target(
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
-    return Outcome(report, ledger.findings, needs_real, attempt.values(), *attempt.shapes())
+    return Outcome(
+        report, ledger.findings, needs_real, attempt.values(), *attempt.shapes(), *attempt.guards()
+    )
 
 
 class _Ledger:
@@ -183,6 +198,7 @@ class _Attempt:
         self.error: str | None = None
         self.auto_failure: str | None = None
         self.asked_dynamic = False
+        self.given = unsteady.Given()
         self.finished = False
         self.writer: Writer | None = None
         self._truths: list[int] = []
@@ -222,6 +238,7 @@ class _Attempt:
         self.info = dataclasses.replace(
             self.info, inputs=describe(call.args, call.kwargs) or self.info.inputs
         )
+        self.given = unsteady.Given.of(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
@@ -309,6 +326,8 @@ class _Attempt:
                 self.ledger.add(operators.of_operator(op, self.source, self.target.range))
         for finding in recompiles.of_recording(recording, self.source, self.target.range):
             self.ledger.add(finding)
+        for finding in unsteady.of_recording(recording, self.source, self.given, self.target.range):
+            self.ledger.add(finding)
         if self.asked_dynamic:
             self._report_specialised(recording, tried=False)
 
@@ -364,6 +383,12 @@ class _Attempt:
         if self.recording is None:
             return (), ""
         return shapes.of_recording(self.recording, self.source), shapes.note(self.recording)
+
+    def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
+        """What the compiled code of the first trace depends on, and what is left out."""
+        if self.recording is None:
+            return (), ""
+        return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
