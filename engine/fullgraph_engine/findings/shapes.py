@@ -74,8 +74,8 @@ class _Text:
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}
         self._lines: dict[tuple[str, int], list[tuple[ShapeRole, str, Range]]] = {}
-        self._returns: dict[Range, tuple[Range, str]] = {}
-        self._return_lines: dict[int, list[tuple[Range, str]]] = {}
+        self._returns: dict[Range, tuple[Range, str, str]] = {}
+        self._return_lines: dict[int, list[tuple[Range, str, str]]] = {}
         self._parameters: dict[tuple[int, str, str], tuple[Range, str]] = {}
         self._expressions: dict[Range, str] = {}
         self._calls: dict[Position, tuple[Range, str] | None] = {}
@@ -86,12 +86,16 @@ class _Text:
         if seen.start is not None and seen.end is not None:
             where = Range(Position(*seen.start), Position(*seen.end))
         found: tuple[ShapeRole, Range, str] | None = None
+        name = seen.name
         match seen.role:
             case "parameter":
                 known = self._parameters.get((seen.function_line, seen.function, seen.name))
                 found = ("parameter", *known) if known is not None else None
             case "return":
-                found = self._returned(where, seen.line)
+                returned = self._returned(where, seen.line)
+                if returned is not None:
+                    range_, function, name = returned
+                    found = "return", range_, function
             case "expression":
                 found = self._expression(where)
             case _:
@@ -103,7 +107,7 @@ class _Text:
             replace(value, source=in_user_words(value.source)) if value.source else value
             for value in seen.values
         )
-        return PlaceShapes(range_, role, values, seen.name, function)
+        return PlaceShapes(range_, role, values, name, function)
 
     def _assigned(
         self, name: str, where: Range | None, line: int
@@ -119,12 +123,12 @@ class _Text:
         role, function, range_ = on_line[0]
         return role, range_, function
 
-    def _returned(self, where: Range | None, line: int) -> tuple[ShapeRole, Range, str] | None:
+    def _returned(self, where: Range | None, line: int) -> tuple[Range, str, str] | None:
+        """The returned expression, the function, and the name that is returned if it is one."""
         if where is not None:
-            known = self._returns.get(where)
-            return None if known is None else ("return", *known)
+            return self._returns.get(where)
         on_line = self._return_lines.get(line, [])
-        return ("return", *on_line[0]) if len(on_line) == 1 else None
+        return on_line[0] if len(on_line) == 1 else None
 
     def _expression(self, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
         if where is None:
@@ -158,7 +162,8 @@ class _Text:
                 inner = f"{function}<lambda>"
                 self._note_parameters(node.args, node.lineno, "<lambda>", inner)
             case ast.Return(value=ast.expr() as value):
-                known = extent(value), function.removesuffix(".<locals>.")
+                name = value.id if isinstance(value, ast.Name) else ""
+                known = extent(value), function.removesuffix(".<locals>."), name
                 self._returns[extent(node)] = known
                 self._return_lines.setdefault(node.lineno - 1, []).append(known)
             case ast.Name(ctx=ast.Store()):

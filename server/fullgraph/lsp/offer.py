@@ -30,6 +30,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             "save": {"includeText": False},
         },
         "hoverProvider": True,
+        "inlayHintProvider": {"resolveProvider": True},
         "codeLensProvider": {"resolveProvider": False},
         "completionProvider": {
             # Not "(" and ",": there a list would cover what signature help shows.

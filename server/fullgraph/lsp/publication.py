@@ -40,6 +40,8 @@ class Publication:
     def changed(self, unit: Unit, *, final: bool) -> None:
         """The findings of a file may have changed; ``final`` are not held back."""
         self._due[unit.document.uri] = unit
+        if final and self._client.inlay_hint_refresh:
+            self._server.request(types.WORKSPACE_INLAY_HINT_REFRESH, None)
         if final or self._resting is None:
             self._flush()
 

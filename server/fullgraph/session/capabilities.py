@@ -36,6 +36,9 @@ class ClientCapabilities:
     code_action_preferred: bool = False
     document_changes: bool = False
     code_lens_refresh: bool = False
+    inlay_hint_refresh: bool = False
+    inlay_hint_resolve: frozenset[str] = frozenset()
+    """What the client asks for later, when the user looks at a hint."""
     completion_defaults: frozenset[str] = frozenset()
     """What a list of completions may say once for all of its items."""
     completion_resolve: frozenset[str] = frozenset()
@@ -104,6 +107,8 @@ class ClientCapabilities:
             code_action_preferred=flag("textDocument.codeAction.isPreferredSupport"),
             document_changes=flag("workspace.workspaceEdit.documentChanges"),
             code_lens_refresh=flag("workspace.codeLens.refreshSupport"),
+            inlay_hint_refresh=flag("workspace.inlayHint.refreshSupport"),
+            inlay_hint_resolve=texts("textDocument.inlayHint.resolveSupport.properties"),
             completion_defaults=texts(f"{completion}.completionList.itemDefaults"),
             completion_resolve=texts(f"{item}.resolveSupport.properties"),
             completion_label_details=flag(f"{item}.labelDetailsSupport"),

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from fullgraph.session.motion import Edit, move_finding, move_report
 from fullgraph.session.seen import SeenByTarget
+from fullgraph.session.shapes import ShapesByTarget
 from fullgraph_engine.protocol import (
     Event,
     Finding,
     FindingFound,
     OperatorsRegistered,
+    ShapesFound,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -64,6 +66,8 @@ class Results:
         self._seen: Mapping[str, SeenByTarget] = {}
         self._seen_now: set[str] = set()
         """Targets of which the run that goes on has told what it saw."""
+        self._shapes: Mapping[str, ShapesByTarget] = {}
+        self._shapes_now: set[str] = set()
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -73,6 +77,7 @@ class Results:
         self._only = frozenset(only)
         self._current = True
         self._seen_now = set()
+        self._shapes_now = set()
         self._registers = False
 
     def apply(self, event: Event) -> bool:
@@ -85,6 +90,9 @@ class Results:
             return True
         if isinstance(event, ValuesSeen):
             self._take_seen(event)
+            return False
+        if isinstance(event, ShapesFound):
+            self._take_shapes(event)
             return False
         if isinstance(event, TargetsFound):
             self._note = event.note
@@ -108,10 +116,19 @@ class Results:
         self._seen_now.add(event.target)
         self._seen = {**self._seen, event.target: seen}
 
+    def _take_shapes(self, event: ShapesFound) -> None:
+        shapes = ShapesByTarget.of(event.places(), event.note)
+        if event.target in self._shapes_now:
+            shapes = self._shapes[event.target].joined(shapes)
+        self._shapes_now.add(event.target)
+        self._shapes = {**self._shapes, event.target: shapes}
+
     def _keep_seen(self, names: Iterable[str]) -> None:
         kept = set(names)
         if not kept.issuperset(self._seen):
             self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
+        if not kept.issuperset(self._shapes):
+            self._shapes = {name: found for name, found in self._shapes.items() if name in kept}
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
@@ -159,6 +176,7 @@ class Results:
         self._current = False
         for edit in edits:
             self._seen = {name: seen.moved(edit) for name, seen in self._seen.items()}
+            self._shapes = {name: found.moved(edit) for name, found in self._shapes.items()}
         for part in self._old.values():
             for edit in edits:
                 part.findings = [
@@ -175,6 +193,7 @@ class Results:
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._names, copy._seen = self._names, self._seen
+        copy._shapes = self._shapes
         copy._operators = self._operators
         return copy
 
@@ -217,6 +236,11 @@ class Results:
     def seen(self) -> Mapping[str, SeenByTarget]:
         """What was seen of expressions and locals, by target. What has changed is another one."""
         return self._seen
+
+    @property
+    def shapes(self) -> Mapping[str, ShapesByTarget]:
+        """What values were, by target. What has changed is another one."""
+        return self._shapes
 
     def _shown(self, name: str) -> _Part:
         old, new = self._old.get(name), self._new.get(name)

@@ -31,6 +31,7 @@ from fullgraph.session.settings import (
     Project,
     Resolved,
     Settings,
+    declarations,
     editor_source,
     find_project,
     resolve,
@@ -545,5 +546,15 @@ def _modified(path: Path) -> float:
 
 
 def _traced_differently(before: Settings, now: Settings) -> bool:
-    shown = {"severity": {}, "select": (), "ignore": (), "trace_on": "change"}
-    return dataclasses.replace(before, **shown) != dataclasses.replace(now, **shown)  # type: ignore[arg-type]
+    shown = {
+        "severity": {},
+        "select": (),
+        "ignore": (),
+        "trace_on": "change",
+        **{
+            declaration.field: declaration.default
+            for declaration in declarations()
+            if declaration.feature in ("completion", "inlay_hints")
+        },
+    }
+    return dataclasses.replace(before, **shown) != dataclasses.replace(now, **shown)

@@ -34,6 +34,7 @@ tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else 
 Scope = Literal["application", "machine", "machine-overridable", "window", "resource"]
 TraceOn = Literal["change", "save", "manual"]
 CompletionMode = Literal["default", "full", "off"]
+ShapeHints = Literal["changed", "all", "off"]
 
 
 # -- kinds of value ---------------------------------------------------------------------------
@@ -230,9 +231,13 @@ class Declaration:
 
     @property
     def editor_name(self) -> str:
-        group = f"{self.feature}." if self.feature else ""
-        head, *rest = self.field.removeprefix(f"{self.feature}_").split("_")
-        return group + head + "".join(word.capitalize() for word in rest)
+        group = f"{_camel(self.feature)}." if self.feature else ""
+        return group + _camel(self.field.removeprefix(f"{self.feature}_"))
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
 
 
 def _setting(
@@ -358,6 +363,30 @@ class Settings:
         "What is offered while a name of torch is typed.",
         feature="completion",
     )
+    inlay_hints_shapes: ShapeHints = _setting(
+        "changed",
+        Choice(
+            (
+                ("changed", "Where a name becomes something else than it was above."),
+                ("all", "At every assignment."),
+                ("off", "Nowhere, neither at parameters nor returns."),
+            )
+        ),
+        "Where the dtypes and sizes that were seen in the last trace are shown in the text.",
+        feature="inlay_hints",
+    )
+    inlay_hints_parameters: bool = _setting(
+        True, Flag(), "Show what the parameters of functions were.", feature="inlay_hints"
+    )
+    inlay_hints_returns: bool = _setting(
+        True, Flag(), "Show what functions returned.", feature="inlay_hints"
+    )
+    inlay_hints_constants: bool = _setting(
+        False,
+        Flag(),
+        "Show values that are the same constant in every call of the traced code.",
+        feature="inlay_hints",
+    )
     extra_paths: tuple[str, ...] = _setting(
         (),
         Texts(),
@@ -473,9 +502,9 @@ def resolve(*sources: Source) -> Resolved:
 
 def _flat(values: Mapping[str, Any], known: Mapping[str, Declaration]) -> Iterable[tuple[str, Any]]:
     """The settings of a source, those that are in the table of a feature by their whole names."""
-    features = {declaration.feature for declaration in known.values()} - {""}
+    features = {_kebab(declaration.feature) for declaration in known.values()} - {""}
     for key, raw in values.items():
-        if key in features and isinstance(raw, Mapping):
+        if _kebab(key) in features and isinstance(raw, Mapping):
             yield from ((f"{key}.{inner}", value) for inner, value in raw.items())
         else:
             yield key, raw

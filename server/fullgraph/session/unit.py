@@ -21,7 +21,9 @@ from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
+from fullgraph.session.shapes import ShapesByTarget, all_shapes
 from fullgraph_engine.protocol import Analyse, Analysed, Event, Failed, Log, TargetStarted
+from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
@@ -84,6 +86,14 @@ class _SeenNow:
     seen: Seen
 
 
+@dataclass(frozen=True)
+class _ShapesNow:
+    """What values were, for as long as the results are no other ones."""
+
+    targets: Mapping[str, ShapesByTarget]
+    places: tuple[PlaceShapes, ...]
+
+
 class Unit:
     def __init__(self, document: Document, surroundings: Surroundings) -> None:
         self.document = document
@@ -95,6 +105,7 @@ class Unit:
         self._only: tuple[str, ...] = ()
         self._complete: _Complete | None = None
         self._seen: _SeenNow | None = None
+        self._shapes: _ShapesNow | None = None
         self._waiters: list[asyncio.Future[Ending]] = []
         self._closed = False
         self.extended = Extended()
@@ -175,6 +186,18 @@ class Unit:
             seen = seen_in(positions, targets.values())
             known = self._seen = _SeenNow(positions, targets, seen)
         return known.seen
+
+    def shapes(self) -> tuple[PlaceShapes, ...]:
+        """What values were when the text was last traced, in its order."""
+        targets, known = self.results.shapes, self._shapes
+        if known is None or known.targets is not targets:
+            known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
+        return known.places
+
+    @property
+    def shapes_note(self) -> str:
+        """What the last runs left out, in a sentence; empty if nothing."""
+        return next((found.note for found in self.results.shapes.values() if found.note), "")
 
     # -- runs ---------------------------------------------------------------------------------
 

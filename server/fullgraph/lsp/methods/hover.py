@@ -1,4 +1,4 @@
-"""``textDocument/hover``: the name, operator or schema under the cursor."""
+"""``textDocument/hover``: what is known of the place under the cursor."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.operators import subject_at
-from fullgraph.operators.schema_string import schema_string_at
-from fullgraph.render.operators import (
-    OperatorPage,
-    markdown,
-    page_of,
-    page_of_schema,
-    page_text,
-)
-from fullgraph.session.unit import Unit
+from fullgraph.lsp.hovers import sections
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -29,34 +20,23 @@ def handle(server: Server, params: types.HoverParams) -> types.Hover | None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    found = _page(server, unit, offset)
-    if found is None:
+    found = list(sections(server, unit, offset))
+    if not found:
         return None
-    page, start, end = found
     contents = (
-        types.MarkupContent(types.MarkupKind.Markdown, markdown(page))
+        types.MarkupContent(
+            types.MarkupKind.Markdown, "\n\n---\n\n".join(part.markdown for part in found)
+        )
         if server.session.client.hover_markdown
-        else types.MarkupContent(types.MarkupKind.PlainText, page_text(page))
+        else types.MarkupContent(
+            types.MarkupKind.PlainText, "\n\n".join(part.plain for part in found)
+        )
     )
+    inner = min(found, key=lambda part: part.end - part.start)
     return types.Hover(
         contents=contents,
         range=types.Range(
-            types.Position(*document.position_at(start)), types.Position(*document.position_at(end))
+            types.Position(*document.position_at(inner.start)),
+            types.Position(*document.position_at(inner.end)),
         ),
     )
-
-
-def _page(server: Server, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
-    """What to show at an offset, and the part of the text that it is about."""
-    text = unit.document.text
-    index = server.session.index(unit)
-    written = schema_string_at(text, offset)
-    if written is not None:
-        page = page_of_schema(index, written)
-        return None if page is None else (page, written.start, written.end)
-    subject = None if index is None else subject_at(text, offset, index, unit.seen())
-    if index is None or subject is None:
-        return None
-    receiver = text[subject.start : subject.end].rpartition(".")[0].strip()
-    page = page_of(index, subject, receiver if "\n" not in receiver else "")
-    return None if page is None else (page, subject.start, subject.end)

@@ -1,0 +1,44 @@
+"""The name, operator or schema under the cursor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fullgraph.lsp.hovers.section import Section
+from fullgraph.operators import subject_at
+from fullgraph.operators.schema_string import schema_string_at
+from fullgraph.render.operators import (
+    OperatorPage,
+    markdown,
+    page_of,
+    page_of_schema,
+    page_text,
+)
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+    from fullgraph.session.unit import Unit
+
+
+def section(server: Server, unit: Unit, offset: int) -> Section | None:
+    found = _page(server, unit, offset)
+    if found is None:
+        return None
+    page, start, end = found
+    return Section(markdown(page), page_text(page), start, end)
+
+
+def _page(server: Server, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
+    """What to show at an offset, and the part of the text that it is about."""
+    text = unit.document.text
+    index = server.session.index(unit)
+    written = schema_string_at(text, offset)
+    if written is not None:
+        page = page_of_schema(index, written)
+        return None if page is None else (page, written.start, written.end)
+    subject = None if index is None else subject_at(text, offset, index, unit.seen())
+    if index is None or subject is None:
+        return None
+    receiver = text[subject.start : subject.end].rpartition(".")[0].strip()
+    page = page_of(index, subject, receiver if "\n" not in receiver else "")
+    return None if page is None else (page, subject.start, subject.end)

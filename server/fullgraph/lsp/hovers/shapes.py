@@ -1,0 +1,43 @@
+"""What the expression under the cursor was when the text was last traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fullgraph.lsp.hovers.section import Section
+from fullgraph.render import shapes
+from fullgraph_engine.protocol import Position
+from fullgraph_engine.protocol.shapes import PlaceShapes
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+    from fullgraph.session.unit import Unit
+
+_LONGEST = 60
+"""Characters of code that a page repeats."""
+
+
+def section(server: Server, unit: Unit, offset: int) -> Section | None:
+    text, positions = unit.document.text, unit.document.positions
+
+    def offset_of(position: Position) -> int:
+        return positions.start(position.line) + positions.column(position)
+
+    place: PlaceShapes | None = None
+    extent = 0, len(text)
+    line = text.count("\n", 0, offset) if "\r" not in text else None
+    for one in unit.shapes():
+        if line is not None and not one.range.start.line <= line <= one.range.end.line:
+            continue
+        start, end = offset_of(one.range.start), offset_of(one.range.end)
+        # The innermost; of those with one range the last, which is the expression that is returned.
+        if start <= offset <= end and end - start <= extent[1] - extent[0]:
+            place, extent = one, (start, end)
+    if place is None:
+        return None
+    code = text[slice(*extent)]
+    shown = code if "\n" not in code and len(code) <= _LONGEST else place.name
+    note = unit.shapes_note
+    page = f"**Seen in the last trace**\n\n{shapes.page(place, shown)}"
+    page += f"\n\n{note}" if note else ""
+    return Section(page, shapes.plain(page), *extent)

@@ -1,0 +1,57 @@
+"""``textDocument/inlayHint``: what values were, behind the names that they were given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fullgraph.session.hints import hinted, label
+from fullgraph_engine.protocol.shapes import PlaceShapes
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+    from fullgraph.session.unit import Unit
+
+METHOD = types.TEXT_DOCUMENT_INLAY_HINT
+
+
+def handle(server: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
+    unit = server.unit(params.text_document.uri)
+    if unit is None:
+        return []
+    first, last = _key(params.range.start), _key(params.range.end)
+    hints = []
+    for place in hinted(unit.shapes(), server.session.settings(unit)):
+        if not params.range.start.line <= place.range.end.line <= params.range.end.line:
+            continue
+        end = unit.document.positions.character(place.range.end, unit.document.encoding)
+        if first <= end <= last:
+            hints.append(_hint(unit, place, types.Position(*end)))
+    return hints
+
+
+def _hint(unit: Unit, place: PlaceShapes, position: types.Position) -> types.InlayHint:
+    return types.InlayHint(
+        position=position,
+        label=label(place),
+        kind=types.InlayHintKind.Type,
+        padding_left=place.role == "return",
+        data=_data(unit, place),
+    )
+
+
+def _data(unit: Unit, place: PlaceShapes) -> dict[str, Any]:
+    """To find the place again, as long as the text is the same."""
+    start = place.range.start
+    return {
+        "uri": unit.document.uri,
+        "version": unit.document.version,
+        "line": start.line,
+        "byte": start.byte,
+        "role": place.role,
+    }
+
+
+def _key(position: types.Position) -> tuple[int, int]:
+    return position.line, position.character

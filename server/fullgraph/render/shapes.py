@@ -1,0 +1,81 @@
+"""Values that were seen, in words: for the end of a line, and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
+
+MOST_SHOWN = 12
+"""Distinct values on a page."""
+
+
+def brief(values: Iterable[ShapeSeen]) -> str:
+    """``f32[b, 64]``; of several that differ the first and the last, and how many there were."""
+    counts: dict[str, int] = {}
+    for value in values:
+        words = short(value)
+        counts[words] = counts.get(words, 0) + value.count
+    distinct = list(counts)
+    if len(distinct) <= 1:
+        return distinct[0] if distinct else ""
+    return f"{distinct[0]} … {distinct[-1]} {_times(sum(counts.values()))}"
+
+
+def short(value: ShapeSeen) -> str:
+    return f"{value.text} (constant)" if value.kind == "constant" else value.text
+
+
+def page(place: PlaceShapes, shown: str = "") -> str:
+    """All that is known of the values of a place, in Markdown. ``shown`` is its code."""
+    head = f"`{shown}` " if shown and "`" not in shown else ""
+    if len(place.values) == 1:
+        value = place.values[0]
+        times = f", {value.count} times" if value.count > 1 else ""
+        equals = "=" if value.kind == "constant" else ":"
+        return _lines(f"{head}{equals} `{value.text}`{_constant(value)}{times}", _details(value))
+    lines = [f"{head}had {len(place.values)} different values, {place.count} in all:"]
+    for value in place.values[:MOST_SHOWN]:
+        times = f" {_times(value.count)}" if value.count > 1 else ""
+        details = " · ".join(_details(value))
+        lines.append(
+            f"- `{value.text}`{_constant(value)}{times}" + (f" · {details}" if details else "")
+        )
+    if len(place.values) > MOST_SHOWN:
+        lines.append(f"- and {len(place.values) - MOST_SHOWN} more")
+    return "\n".join(lines)
+
+
+def _times(count: int) -> str:
+    return f"\N{MULTIPLICATION SIGN}{count}"
+
+
+def plain(markdown: str) -> str:
+    """For clients that read no Markdown."""
+    return markdown.replace("`", "").replace("**", "").replace("\n\n", "\n")
+
+
+def _constant(value: ShapeSeen) -> str:
+    if value.kind != "constant":
+        return ""
+    return f" (constant: guarded as `{value.source}`)" if value.source else " (constant)"
+
+
+def _lines(first: str, details: list[str]) -> str:
+    return first + (f"\n\n{' · '.join(details)}" if details else "")
+
+
+def _details(value: ShapeSeen) -> list[str]:
+    details = []
+    if value.concrete:
+        details.append(f"here `{value.concrete}`")
+    if value.kind == "tensor":
+        details.append(value.device)
+        if value.stride:
+            details.append(f"stride `{value.stride}`")
+        if value.layout:
+            details.append(value.layout)
+        details.append("requires grad" if value.requires_grad else "no grad")
+    if value.graph:
+        details.append(f"graph {value.graph}, node `{value.node}`")
+    return details

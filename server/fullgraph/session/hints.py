@@ -1,0 +1,49 @@
+"""Which of the values that were seen are worth a hint, so that a text stays readable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fullgraph.render.shapes import brief
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol.shapes import PlaceShapes
+
+
+def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShapes, ...]:
+    """In the order of the text.
+
+    With ``changed`` a name that is assigned again gets a hint only where it is something else than
+    at its assignment above, and a returned name none where that is said there.
+    """
+    shapes = settings.inlay_hints_shapes
+    if shapes == "off":
+        return ()
+    said: dict[tuple[str, str], str] = {}
+    chosen = []
+    for place in places:
+        if place.role == "expression" or not place.values:
+            continue
+        words = brief(place.values)
+        constant = all(value.kind == "constant" for value in place.values)
+        key = place.function, place.name
+        if constant and not settings.inlay_hints_constants:
+            if place.role != "return":
+                said[key] = words
+            continue
+        if place.role == "return":
+            repeated = shapes == "changed" and said.get(key) == words
+            wanted = settings.inlay_hints_returns and not repeated
+        elif place.role == "parameter":
+            wanted = settings.inlay_hints_parameters
+            said[key] = words if wanted else ""
+        else:
+            wanted = shapes == "all" or said.get(key) != words
+            said[key] = words
+        if wanted:
+            chosen.append(place)
+    return tuple(chosen)
+
+
+def label(place: PlaceShapes) -> str:
+    words = brief(place.values)
+    return f"-> {words}" if place.role == "return" else f": {words}"
