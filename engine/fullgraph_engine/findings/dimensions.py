@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..protocol import Finding, Range
+from ..protocol.sources import in_user_words as in_user_words
 from ..tracing.recording import Recording, Specialisation
 from .places import SourceText, identity, related_to
 
@@ -52,18 +53,6 @@ def is_size(event: Specialisation, recording: Recording) -> bool:
     """Whether the symbol is the size of a dimension, as far as anybody knows."""
     words = source_of(event, recording)
     return not words or _SIZE.match(words) is not None
-
-
-def in_user_words(source: str) -> str:
-    """``L['x'].size()[0]`` as the user would write it: ``x.shape[0]``."""
-    words = re.sub(r"[LG]\['(\w+)'\]", r"\1", source)
-    words = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", words)
-    match = _SIZE.match(words)
-    if match is None:
-        return words
-    # Values that a graph break left on Python's stack have no name in the program.
-    owner = "(…)" if match["tensor"].startswith("___stack") else match["tensor"]
-    return f"{owner}.shape[{match['axis']}]"
 
 
 def reason_in_words(event: Specialisation, name: str) -> str:

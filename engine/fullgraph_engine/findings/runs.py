@@ -42,6 +42,7 @@ from . import (
     unsteady,
     values,
 )
+from .forecast import Branch, Forecast, Forecaster
 from .places import SourceText
 
 OTHER_BRANCHES = 4
@@ -77,11 +78,14 @@ def run_target(
     emit: Callable[[Finding], None],
     run: str = "",
     documents: Commission | None = None,
+    branch: Branch | None = None,
+    foretell: Callable[[Forecast], None] | None = None,
 ) -> Outcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
-    The two parts know nothing of each other, so they can be two processes side by side. The second
-    only looks for dimensions that get pinned; what else it meets is the first one's to tell.
+    The parts know nothing of each other, so they can be processes side by side. The second only
+    looks for dimensions that get pinned, the forecast for what compiles again, for which it needs a
+    ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With ``mode`` "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -103,8 +107,10 @@ def run_target(
     try:
         if part == "first":
             attempt.first()
-        else:
+        elif part == "second":
             attempt.second()
+        elif branch is not None and foretell is not None:
+            foretell(attempt.forecast(branch))
     except tracing.ValueNeeded as need:
         needs_real = f"`{need}` needs a value that a fake tensor does not have"
     if attempt.auto_failure is not None:
@@ -276,6 +282,24 @@ class _Attempt:
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
             self._report_specialised(recording, tried=True)
 
+    def forecast(self, branch: Branch) -> Forecast:
+        """Further calls with other sizes and values: only to see which of them compile again."""
+        with tracing.tensor_mode(self.fake) as mode:
+            begin = mode.begin if mode is not None else _nothing
+            begin()
+            if mode is not None:
+                mode.prefer_real = False
+            try:
+                call = self._call()
+            except BaseException:
+                return Forecast(note="The call could not be built.")
+            batch = batch_dimensions(call)
+            range_ = self.target.range
+            made = Forecaster(call, self.source, range_, branch, begin, batch).run()
+            for finding in made.findings:
+                self.ledger.add(finding)
+            return made
+
     def _build(self) -> Call | None:
         try:
             return self._call()
@@ -410,6 +434,10 @@ class _Attempt:
             error=self.error,
             chosen=len(recording.chosen) if recording else 0,
         )
+
+
+def _nothing() -> None:
+    pass
 
 
 def _one_line(failure: Failure) -> str:

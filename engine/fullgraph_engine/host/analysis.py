@@ -18,6 +18,7 @@ from ..protocol import (
     Finding,
     FindingFound,
     Frame,
+    GuardsFound,
     Log,
     Mode,
     OperatorsRegistered,
@@ -62,6 +63,9 @@ _MODULE_GRACE = 2.0
 _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
+
+_TOLD = (FindingFound, ValuesSeen, ShapesFound, GuardsFound, DocumentsWritten, Log)
+"""What a run says that is for the server alone."""
 
 Cause = Literal["timeout", "memory", "processes", "lost"]
 
@@ -202,6 +206,9 @@ class Analysis:
                 # Values that it needs are chosen: the true ones would pin nothing else.
                 tried: Mode = "real" if mode == "real" else "fake"
                 self._pending += [(planned, tried, "second") for planned in runs]
+            if self.request.forecast:
+                tried = "real" if mode == "real" else "fake"
+                self._pending += [(planned, tried, "forecast") for planned in runs]
             self._launch()
         elif isinstance(message, Forked):
             launched = self._running.get(message.number)
@@ -291,7 +298,7 @@ class Analysis:
             launched = self._running.pop(number)
             self._conclude(launched, status)
         for planned, mode, part in self._pending:
-            if part == "second":
+            if part != "first":
                 continue
             self._report(
                 TargetReport(
@@ -380,7 +387,7 @@ class Analysis:
         message = wire.received(line)
         if isinstance(message, RunDone):
             launched.done = message
-        elif isinstance(message, (FindingFound, ValuesSeen, ShapesFound, DocumentsWritten, Log)):
+        elif isinstance(message, _TOLD):
             self._host.forward(line + b"\n")
 
     def _run_ended(self, number: int, status: int) -> None:
@@ -397,7 +404,7 @@ class Analysis:
         words = blackbox.read(watched.box, self.request.path)
         self._dismiss(watched)
         done = launched.done
-        if launched.part == "second":
+        if launched.part != "first":
             return  # what it found it has told; how it ended is its own affair
         if done is None:
             limit = self.request.limits.seconds

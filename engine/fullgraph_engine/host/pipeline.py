@@ -27,6 +27,7 @@ from ..protocol import (
     TargetKind,
     TargetReport,
 )
+from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
 from . import frames
@@ -81,6 +82,10 @@ class Outcome(Protocol):
     def shapes(self) -> Sequence[PlaceShapes]: ...
     @property
     def shapes_note(self) -> str: ...
+    @property
+    def guards(self) -> Sequence[GuardedFrame]: ...
+    @property
+    def guards_note(self) -> str: ...
 
 
 class Operators(Protocol):

@@ -6,6 +6,7 @@ import os
 import random
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from ..protocol import (
     DocumentsWritten,
     Finding,
     FindingFound,
+    GuardsFound,
     Log,
     Mode,
     ShapesFound,
@@ -25,6 +27,7 @@ from ..protocol import (
 )
 from ..protocol.documents import DocumentPart
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
+from .branches import Branches
 from .pipeline import Pipeline, Probe, Target
 from .wire import Launch, RunDone
 
@@ -45,10 +48,11 @@ def main(
     probe: Probe,
     namespace: dict[str, Any],
     lines: list[str],
+    forking: Callable[[bool], None],
 ) -> NoReturn:
     """Never returns, whatever the user's code does to the interpreter."""
     try:
-        _main(launch, given, analyse, pipeline, target, probe, namespace, lines)
+        _main(launch, given, analyse, pipeline, target, probe, namespace, lines, forking)
     except wire.Lost:
         _exit(LOST)
     finally:
@@ -64,6 +68,7 @@ def _main(
     probe: Probe,
     namespace: dict[str, Any],
     lines: list[str],
+    forking: Callable[[bool], None],
 ) -> None:
     report, stdout, stderr, box = given
     report, box = descriptors.raised(report), descriptors.raised(box)
@@ -107,9 +112,16 @@ def _main(
         run, attempt = _name(target, launch), f"{launch.mode} {attempt}"
         wire.report(report, DocumentsWritten(analyse.request, target.name, run, attempt, (part,)))
 
+    def foretell(forecast: Any) -> None:
+        run, rows = _name(target, launch), tuple(forecast.rows)
+        number, note, seconds = analyse.request, forecast.note, forecast.seconds
+        wire.report(report, ForecastFound(number, target.name, run, rows, note, seconds))
+
     asked: dict[str, Any] = {}
     if analyse.documents:
         asked["documents"] = Commission(analyse.documents, written)
+    if launch.part == "forecast":
+        asked.update(branch=Branches(forking), foretell=foretell)
 
     started = _monotonic()
     mode: Mode = launch.mode
@@ -135,6 +147,9 @@ def _main(
         if outcome.shapes:
             shapes, note = outcome.shapes, outcome.shapes_note
             wire.report(report, ShapesFound.of(analyse.request, target.name, shapes, note))
+        if outcome.guards:
+            guards, note = outcome.guards, outcome.guards_note
+            wire.report(report, GuardsFound.of(analyse.request, target.name, guards, note))
         done, needs_real = outcome.report, outcome.needs_real
     except wire.Lost:
         raise
@@ -154,8 +169,11 @@ def _main(
     wire.report(report, RunDone(done, needs_real))
 
 
+_SUFFIXES: dict[Part, str] = {"first": "", "second": "+", "forecast": "~"}
+
+
 def _name(target: Target, launch: Launch) -> str:
-    return f"{target.name}#{launch.probe}" + ("" if launch.part == "first" else "+")
+    return f"{target.name}#{launch.probe}" + _SUFFIXES[launch.part]
 
 
 def _failed(

@@ -19,6 +19,7 @@ from typing import Any, Literal, Union
 
 from .documents import DocumentKind
 from .documents import DocumentsWritten as DocumentsWritten
+from .guards import GuardsFound as GuardsFound
 from .operators import Operator
 from .places import Frame as Frame
 from .places import Position as Position
@@ -27,6 +28,7 @@ from .places import place_words as place_words
 from .plain import from_plain as from_plain
 from .plain import plain
 from .plain import to_plain as to_plain
+from .recompiles import ForecastFound as ForecastFound
 from .shapes import ShapesFound as ShapesFound
 
 VERSION = 1
@@ -36,8 +38,9 @@ _loads, _dumps = json.loads, json.dumps
 
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
-Part = Literal["first", "second"]
-"""A run traces a target as its probe gives it, or looks for dimensions that get pinned."""
+Part = Literal["first", "second", "forecast"]
+"""A run traces a target as its probe gives it, looks for dimensions that get pinned, or calls it
+again to see what compiles again."""
 TargetKind = Literal["module", "function", "call"]
 Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
@@ -187,6 +190,8 @@ class Analyse:
     jobs: int = 2
     try_dynamic: bool = True
     """Where a probe names no symbolic size, trace again with first dimensions dynamic."""
+    forecast: bool = False
+    """Call each target again with other sizes and values, to say what will compile again."""
     documents: tuple[DocumentKind, ...] = ()
     """What to write down of each run besides findings; it takes time that others do not have."""
 
@@ -404,6 +409,7 @@ Event = Union[
     ValuesSeen,
     DocumentsWritten,
     ShapesFound,
+    GuardsFound,
     Analysed,
     Failed,
     Log,

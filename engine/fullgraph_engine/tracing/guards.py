@@ -70,7 +70,7 @@ class Guards:
         if words not in self._places:
             self._places[words] = here()
 
-    def built(self, frame: int, code: types.CodeType, wrapper: Any, output: Any) -> None:
+    def built(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
         """A tree is complete."""
         recording, wishes = self._recording, self._open[-1].wishes
         known: dict[int, Stack] = {}
@@ -95,7 +95,6 @@ class Guards:
             )
         resumed = stacks.original_name(code.co_name) != code.co_name
         recording.guarded.append(GuardedCode(frame, _last_line(code) - 1, count, resumed))
-        recording.writes.extend(_writes(frame, output))
 
     def _of_sizes(self, words: tuple[str, ...]) -> Stack:
         """Of what a ShapeEnv guards only the place is told, behind the expression."""
@@ -104,6 +103,10 @@ class Guards:
                 if place in part:
                     return stack
         return ()
+
+    def captured(self, frame: int, output: Any) -> None:
+        """A graph is complete: what else the code does is known, and not yet forgotten."""
+        self._recording.writes.extend(_writes(frame, output))
 
     def entered(self, frame: int, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """The same compiled graph, counting how often the code that it belongs to is run."""
@@ -181,9 +184,10 @@ def _writes(frame: int, output: Any) -> Iterator[Write]:
         elif name and isinstance(items, dict):
             yield Write(frame, f"len({name})", str(len(items)))
             for key, value in items.items():
-                constant = _constant(getattr(key, "vt", None))
-                if constant:
-                    yield Write(frame, f"{name}[{constant}]", _constant(value))
+                constant, new = _constant(getattr(key, "vt", None)), _constant(value)
+                # What the code did not touch is in it as well, and is no constant to us.
+                if constant and new:
+                    yield Write(frame, f"{name}[{constant}]", new)
 
 
 def _name_of(variable: Any) -> str:

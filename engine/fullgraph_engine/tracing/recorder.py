@@ -237,9 +237,9 @@ class Recorder:
     def _here(self) -> Stack:
         return stacks.join(stacks.above(self.bottom), stacks.of_translator(_translator()))
 
-    def guarded(self, code: types.CodeType, tree: Any, output: Any) -> None:
+    def guarded(self, code: types.CodeType, tree: Any) -> None:
         """The tree of guards of the frame at work is complete."""
-        self.guards.built(self.frame, code, tree, output)
+        self.guards.built(self.frame, code, tree)
 
 
 # -- hooks ------------------------------------------------------------------------------------
@@ -515,6 +515,7 @@ def _around_call_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
         if _active is not None:
             with _never_disturb(_active):
                 _active.captured(self, module)
+                _active.guards.captured(_active.frame, self)
         compiled = original(self, module, *args, **kwargs)
         return compiled if _active is None else _active.guards.entered(_active.frame, compiled)
 
@@ -532,7 +533,7 @@ def _around_check_function(original: Callable[..., Any]) -> Callable[..., Any]:
         with recorder.guards.building():
             original(self, code, output, *args, **kwargs)
             with _never_disturb(recorder):
-                recorder.guarded(code, self.guard_manager, output)
+                recorder.guarded(code, self.guard_manager)
                 failed_guards.remember(self.guard_manager, written[before:])
 
     return init

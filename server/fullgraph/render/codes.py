@@ -124,6 +124,54 @@ CODES: tuple[Code, ...] = (
         "on the size, or accept it and say so in the probe by writing the number.",
     ),
     Code(
+        "guard/mutated",
+        Severity.WARNING,
+        "The code changes a value that it is compiled for",
+        "The traced code reads a Python value, so the compiled code is only valid while the value "
+        "is the same, and then changes it: the next call compiles again. Counters in `forward` "
+        "(`self.step += 1`) do so at every call until the limit of recompiles is reached, after "
+        "which the function is not compiled at all; a cache that is `None` at first does so once. "
+        "Keep what changes in a tensor (`register_buffer`), or change it outside the compiled "
+        "code.",
+        "Keep it in a tensor (a buffer), or change it outside the compiled code.",
+    ),
+    Code(
+        "guard/value",
+        Severity.INFORMATION,
+        "An argument is compiled in as a constant",
+        "A Python number or string that the target is called with is part of the guards: a call "
+        "with another one compiles again. Of numbers Dynamo makes a symbol when the second value "
+        "comes, where the code allows it. Arguments that are left at their default, flags and "
+        "`None` are not reported. Pass a tensor if the value varies from call to call.",
+        "If it varies from call to call, pass it as a tensor.",
+    ),
+    Code(
+        "guard/global",
+        Severity.INFORMATION,
+        "A global that functions assign is compiled in as a constant",
+        "The compiled code depends on the value of a global variable that a function of this file "
+        "assigns: whenever it has another value, the code is compiled again. Pass the value as an "
+        "argument, or keep it in a tensor.",
+        "Pass the value as an argument, or keep it in a tensor.",
+    ),
+    Code(
+        "guard/identity",
+        Severity.INFORMATION,
+        "Only one object will do",
+        "The guards compare the identity of an object that comes as an argument, from a closure or "
+        "from a global that is assigned: with another object the code is compiled again, even if "
+        "the two are equal. Make the object once and use it for all calls.",
+        "Make the object once and use it for all calls.",
+    ),
+    Code(
+        "guard/data-dependent",
+        Severity.INFORMATION,
+        "A condition on the data of a tensor",
+        "A size that only the data know (`u0`) has to satisfy this condition, as the code relies "
+        "on it. It is checked whenever the graph runs, and raises an error where it does not hold. "
+        "`torch._check(...)` before this line says the same in your own words.",
+    ),
+    Code(
         "recompile",
         Severity.INFORMATION,
         "The function is compiled more than once",

@@ -1,0 +1,87 @@
+"""Recording to the guards of a run, by frame and by the line that caused them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ..protocol import Range
+from ..protocol.guards import FoundGuard, GuardedFrame
+from ..tracing.recording import Guard, GuardedCode, Recording, Stack, TracedFrame
+from ..tracing.stacks import original_name
+from .places import SourceText
+
+
+def of_recording(recording: Recording, source: SourceText) -> tuple[GuardedFrame, ...]:
+    """Every compiled frame that has guards, in the order of compilation."""
+    frames = {frame.id: frame for frame in recording.frames}
+    by_frame: dict[int, list[Guard]] = defaultdict(list)
+    for guard in recording.guards:
+        by_frame[guard.frame].append(guard)
+    causes = _Causes(source)
+    return tuple(
+        _frame(
+            frames[code.frame],
+            code,
+            recording.entries.get(code.frame, -1),
+            by_frame[code.frame],
+            causes,
+        )
+        for code in recording.guarded
+        if code.frame in frames
+    )
+
+
+def note_of(recording: Recording) -> str:
+    """What is left out, in a sentence; empty if nothing is."""
+    told, all_ = len(recording.guards), recording.guard_count
+    return f"These are the first {told:,} of {all_:,} guards." if told < all_ else ""
+
+
+class _Causes:
+    """The ranges that stacks lead to. Guards of one line share their stack."""
+
+    def __init__(self, source: SourceText) -> None:
+        self.path = source.path
+        self._source = source
+        self._known: dict[int, tuple[Range | None, bool]] = {}
+
+    def of(self, stack: Stack) -> tuple[Range | None, bool]:
+        """The innermost range of the text, and whether there are frames below it."""
+        found = self._known.get(id(stack))
+        if found is None:
+            found = self._known[id(stack)] = self._find(stack)
+        return found
+
+    def _find(self, stack: Stack) -> tuple[Range | None, bool]:
+        for below, frame in enumerate(reversed(stack)):
+            if frame.path == self.path:
+                return self._source.range_of(frame), below > 0
+        return None, bool(stack)
+
+
+def _frame(
+    frame: TracedFrame,
+    code: GuardedCode,
+    entered: int,
+    guards: Iterable[Guard],
+    causes: _Causes,
+) -> GuardedFrame:
+    ranges: dict[Range, int] = {}
+    found = []
+    for guard in guards:
+        range_, deep = causes.of(guard.stack)
+        cause = -1 if range_ is None else ranges.setdefault(range_, len(ranges))
+        found.append(
+            FoundGuard(guard.kind, guard.source, guard.expressions, guard.type, cause, deep)
+        )
+    return GuardedFrame(
+        original_name(frame.function),
+        "" if frame.path == causes.path else frame.path,
+        frame.line,
+        max(frame.line, code.last_line),
+        frame.compile_id,
+        entered,
+        tuple(ranges),
+        tuple(found),
+    )

@@ -1,0 +1,235 @@
+"""Guards on values that change from call to call.
+
+Of hundreds of guards these few are worth a diagnostic: on what the traced code itself changes, on
+Python numbers and strings that the target was called with, on globals that functions assign, on
+the identity of objects, and conditions on the data of tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..protocol import Finding, Range
+from ..protocol.sources import in_user_words, root_of
+from ..tracing.recording import Guard, Recording, TracedFrame
+from .places import SourceText, identity, related_to
+
+_EQUAL = re.compile(r"^(?P<of>.+) (?:==|is) (?P<value>\S.*)$", re.S)
+_VALUES = frozenset(
+    ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH", "LENGTH_CHECK", "DICT_LENGTH")
+)
+_NUMBERS = ("int", "float", "complex")
+_STEADY = (
+    "module",
+    "function",
+    "type",
+    "NoneType",
+    "bool",
+    "builtin_function_or_method",
+    "method",
+    "method_descriptor",
+    "wrapper_descriptor",
+    "property",
+)
+"""Types of objects that a program has one of: the same one at every call."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a target was called with: the code that was called, and its arguments by name."""
+
+    code: types.CodeType | None = None
+    arguments: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+        called = function.forward if isinstance(function, torch.nn.Module) else function
+        code = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__code__", None)
+        try:
+            bound = inspect.signature(called).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return cls(code)
+        return cls(code, frozenset(bound.arguments))
+
+    def includes(self, frame: TracedFrame, name: str) -> bool:
+        """Whether a local of a frame is an argument that was given, not the default of one."""
+        code = self.code
+        if code is None or name not in self.arguments or frame.path != code.co_filename:
+            return False
+        # A resume function begins anywhere in the function that it continues.
+        return frame.function == code.co_name and frame.line >= code.co_firstlineno - 1
+
+
+def of_recording(
+    recording: Recording, source: SourceText, given: Given, fallback: Range
+) -> tuple[Finding, ...]:
+    """Each once, in the order in which the guards were made."""
+    found: dict[str, Finding] = {}
+    for finding in _Unsteady(recording, source, given, fallback).findings():
+        found.setdefault(finding.identity, finding)
+    return tuple(found.values())
+
+
+class _Unsteady:
+    def __init__(
+        self, recording: Recording, source: SourceText, given: Given, fallback: Range
+    ) -> None:
+        self._recording, self._source = recording, source
+        self._given, self._fallback = given, fallback
+        self._frames = {frame.id: frame for frame in recording.frames}
+        self._writes = {write.target: write.value for write in recording.writes}
+        self._assigned = _globals_assigned(source.tree)
+
+    def findings(self) -> Iterator[Finding]:
+        for guard in self._recording.guards:
+            frame = self._frames.get(guard.frame)
+            if guard.kind in _VALUES:
+                found = self._mutated(guard) or (frame and self._value(guard, frame))
+            elif guard.kind == "ID_MATCH" and guard.type not in _STEADY:
+                found = frame and self._identity(guard, frame)
+            else:
+                continue
+            if found:
+                yield found
+        yield from self._data_dependent()
+
+    # -- kinds --------------------------------------------------------------------------------
+
+    def _mutated(self, guard: Guard) -> Finding | None:
+        if not self._writes:
+            return None
+        for expression in guard.expressions:
+            of, value = _checked(expression)
+            if of not in self._writes:
+                continue
+            new = self._writes[of]
+            if new == value or (not new and value != "None"):
+                continue
+            name = in_user_words(of)
+            now = new or "another object"
+            return self._finding(
+                "guard/mutated",
+                guard,
+                f"`{name}` is guarded to be {value} and is {now} after the call: "
+                "the next call compiles again",
+                "The traced code reads this value, so that the compiled code is only valid while "
+                "it is the same, and changes it.",
+            )
+        return None
+
+    def _value(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+        scope, name = root_of(guard.source)
+        of, value = _checked(guard.expressions[0]) if guard.expressions else ("", "")
+        if not of or of != guard.source:
+            return None
+        words = in_user_words(guard.source)
+        if scope == "local" and guard.type in (*_NUMBERS, "str"):
+            if not self._given.includes(frame, name):
+                return None
+            later = (
+                "Dynamo compiles the first value of a Python number in as a constant; at another "
+                "one it compiles again and tries to make it symbolic."
+                if guard.type in _NUMBERS
+                else "Every other string is compiled for anew."
+            )
+            return self._finding(
+                "guard/value",
+                guard,
+                f"`{words}` is compiled in as {value}: another value compiles again",
+                later,
+            )
+        if scope == "global" and guard.source == f"G['{name}']" and name in self._assigned:
+            if frame.path != self._source.path:
+                return None
+            return self._finding(
+                "guard/global",
+                guard,
+                f"The global `{words}` is compiled in as {value}: another value compiles again",
+                f"A function of this file assigns `{words}`.",
+            )
+        return None
+
+    def _identity(self, guard: Guard, frame: TracedFrame) -> Finding | None:
+        scope, name = root_of(guard.source)
+        closure = ".cell_contents" in guard.source or ".__closure__" in guard.source
+        given = scope == "local" and self._given.includes(frame, name)
+        changing = scope == "global" and name in self._assigned
+        if not (closure or given or changing) or frame.path != self._source.path:
+            return None
+        words = in_user_words(guard.source)
+        return self._finding(
+            "guard/identity",
+            guard,
+            f"`{words}` has to be the very same object ({guard.type}): another one compiles again",
+            "Dynamo compares the identity of this object, not its contents.",
+        )
+
+    def _data_dependent(self) -> Iterator[Finding]:
+        for check in self._recording.asserts:
+            if not any(frame.path == self._source.path for frame in check.stack):
+                continue
+            place = self._source.locate(check.stack, self._fallback)
+            code = "guard/data-dependent"
+            yield Finding(
+                code=code,
+                message=f"`{check.expression}` depends on data and is checked whenever the graph "
+                "runs",
+                range=place.range,
+                explanation=_born(self._recording, check.frame, check.expression),
+                context=check.message if check.message != check.expression else "",
+                stack=place.stack,
+                related=related_to(place),
+                identity=f"{identity(code, place.range)} {check.expression}",
+            )
+
+    def _finding(self, code: str, guard: Guard, message: str, explanation: str) -> Finding:
+        place = self._source.locate(guard.stack, self._fallback)
+        return Finding(
+            code=code,
+            message=message,
+            range=place.range,
+            explanation=explanation,
+            context=guard.expressions[0],
+            stack=place.stack,
+            related=related_to(place),
+            identity=f"{identity(code, place.range)} {guard.source}",
+            data={"source": guard.source},
+        )
+
+
+def _checked(expression: str) -> tuple[str, str]:
+    """What is compared and with what; nothing for other conditions."""
+    match = _EQUAL.match(expression)
+    if match is not None:
+        return match["of"], match["value"]
+    # So the length of an empty sequence is checked.
+    return (f"len({expression[4:]})", "0") if expression.startswith("not ") else ("", "")
+
+
+def _born(recording: Recording, frame: int, expression: str) -> str:
+    """Where the symbols of a condition were made."""
+    words = []
+    for name in dict.fromkeys(re.findall(r"\bu\d+\b", expression)):
+        for symbol in recording.symbols:
+            if (symbol.frame, symbol.name) == (frame, name) and symbol.stack:
+                words.append(f"`{name}` is made in line {symbol.stack[-1].line + 1}.")
+                break
+    return " ".join(words)
+
+
+def _globals_assigned(tree: ast.Module | None) -> frozenset[str]:
+    """Globals that functions of a file assign."""
+    return frozenset(
+        name
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.Global)
+        for name in node.names
+    )

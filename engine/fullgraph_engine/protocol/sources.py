@@ -1,0 +1,74 @@
+"""Dynamo's names of values and conditions, as the user would write them.
+
+Text to text, for both sides of the pipe: ``L['self']._modules['blocks']._modules['2'].training``
+is ``self.blocks[2].training``.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ROOT = re.compile(r"\b[LG]\['(\w+)'\]")
+_BUILTIN = re.compile(r"G\['__builtins_dict__\w*'\]\['(\w+)'\]")
+_IMPORTED = re.compile(r"G\['__import_(\w+)'\]")
+_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]")
+_ATTRIBUTE = re.compile(r"\.__dict__\['([^\W\d]\w*)'\]")
+_SIZE = re.compile(r"\.size\(\)\[(\d+)\]")
+_STACK = re.compile(r"\b___stack\d+(?:\[\d+\])*")
+_MODULE_ID = re.compile(r"_\d+_c\d+$")
+
+_TYPE = re.compile(r"^___check_type_id\((?P<of>.*), \d+\)(?:, type=<class '(?P<type>.*)'>)?$")
+_IDENTITY = re.compile(r"^___check_obj_id\((?P<of>.*), \d+\)(?:, type=<class '(?P<type>.*)'>)?$")
+_KEY = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'.*?'|\w+), (?P<of>.*)\)$")
+_TENSOR = re.compile(
+    r"^check_tensor\((?P<of>.*?), (?P<type>\w+), DispatchKeySet\(.*?\), "
+    r"(?:torch\.)?(?P<dtype>\w+), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=(?P<size>\[.*?\]), "
+    r"stride=(?P<stride>\[.*?\])\)$"
+)
+
+
+def in_user_words(source: str) -> str:
+    """A source, or an expression of sources: ``x.shape[0]`` for ``L['x'].size()[0]``."""
+    words = _BUILTIN.sub(r"\1", source)
+    words = _IMPORTED.sub(lambda match: match[1].replace("_dot_", "."), words)
+    words = _ROOT.sub(r"\1", words)
+    words = _MEMBER.sub(_member, words)
+    words = _ATTRIBUTE.sub(r".\1", words)
+    words = _SIZE.sub(r".shape[\1]", words)
+    # Values that a graph break left on Python's stack have no name in the program.
+    return _STACK.sub("(…)", words)
+
+
+def _member(match: re.Match[str]) -> str:
+    name = match[1]
+    if name.isdigit():
+        return f"[{name}]"
+    return f".{name}" if name.isidentifier() else f".get_submodule({name!r})"
+
+
+def condition_in_user_words(expression: str) -> str:
+    """What a guard checks, without numbers that mean something to one process only."""
+    if (match := _TYPE.match(expression)) is not None:
+        return f"type({in_user_words(match['of'])}) is {match['type'] or 'the same'}"
+    if (match := _IDENTITY.match(expression)) is not None:
+        kind = f" ({match['type']})" if match["type"] else ""
+        return f"{in_user_words(match['of'])} is the same object{kind}"
+    if (match := _KEY.match(expression)) is not None:
+        relation = "not in" if match["no"] else "in"
+        return f"{match['key']} {relation} {in_user_words(match['of'])}"
+    if (match := _TENSOR.match(expression)) is not None:
+        sizes = match["size"].replace("None", "any")
+        strides = match["stride"].replace("None", "any")
+        return (
+            f"{in_user_words(match['of'])} is a {match['type']}: {match['dtype']}{sizes}, "
+            f"stride {strides}, requires_grad={match['grad']}, device index {match['device']}"
+        )
+    return in_user_words(expression)
+
+
+def root_of(source: str) -> tuple[str, str]:
+    """Where a value comes from, ``local`` or ``global``, and its name there; else empty."""
+    match = re.match(r"(?P<scope>[LG])\['(?P<name>\w+)'\]", source)
+    if match is None or match["name"].startswith(("__builtins_dict__", "__import_", "___")):
+        return "", ""
+    return ("local" if match["scope"] == "L" else "global"), match["name"]
