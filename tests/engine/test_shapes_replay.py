@@ -194,7 +194,12 @@ def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
     before = fake_tensors()
     x, y = torch.randn(4, 16), torch.randn(4, 16)
     model = Net()
-    kept = [weakref.ref(x), weakref.ref(y), weakref.ref(model.w), weakref.ref(model)]
+    kept: list[weakref.ref[Any]] = [
+        weakref.ref(x),
+        weakref.ref(y),
+        weakref.ref(model.w),
+        weakref.ref(model),
+    ]
     with tracing.tensor_mode(False), shapes.record() as tapes:
         recording = tracing.trace(model, (x, y), {}, dynamic=[(x, 0), (y, 0), (x, 1), (y, 1)])
     del x, y, model
@@ -210,7 +215,7 @@ def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
         (recording.symbols, plain.symbols),
         (recording.graphs, plain.graphs),
     ):
-        assert [strip(item) for item in mine] == [strip(item) for item in other]  # type: ignore[attr-defined]
+        assert [strip(item) for item in mine] == [strip(item) for item in other]
 
 
 def fake_tensors() -> int:
@@ -329,9 +334,10 @@ def test_an_unbacked_size_has_its_line_its_checks_and_what_would_settle_it(
     assert size.name == "n"
     assert size.frame is not None
     assert size.frame.line == line("# made")
-    assert [(c.words, c.frame.line) for c in size.checks if c.frame] == [
-        ("n >= 3", line("# checked"))
-    ]
+    (checked,) = size.checks
+    assert checked.words == "n >= 3"
+    assert checked.frame is not None
+    assert checked.frame.line == line("# checked")
     question = shapes.data_dependent(tape)[0]
     assert question.frame is not None
     assert question.frame.line == line("# asked")

@@ -6,7 +6,7 @@ earlier events are sought that it does not come about without, by leaving others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -111,29 +111,19 @@ def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanatio
             return None
         source = _source_of(end, variable)
     pinned = _first(tape, made, lambda env: fact.holds(env, variable))
-    candidates = [n for n in range(1, pinned) if tape.method(n) in _MAKES]
-
-    def suffices(kept: Sequence[int]) -> bool:
-        left_out = set(candidates).difference(kept)
-        try:
-            with playing(tape) as player:
-                return fact.holds(advance(player, pinned + 1, left_out), variable)
-        except ReplayError:
-            return False
-
-    needed, budget_note = _needed(tape, candidates, suffices)
+    needed, unexplained = _needed(tape, pinned, lambda env: fact.holds(env, variable))
     steps = tuple(_step(tape, number, names, values) for number in [*needed, pinned])
     created = Step(
         made,
         f"created at {words.place_in_words(source)}" if source else "made while it was traced",
         tape.places[made].frame,
         words.source_text(tape.places[made].frame),
-        words.operator_in_words(tape.places[made].operator, names),
+        words.operator_in_words(tape.places[made].operator, _shown(values)),
     )
     value = _value_in_words(fact, names)
     shown = words.in_user_words(source) if source else symbol
     text = _text(symbol, shown, fact, value, steps, created)
-    return Explanation(symbol, shown, fact.kind, value, steps, created, text, budget_note)
+    return Explanation(symbol, shown, fact.kind, value, steps, created, text, unexplained)
 
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
@@ -233,52 +223,80 @@ _EXPERIMENTS = 400
 """Replays that one explanation may cost."""
 
 
-def _needed(
-    tape: Tape, candidates: list[int], suffices: Callable[[Sequence[int]], bool]
-) -> tuple[list[int], str]:
-    """The fewest of the candidates that are enough, by delta debugging."""
+def _needed(tape: Tape, pinned: int, holds: Callable[[ShapeEnv], bool]) -> tuple[list[int], str]:
+    """The fewest earlier decisions with which event ``pinned`` still leads to the fact."""
+    short, numbers = _condensed(tape, pinned)
+    if not _leads_to(short, (), holds):
+        # Something without a visible effect matters, such as guards that were suppressed.
+        short, numbers = _part(tape, list(range(pinned + 1))), list(range(pinned + 1))
+    decisions = [at for at in range(1, len(numbers) - 1) if short.method(at) in _MAKES]
     left = _EXPERIMENTS
 
     def enough(kept: Sequence[int]) -> bool:
         nonlocal left
         left -= 1
-        return suffices(kept)
+        return _leads_to(short, set(decisions).difference(kept), holds)
 
-    if enough(()):
-        return [], ""
-    effective = _effective(tape, candidates)
-    kept = effective if len(effective) < len(candidates) and enough(effective) else candidates
-    parts = 2
-    while len(kept) >= 2 and left > 0:
+    kept = _minimised(decisions, enough, lambda: left > 0)
+    note = ""
+    if left <= 0:
+        note = f"The search ended after {_EXPERIMENTS} replays: some steps may not be needed."
+    return [numbers[at] for at in kept], note
+
+
+def _leads_to(tape: Tape, without: Collection[int], holds: Callable[[ShapeEnv], bool]) -> bool:
+    try:
+        with playing(tape) as player:
+            return holds(advance(player, without=without))
+    except ReplayError:
+        return False
+
+
+def _minimised(
+    items: list[int], enough: Callable[[Sequence[int]], bool], may_go_on: Callable[[], bool]
+) -> list[int]:
+    """Delta debugging: none can be left out of the result."""
+    if not items or enough(()):
+        return []
+    kept, parts = items, 2
+    while len(kept) > 1 and may_go_on():
         size = max(1, len(kept) // parts)
         pieces = [kept[start : start + size] for start in range(0, len(kept), size)]
         for piece in reversed(pieces):
-            rest = [number for number in kept if number not in piece]
-            if len(pieces) > 1 and left > 0 and enough(rest):
+            rest = [item for item in kept if item not in piece]
+            if may_go_on() and enough(rest):
                 kept, parts = rest, max(parts - 1, 2)
                 break
         else:
             if size == 1:
-                return kept, ""
+                break
             parts = min(len(kept), parts * 2)
-    if len(kept) >= 2:
-        return kept, f"The search ended after {_EXPERIMENTS} replays: some steps may not be needed."
-    return kept, ""
+    return kept
 
 
-def _effective(tape: Tape, candidates: list[int]) -> list[int]:
-    """Those that changed anything."""
-    wanted = set(candidates)
-    found = []
+def _condensed(tape: Tape, end: int) -> tuple[Tape, list[int]]:
+    """The events up to ``end`` that changed anything, and where they were: nine of ten do not,
+    and every experiment replays what is kept."""
+    found = [0]
     with playing(tape) as player:
         before = _signature(player.env)
-        for index in range(1, max(wanted, default=0) + 1):
+        for index in range(1, end):
             player.step()
             after = _signature(player.env)
-            if index in wanted and after != before:
+            if after != before:
                 found.append(index)
             before = after
-    return found
+    found.append(end)
+    return _part(tape, found), found
+
+
+def _part(tape: Tape, numbers: list[int]) -> Tape:
+    return Tape(
+        tape.index,
+        [tape.events[number] for number in numbers],
+        [tape.places[number] for number in numbers],
+        settings=tape.settings,
+    )
 
 
 def _signature(env: ShapeEnv) -> tuple[Any, ...]:
@@ -289,6 +307,7 @@ def _signature(env: ShapeEnv) -> tuple[Any, ...]:
         len(env.axioms),
         len(env.divisible),
         env.num_deferred_runtime_asserts,
+        len(env.size_like),
     )
 
 
@@ -309,7 +328,7 @@ def _step(tape: Tape, index: int, names: dict[str, str], values: dict[Any, Any])
         _condition(tape, index, names, values),
         place.frame,
         words.source_text(place.frame),
-        words.operator_in_words(place.operator, names),
+        words.operator_in_words(place.operator, _shown(values)),
     )
 
 
@@ -331,6 +350,10 @@ def _condition(tape: Tape, index: int, names: dict[str, str], values: dict[Any, 
             return f"`{words.expression(sympy.Not(expr), names)}` was assumed"
         return f"`{shown}` had to hold"
     return f"`{shown}` was constrained"
+
+
+def _shown(values: dict[Any, Any]) -> dict[str, str]:
+    return {str(symbol): str(value) for symbol, value in values.items()}
 
 
 def _value_in_words(fact: _Fact, names: dict[str, str]) -> str:

@@ -49,6 +49,8 @@ def expression(value: Any, names: Mapping[str, str]) -> str:
     """A condition as Python, with ``names`` for symbols: ``x.shape[1] == 16``."""
     if not isinstance(value, sympy.Basic):
         return str(value)
+    if value.is_Relational and value.lhs.is_number:
+        value = value.reversed
     try:
         text = str(PythonPrinter().doprint(value))
     except Exception:  # the printer knows most functions, not all
@@ -70,12 +72,12 @@ def source_text(frame: Frame | None) -> str:
     return line.strip()
 
 
-def operator_in_words(operator: Operator | None, names: Mapping[str, str]) -> str:
-    """``matmul of `y` (x.shape[0], x.shape[1]) and `self.w` (16, 8)``."""
+def operator_in_words(operator: Operator | None, values: Mapping[str, str]) -> str:
+    """``matmul of `y` (4, 16) and `self.w` (16, 8)``."""
     if operator is None:
         return ""
     operands = [
-        f"`{in_user_words(operand.name)}` ({_named(', '.join(operand.sizes), names)})"
+        f"`{in_user_words(operand.name)}` ({_named(', '.join(operand.sizes), values)})"
         for operand in operator.operands
     ]
     if not operands:
