@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import pytest
 from lsprotocol import types
@@ -42,6 +42,7 @@ class Editor:
         self.statuses: list[dict[str, Any]] = []
         self.published: list[types.PublishDiagnosticsParams] = []
         self.lens_refreshes = 0
+        self.content_refreshes: list[str] = []
         self.registrations: list[types.Registration] = []
         self.results: dict[str, tuple[str, list[types.Diagnostic]]] = {}
         self.encoding = "utf-16"
@@ -50,6 +51,15 @@ class Editor:
 
     def _listen(self) -> None:
         client = self.client
+        converter = client.protocol._converter
+
+        def action(raw: dict[str, Any], _: type) -> types.Command | types.CodeAction:
+            # lsprotocol takes an action that has a command for a command.
+            kind = types.Command if isinstance(raw.get("command"), str) else types.CodeAction
+            return converter.structure(raw, kind)
+
+        converter.register_structure_hook(types.Command | types.CodeAction, action)
+        converter.register_structure_hook(Union[types.Command, types.CodeAction], action)
 
         @client.feature("fullgraph/status")
         def status(params: Any) -> None:
@@ -58,6 +68,10 @@ class Editor:
         @client.feature(types.WORKSPACE_CODE_LENS_REFRESH)
         def refresh(params: Any) -> None:
             self.lens_refreshes += 1
+
+        @client.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH)
+        def content_refresh(params: types.TextDocumentContentRefreshParams) -> None:
+            self.content_refreshes.append(params.uri)
 
         @client.feature(types.CLIENT_REGISTER_CAPABILITY)
         def register(params: types.RegistrationParams) -> None:

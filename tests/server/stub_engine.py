@@ -77,7 +77,8 @@ class Stub:
         for line in self.read:
             message = p.decode(line)
             if isinstance(message, p.Analyse):
-                self.count(f"analyse {message.generation} {','.join(message.only)}")
+                what = " ".join([",".join(message.only), *message.documents])
+                self.count(f"analyse {message.generation} {what}")
                 threading.Thread(target=self.analyse, args=(message,), daemon=True).start()
             elif isinstance(message, p.Cancel):
                 self.count("cancel")
@@ -117,6 +118,13 @@ class Stub:
             if number in self.cancelled:
                 self.say(p.Analysed(number, request.generation, 0.0, cancelled=True))
                 return
+            for kind in request.documents:
+                # Twice: what a later attempt writes counts.
+                for attempt, words in (("1", "wrong"), ("2", lines[row])):
+                    part = p.documents.DocumentPart(kind, f"The {kind}", f"# {words}\n")
+                    self.say(
+                        p.DocumentsWritten(number, info.name, f"{info.name}#0", attempt, (part,))
+                    )
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
             self.say(
                 p.TargetDone(

@@ -60,11 +60,12 @@ async def test_from_typing_to_the_squiggle(editor: Any) -> None:
     assert [(code.split("/")[0], text) for code, text in found] == [
         ("graph-break", "if y.sum() > 0:")
     ] or [text for _, text in found] == ["y.sum() > 0"]
-    (title,) = await editor.titles(uri)
+    title, guards = await editor.titles(uri)
+    assert guards.endswith(" guards")
     assert "1 break" in title and "f32[4, 16]" in title
     editor.edit(uri, "if y.sum() > 0:", "if y.shape[0] > 0:")
     for _ in range(3000):
-        (title,) = await editor.titles(uri)
+        title, *_ = await editor.titles(uri)
         if title.startswith("1 graph · no breaks"):
             break
         await asyncio.sleep(0.01)

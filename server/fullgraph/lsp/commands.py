@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
-from fullgraph.lsp.offer import ANALYSE, CANCEL, DEBUG_INFORMATION, RESTART_ENGINE
+from fullgraph.lsp.offer import (
+    ANALYSE,
+    CANCEL,
+    DEBUG_INFORMATION,
+    RESTART_ENGINE,
+    SHOW_BYTECODE,
+    SHOW_EVENTS,
+    SHOW_GRAPH,
+    SHOW_GUARDS,
+)
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
+from fullgraph_engine.protocol.documents import DocumentKind
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -85,6 +95,26 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
     return {"text": "\n".join(_lines(facts)), **facts}
 
 
+def _showing(kind: DocumentKind) -> Callable[[Server, list[Any]], Awaitable[Any]]:
+    async def show(server: Server, arguments: list[Any]) -> dict[str, Any]:
+        """Open a document about a target; without a name about the only one of the file."""
+        uri, target = _place(arguments)
+        unit = _unit(server, uri)
+        if unit is None:
+            raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+        return await server.reading.show(unit, kind, target or _only_target(unit))
+
+    return show
+
+
+def _only_target(unit: Unit) -> str:
+    names = list(dict.fromkeys(shown.report.name for shown in unit.reports()))
+    if len(names) == 1:
+        return names[0]
+    known = f"one of {', '.join(names)}" if names else "none is known in this file yet"
+    raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
+
+
 def _file(server: Server, unit: Unit) -> dict[str, Any]:
     settings = server.session.settings(unit)
     return {
@@ -139,4 +169,8 @@ BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
     CANCEL: cancel,
     RESTART_ENGINE: restart_engine,
     DEBUG_INFORMATION: debug_information,
+    SHOW_GRAPH: _showing("graph"),
+    SHOW_GUARDS: _showing("guards"),
+    SHOW_EVENTS: _showing("events"),
+    SHOW_BYTECODE: _showing("bytecode"),
 }

@@ -14,8 +14,24 @@ ANALYSE = "fullgraph.server.analyse"
 CANCEL = "fullgraph.server.cancel"
 RESTART_ENGINE = "fullgraph.server.restartEngine"
 DEBUG_INFORMATION = "fullgraph.server.debugInformation"
-COMMANDS = (ANALYSE, CANCEL, RESTART_ENGINE, DEBUG_INFORMATION)
+SHOW_GRAPH = "fullgraph.server.showGraph"
+SHOW_GUARDS = "fullgraph.server.showGuards"
+SHOW_EVENTS = "fullgraph.server.showEvents"
+SHOW_BYTECODE = "fullgraph.server.showBytecode"
+COMMANDS = (
+    ANALYSE,
+    CANCEL,
+    RESTART_ENGINE,
+    DEBUG_INFORMATION,
+    SHOW_GRAPH,
+    SHOW_GUARDS,
+    SHOW_EVENTS,
+    SHOW_BYTECODE,
+)
 """Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
+
+SHOW_KIND = "source.fullgraph.show"
+"""Of code actions that open a document: where a client lists all, they are the last."""
 
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
@@ -45,7 +61,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
     }
     if client.code_action_literals:
-        capabilities["codeActionProvider"] = {"codeActionKinds": ["quickfix"]}
+        capabilities["codeActionProvider"] = {"codeActionKinds": ["quickfix", SHOW_KIND]}
     if client.pull_diagnostics:
         # Only where findings are pulled: a client that sees this offer pulls as well.
         capabilities["diagnosticProvider"] = {

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from fullgraph.render.documents import TITLES
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import Event, TargetDone, TargetsFound, TargetStarted
+from fullgraph_engine.protocol.documents import DocumentKind
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -28,10 +31,12 @@ class Progress:
         self._server = server
         self._tokens = itertools.count(1)
         self._bars: dict[Unit, _Bar] = {}
+        self._readings: dict[_Bar, Callable[[], None]] = {}
 
     def began(self, unit: Unit) -> None:
         token = f"fullgraph/{next(self._tokens)}"
-        self._bars[unit] = _Bar(self._server, unit, token)
+        name = unit.document.name.rsplit("/", 1)[-1]
+        self._bars[unit] = _Bar(self._server, f"Tracing {name}", token)
 
     def advanced(self, unit: Unit, event: Event) -> None:
         if (bar := self._bars.get(unit)) is not None:
@@ -41,18 +46,37 @@ class Progress:
         if (bar := self._bars.pop(unit, None)) is not None:
             bar.end()
 
+    def reading(
+        self, target: str, kind: DocumentKind, cancel: Callable[[], None]
+    ) -> Callable[[], None]:
+        """A document is being written; what is returned is to be called when it is."""
+        if not self._server.session.client.work_done_progress:
+            return lambda: None
+        token = f"fullgraph/{next(self._tokens)}"
+        bar = _Bar(self._server, f"Writing down {TITLES[kind]} of {target}", token)
+        self._readings[bar] = cancel
+
+        def end() -> None:
+            del self._readings[bar]
+            bar.end()
+
+        return end
+
     def cancel(self, token: int | str) -> None:
         """The user pressed the button."""
         for unit, bar in list(self._bars.items()):
             if bar.token == token:
                 unit.cancel()
+        for reading, end in list(self._readings.items()):
+            if reading.token == token:
+                end()
 
 
 class _Bar:
-    def __init__(self, server: Server, unit: Unit, token: str) -> None:
+    def __init__(self, server: Server, title: str, token: str) -> None:
         self.token = token
         self._server = server
-        self._name = unit.document.name.rsplit("/", 1)[-1]
+        self._title = title
         self._targets = 0
         self._done: set[str] = set()
         self._shown = False
@@ -71,7 +95,7 @@ class _Bar:
         waiting = status.state.value == "starting"
         self._send(
             types.WorkDoneProgressBegin(
-                title=f"Tracing {self._name}",
+                title=self._title,
                 cancellable=True,
                 message="importing torch" if waiting else None,
                 percentage=self._percentage(),

@@ -21,6 +21,7 @@ from fullgraph.lsp.offer import STATUS
 from fullgraph.lsp.progress import Progress
 from fullgraph.lsp.protocol import Protocol
 from fullgraph.lsp.publication import Publication
+from fullgraph.lsp.reading import Reading
 from fullgraph.session.documents import Document
 from fullgraph.session.session import Loudness, Session, SessionStatus
 from fullgraph.session.unit import Unit
@@ -57,6 +58,7 @@ class Server(LanguageServer):
         self.session = Session(self, boot=boot)
         self.publication = Publication(self)
         self.bars = Progress(self)
+        self.reading = Reading(self)
         self.protocol.answered |= answered
         self.protocol.on_broken = self.stop
         self._stopped = asyncio.Event()
@@ -86,6 +88,7 @@ class Server(LanguageServer):
         await asyncio.gather(messages, stopped, return_exceptions=True)
         for task in self._tasks:
             task.cancel()
+        self.reading.close()
         return 0 if self.protocol.is_shut_down else 1
 
     def stop(self) -> None:
@@ -161,9 +164,11 @@ class Server(LanguageServer):
 
     def run_ended(self, unit: Unit) -> None:
         self.bars.ended(unit)
+        self.reading.run_ended(unit)
 
     def unit_closed(self, unit: Unit) -> None:
         self.publication.closed(unit.document.uri)
+        self.reading.unit_closed(unit)
 
     def status_changed(self, status: SessionStatus) -> None:
         self.say(

@@ -29,16 +29,12 @@ def target_line(report: TargetReport) -> str:
 
 
 def lens_title(report: TargetReport) -> str:
-    """``3 graphs · 2 breaks · 41 guards · f32[4, 16] from get_inputs``."""
+    """``3 graphs · 2 breaks · f32[4, 16] from get_inputs``; guards have a lens of their own."""
     if report.status == "no-probe":
         return "not traced, no inputs are known"
     facts = list(_outcome(report))
     if report.status == "traced":
-        facts += [
-            amount(report.graphs, "graph"),
-            *_breaks(report),
-            amount(report.guards, "guard"),
-        ]
+        facts += [amount(report.graphs, "graph"), *_breaks(report)]
     return SEPARATOR.join([*facts, *_inputs(report.probe)])
 
 

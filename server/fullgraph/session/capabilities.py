@@ -55,6 +55,9 @@ class ClientCapabilities:
     """Each signature may have an active parameter of its own."""
     signature_no_active_parameter: bool = False
     hover_markdown: bool = False
+    show_document: bool = False
+    text_document_content: bool = False
+    """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
     commands: frozenset[str] = frozenset()
     """Commands that the client itself registers, which a code lens may name."""
 
@@ -121,6 +124,8 @@ class ClientCapabilities:
             signature_active_parameter=flag(f"{signature}.activeParameterSupport"),
             signature_no_active_parameter=flag(f"{signature}.noActiveParameterSupport"),
             hover_markdown="markdown" in texts("textDocument.hover.contentFormat"),
+            show_document=flag("window.showDocument.support"),
+            text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
             commands=_commands(get("experimental.commands")),
         )
 

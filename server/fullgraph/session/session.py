@@ -221,8 +221,8 @@ class Session:
     # -- texts --------------------------------------------------------------------------------
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
-        """A text appeared. Only Python is ours; cells of notebooks are not files."""
-        if language.lower() != "python" or uri.startswith("vscode-notebook-cell:"):
+        """A text appeared. Only Python is ours; notebook cells and our documents are not files."""
+        if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
         if (old := self.units.pop(uri, None)) is not None:
             old.close()

@@ -35,6 +35,7 @@ from fullgraph.lsp.methods import (
     set_trace,
     shutdown,
     signature_help,
+    text_document_content,
     trust,
 )
 
@@ -61,6 +62,7 @@ _MODULES = (
     inlay_hint,
     inlay_hint_resolve,
     execute_command,
+    text_document_content,
     cancel_progress,
     change_configuration,
     change_folders,

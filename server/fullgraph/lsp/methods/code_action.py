@@ -1,4 +1,4 @@
-"""``textDocument/codeAction``: the fixes that findings bring."""
+"""``textDocument/codeAction``: the fixes that findings bring, and what can be read of a target."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.places import range_in
+from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.documents import Document
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.unit import Unit
@@ -22,8 +23,11 @@ METHOD = types.TEXT_DOCUMENT_CODE_ACTION
 def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     unit = server.unit(params.text_document.uri)
     wanted = params.context.only
-    if unit is None or (wanted is not None and not any(map(_includes_quick_fixes, wanted))):
+    if unit is None:
         return []
+    shows = list(show_actions(unit, params))
+    if wanted is not None and not any(map(_includes_quick_fixes, wanted)):
+        return shows
     actions = []
     diagnostics = server.publication.diagnostics()
     for item in unit.findings():
@@ -40,7 +44,7 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
                     edit=_edit(server, unit, fix),
                 )
             )
-    return actions
+    return actions + shows
 
 
 def _includes_quick_fixes(kind: types.CodeActionKind | str) -> bool:

@@ -1,4 +1,4 @@
-"""``textDocument/codeLens``: a line on each target, at its name."""
+"""``textDocument/codeLens``: a line on each target, at its name, and the way to its guards."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.offer import ANALYSE
+from fullgraph.lsp.offer import ANALYSE, SHOW_GUARDS
 from fullgraph.lsp.places import range_in
-from fullgraph.render.summary import lens_title
+from fullgraph.render.summary import amount, lens_title
 from fullgraph.session.results import ShownReport
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
@@ -27,15 +27,21 @@ def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]
     if unit is None:
         return []
     command = _SHOW_TARGET if _SHOW_TARGET in server.session.client.commands else ANALYSE
-    return [
-        types.CodeLens(
-            range=range_in(unit.document, shown.report.range),
-            command=types.Command(
-                title=_title(unit, shown), command=command, arguments=[_argument(unit, shown)]
-            ),
+    lenses = []
+    for shown in unit.reports():
+        range_ = range_in(unit.document, shown.report.range)
+        argument = _argument(unit, shown)
+        lenses.append(
+            types.CodeLens(
+                range_, types.Command(_title(unit, shown), command, arguments=[argument])
+            )
         )
-        for shown in unit.reports()
-    ]
+        if shown.report.guards and shown.report.status != "no-probe":
+            place = {"uri": argument["uri"], "target": argument["target"]}
+            title = amount(shown.report.guards, "guard")
+            guards = types.Command(title, SHOW_GUARDS, arguments=[place])
+            lenses.append(types.CodeLens(range_, guards))
+    return lenses
 
 
 def _title(unit: Unit, shown: ShownReport) -> str:

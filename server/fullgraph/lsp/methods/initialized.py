@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fullgraph.lsp import configuration
+from fullgraph.lsp.reading import SCHEME
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -15,6 +16,7 @@ METHOD = types.INITIALIZED
 
 _WATCH = "fullgraph/pyproject"
 _CONFIGURATION = "fullgraph/configuration"
+_CONTENT = "fullgraph/content"
 
 
 def handle(server: Server, params: types.InitializedParams) -> None:
@@ -34,6 +36,12 @@ def handle(server: Server, params: types.InitializedParams) -> None:
                 _WATCH,
                 types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
                 {"watchers": [{"globPattern": "**/pyproject.toml"}]},
+            )
+        )
+    if client.text_document_content:
+        registrations.append(
+            types.Registration(
+                _CONTENT, types.WORKSPACE_TEXT_DOCUMENT_CONTENT, {"schemes": [SCHEME]}
             )
         )
     if registrations:

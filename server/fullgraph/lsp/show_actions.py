@@ -1,0 +1,61 @@
+"""Code actions that open a document about a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from fullgraph.lsp.offer import SHOW_BYTECODE, SHOW_EVENTS, SHOW_GRAPH, SHOW_GUARDS, SHOW_KIND
+from fullgraph.lsp.places import range_in
+from fullgraph.render.documents import TITLES
+from fullgraph_engine.protocol.documents import DocumentKind
+
+if TYPE_CHECKING:
+    from fullgraph.session.unit import Unit
+
+_COMMANDS: dict[DocumentKind, str] = {
+    "graph": SHOW_GRAPH,
+    "guards": SHOW_GUARDS,
+    "events": SHOW_EVENTS,
+    "bytecode": SHOW_BYTECODE,
+}
+
+
+def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+    """On the line of a target's name; where they are asked for, anywhere below it as well."""
+    wanted = params.context.only
+    if wanted is not None and not any(map(_includes, wanted)):
+        return
+    target = _target(unit, params.range.start.line, anywhere=wanted is not None)
+    if target is None:
+        return
+    for kind, command in _COMMANDS.items():
+        title = f"Show {TITLES[kind]} of {target}"
+        yield types.CodeAction(
+            title=title,
+            kind=f"{SHOW_KIND}.{kind}",
+            command=types.Command(
+                title, command, arguments=[{"uri": unit.document.uri, "target": target}]
+            ),
+        )
+
+
+def _target(unit: Unit, line: int, *, anywhere: bool) -> str | None:
+    above = None
+    for shown in unit.reports():
+        report = shown.report
+        first = range_in(unit.document, report.range).start.line
+        if report.status == "no-probe":
+            continue
+        if first == line:
+            return report.name
+        if anywhere and first < line:
+            above = report.name
+    return above
+
+
+def _includes(kind: types.CodeActionKind | str) -> bool:
+    name = kind.value if isinstance(kind, types.CodeActionKind) else kind
+    return not name or name == SHOW_KIND or SHOW_KIND.startswith(f"{name}.")

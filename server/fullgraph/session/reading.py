@@ -1,0 +1,166 @@
+"""Documents that somebody reads: asked of the engine when they are opened, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from fullgraph.engines import Engine
+from fullgraph.render.documents import Draft
+from fullgraph.session.settings import Settings
+from fullgraph.session.unit import Reason, Unit
+from fullgraph_engine.protocol import Analyse
+from fullgraph_engine.protocol.documents import DocumentKind
+
+_MOST_KEPT = 8
+"""Documents that are kept for being opened again."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A document about a target of a text that is open."""
+
+    uri: str
+    kind: DocumentKind
+    target: str
+
+
+class Library(Protocol):
+    """What readings need of the session."""
+
+    async def configured(self) -> None: ...
+
+    def settings(self, unit: Unit) -> Settings: ...
+
+    def permits(self, unit: Unit, reason: Reason) -> str: ...
+
+    def engine(self, unit: Unit) -> Engine | None: ...
+
+    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse: ...
+
+
+Shown = Callable[[Wish, Callable[[], None]], Callable[[], None]]
+"""Shows that a document is being written; given a way to cancel, it returns one to end that."""
+
+
+@dataclass
+class _Written:
+    """A document that is being written, or was."""
+
+    basis: object
+    task: asyncio.Task[str]
+    readers: int = 0
+
+
+class Readings:
+    """Documents by wish. Runs of their own, one at a time, beside those that find findings."""
+
+    def __init__(self, library: Library, shown: Shown) -> None:
+        self._library = library
+        self._shown = shown
+        self._written: dict[Wish, _Written] = {}
+        self._turn = asyncio.Lock()
+
+    async def text(self, unit: Unit, kind: DocumentKind, target: str) -> str:
+        """The document of the text as it is now. If the text changes meanwhile, of the new one.
+
+        Cancelling the last reader ends the run.
+        """
+        await self._library.configured()
+        wish = Wish(unit.document.uri, kind, target)
+        while True:
+            written = self._begun(unit, wish)
+            written.readers += 1
+            try:
+                return await asyncio.shield(written.task)
+            except asyncio.CancelledError:
+                # Either this reader was cancelled, or the text that it reads of is gone.
+                superseded = self._written.get(wish, written) is not written
+                if not (superseded and written.task.cancelled()):
+                    if written.readers == 1 and not written.task.done():
+                        written.task.cancel()
+                        self._forget(wish, written)
+                    raise
+            finally:
+                written.readers -= 1
+
+    def changed(self, uri: str) -> None:
+        """A run of the text has ended: what it depends on may be other than it was."""
+        for wish, written in list(self._written.items()):
+            if wish.uri == uri and written.task.done():
+                del self._written[wish]
+
+    def closed(self, uri: str) -> None:
+        for wish, written in list(self._written.items()):
+            if wish.uri == uri:
+                written.task.cancel()
+                self._forget(wish, written)
+
+    def _begun(self, unit: Unit, wish: Wish) -> _Written:
+        basis = self._basis(unit)
+        known = self._written.get(wish)
+        if known is not None and known.basis == basis and not _lost(known.task):
+            return known
+        written = _Written(basis, asyncio.create_task(self._write(unit, wish)))
+        # First the new one: whoever waits for the old one looks for it.
+        self._written.pop(wish, None)
+        self._written[wish] = written
+        if known is not None:
+            known.task.cancel()
+        done = [old for old, one in self._written.items() if one.task.done()]
+        for old in done[: max(0, len(self._written) - _MOST_KEPT)]:
+            del self._written[old]
+        return written
+
+    def _basis(self, unit: Unit) -> object:
+        settings = self._library.settings(unit)
+        return (
+            unit.document.hash,
+            settings.interpreter,
+            settings.mode,
+            settings.try_dynamic,
+            settings.extra_paths,
+            settings.limits(),
+        )
+
+    def _forget(self, wish: Wish, written: _Written) -> None:
+        if self._written.get(wish) is written:
+            del self._written[wish]
+
+    async def _write(self, unit: Unit, wish: Wish) -> str:
+        draft = Draft(wish.kind, wish.target)
+        name = unit.document.name.rsplit("/", 1)[-1]
+        async with self._turn:
+            refusal = self._library.permits(unit, Reason.ASKED)
+            engine = self._library.engine(unit) if not refusal else None
+            if engine is None:
+                return f"{refusal or 'There is no engine.'}\n"
+            request = dataclasses.replace(
+                self._library.request(unit, (wish.target,)), documents=(wish.kind,), jobs=1
+            )
+            if wish.kind != "events":
+                request = dataclasses.replace(request, try_dynamic=False)
+            analysis = engine.analyse(request)
+            with self._bar(wish, analysis.cancel):
+                try:
+                    async for event in analysis:
+                        draft.apply(event)
+                finally:
+                    analysis.cancel()
+        return draft.text(name)
+
+    @contextlib.contextmanager
+    def _bar(self, wish: Wish, cancel: Callable[[], None]) -> Iterator[None]:
+        end = self._shown(wish, cancel)
+        try:
+            yield
+        finally:
+            end()
+
+
+def _lost(task: asyncio.Task[str]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

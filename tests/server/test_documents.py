@@ -1,0 +1,285 @@
+"""Documents about a target, in an editor that has virtual documents and in one that has not."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+
+from fullgraph.lsp.reading import Address
+
+NET = "class Net(nn.Module):\n    call()  # break: A break\n"
+TWO = NET + "class Other(nn.Module):\n    pass\n"
+HEADER = "# fullgraph: off\n\n# Graphs of `Net`:"
+KINDS = ("Graph", "Guards", "Events", "Bytecode")
+
+
+def path_of(uri: str) -> Path:
+    return Path(uri.removeprefix("file://"))
+
+
+async def content(editor: Any, uri: str) -> str:
+    params = types.TextDocumentContentParams(uri)
+    answer = await editor.client.workspace_text_document_content_async(params)
+    return str(answer.text)
+
+
+async def opened(editor: Any, name: str, *arguments: Any) -> tuple[dict[str, Any], str]:
+    """What a command answers, and the text that the user then sees."""
+    answer = await editor.command(f"fullgraph.server.{name}", *arguments)
+    answer = answer if isinstance(answer, dict) else answer._asdict()
+    shown = editor.client.shown_documents[-1].uri
+    assert shown == answer["uri"] and answer["shown"]
+    if editor.profile == "vscode":
+        return answer, await content(editor, shown)
+    return answer, path_of(shown).read_text()
+
+
+# -- addresses --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["Net", "compiled(x)", "a/b?c#d", "build()", "é %20"])
+@pytest.mark.parametrize("uri", ["file:///a%20b/model.py", "untitled:Untitled-1"])
+def test_an_address_survives_its_way(target: str, uri: str) -> None:
+    address = Address("graph", target, uri)
+    assert Address.read(str(address)) == address
+    # What VS Code makes of it.
+    assert Address.read(str(address).replace("%3A", ":").replace("%28", "(")) == address
+    assert str(address).partition("?")[0].endswith(".graph.py")
+
+
+@pytest.mark.parametrize("text", ["file:///x", "fullgraph:/graph", "fullgraph:/x/Net/a.py?b"])
+def test_other_addresses_are_none(text: str) -> None:
+    assert Address.read(text) is None
+
+
+# -- showing ----------------------------------------------------------------------------------
+
+
+async def test_a_document_is_opened_in_either_way(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TWO)
+    await editor.until_seen(uri, ("A break", "call()"))
+    await editor.until_state("ready")
+    answer, text = await opened(editor, "showGraph", uri, "Net")
+    assert text.startswith(HEADER) and "From model.py." in text
+    assert "# class Net(nn.Module):" in text and "wrong" not in text
+    assert "text" not in answer
+    if editor.profile == "vscode":
+        assert answer["uri"].startswith("fullgraph:/graph/Net/Net.graph.py?")
+        (content_registration,) = [
+            r for r in editor.registrations if r.method == "workspace/textDocumentContent"
+        ]
+        assert content_registration.register_options["schemes"] == ["fullgraph"]
+    else:
+        file = path_of(answer["uri"])
+        assert stat.S_IMODE(file.stat().st_mode) == 0o400
+        assert stat.S_IMODE(file.parents[1].stat().st_mode) == 0o700
+    # Its own run, of the one target, that leaves findings as they are.
+    assert counter.lines[-1].split()[2:] == ["Net", "graph"]
+    assert counter.analysed == 2
+    assert await editor.seen(uri) == [("A break", "call()")]
+
+
+async def test_each_kind_has_a_command(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_state("ready")
+    for kind in KINDS:
+        answer, text = await opened(editor, f"show{kind}", {"uri": uri, "target": "Net"})
+        extension = "py" if kind == "Graph" else "txt"
+        assert answer["uri"].partition("?")[0].endswith(f"/Net.{kind.lower()}.{extension}")
+        assert f"{kind}" in text.replace("Shape events", "Events") and "`Net`" in text
+
+
+async def test_the_only_target_need_not_be_named(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_state("ready")
+    _, text = await opened(editor, "showGraph", uri)
+    assert text.startswith(HEADER)
+    other = editor.open("two.py", TWO)
+    await editor.until_state("ready")
+    await editor.command("fullgraph.server.analyse", other)
+    with pytest.raises(JsonRpcException, match="Net, Other"):
+        await editor.command("fullgraph.server.showGraph", other)
+    with pytest.raises(JsonRpcException, match="must be open"):
+        await editor.command("fullgraph.server.showGraph", "file:///absent.py", "Net")
+
+
+async def test_files_go_with_the_server(open_editor: Any) -> None:
+    editor = await open_editor(name="neovim")
+    uri = editor.open("model.py", NET)
+    answer, _ = await opened(editor, "showGraph", uri, "Net")
+    folder = path_of(answer["uri"]).parents[1]
+    # Again, over what cannot be written to.
+    await opened(editor, "showGraph", uri, "Net")
+    assert folder.exists()
+    await editor.client.shutdown_session()
+    await editor.until(lambda: not folder.exists())
+
+
+async def test_a_client_that_can_do_neither_gets_the_text(open_editor: Any) -> None:
+    def less(capabilities: types.ClientCapabilities) -> None:
+        capabilities.window.show_document = None
+        capabilities.workspace.text_document_content = None
+
+    editor = await open_editor(adjust=less)
+    uri = editor.open("model.py", NET)
+    answer = await editor.command("fullgraph.server.showGraph", uri, "Net")
+    answer = answer if isinstance(answer, dict) else answer._asdict()
+    assert not answer["shown"] and answer["text"].startswith(HEADER)
+
+
+# -- content ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile_name", ["vscode"])
+class TestContent:
+    async def test_what_is_known_is_not_asked_again(self, editor: Any, counter: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_seen(uri, ("A break", "call()"))
+        await editor.until_state("ready")
+        address = str(Address("graph", "Net", uri))
+        one, other = await asyncio.gather(content(editor, address), content(editor, address))
+        assert one == other == await content(editor, address)
+        assert counter.analysed == 2
+
+    async def test_it_is_of_the_text_as_it_is(self, editor: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_state("ready")
+        address = str(Address("graph", "Net", uri))
+        await content(editor, address)
+        editor.edit(uri, "(nn.Module):", "(nn.Module):  # new")
+        assert "# new" in await content(editor, address)
+
+    async def test_the_client_is_told_after_a_run(self, editor: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_state("ready")
+        address = str(Address("graph", "Net", uri))
+        await content(editor, address)
+        editor.content_refreshes.clear()
+        editor.edit(uri, "call()", "other()")
+        await editor.until_seen(uri, ("A break", "other()"))
+        await editor.until(lambda: editor.content_refreshes)
+        assert set(editor.content_refreshes) == {address}
+
+    async def test_an_older_wish_gets_the_newer_text(self, editor: Any, counter: Any) -> None:
+        uri = editor.open("model.py", NET + "    # slow: 60\n")
+        address = str(Address("graph", "Net", uri))
+        first = asyncio.create_task(content(editor, address))
+        await editor.until(lambda: any("graph" in line for line in counter.lines))
+        editor.edit(uri, "    # slow: 60\n", "    # later\n")
+        second = await content(editor, address)
+        assert await first == second
+        assert "cancel" in counter.words
+
+    async def test_cancelling_the_request_ends_its_run(self, editor: Any, counter: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_state("ready")
+        editor.edit(uri, "call()", "call()  # slow: 60 #")
+        params = types.TextDocumentContentParams(str(Address("graph", "Net", uri)))
+        request = editor.client.protocol.send_request(
+            types.WORKSPACE_TEXT_DOCUMENT_CONTENT, params, msg_id="read"
+        )
+        await editor.until(lambda: any("graph" in line for line in counter.lines))
+        cancelled = counter.words.count("cancel")
+        editor.client.cancel_request(types.CancelParams(id="read"))
+        with pytest.raises(JsonRpcException) as caught:
+            await asyncio.wrap_future(request)
+        assert caught.value.code == -32800
+        await editor.until(lambda: counter.words.count("cancel") > cancelled)
+
+    async def test_what_was_learnt_before_the_end_is_shown(self, editor: Any) -> None:
+        uri = editor.open("model.py", "class Net(nn.Module):  # stub: timeout\n    pass\n")
+        await editor.until_state("ready")
+        text = await content(editor, str(Address("graph", "Net", uri)))
+        assert "# class Net" in text
+        assert "# The run did not end well, so something may be missing: timeout." in text
+
+    async def test_trouble_is_said_in_the_document(self, editor: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_state("ready")
+        text = await content(editor, str(Address("graph", "Gone", uri)))
+        assert "There is no target `Gone` in this file; targets: `Net`." in text
+        text = await content(editor, str(Address("graph", "Net", "file:///closed.py")))
+        assert text.startswith("Open the file")
+        assert "not an address" in await content(editor, "fullgraph:/nonsense")
+        editor.edit(uri, "call()", "def broken(")
+        text = await content(editor, str(Address("graph", "Net", uri)))
+        assert "# The file does not parse." in text
+
+    async def test_a_long_one_shows_progress(self, editor: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_state("ready")
+        editor.edit(uri, "call()", "call()  # slow: 60 #")
+        reading = asyncio.create_task(content(editor, str(Address("events", "Net", uri))))
+        reports = editor.client.progress_reports
+
+        def bar() -> Any:
+            begun = [(t, v) for t, v in reports.items() if v and "shape events" in v[0].title]
+            return begun[0] if begun else None
+
+        token, values = await editor.until(bar)
+        assert values[0].title == "Writing down shape events of Net" and values[0].cancellable
+        editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+        assert "It was cancelled before it was complete." in await reading
+        await editor.until(lambda: isinstance(values[-1], types.WorkDoneProgressEnd))
+
+    async def test_a_document_is_not_traced_in_turn(self, editor: Any, counter: Any) -> None:
+        uri = editor.open("model.py", NET)
+        await editor.until_state("ready")
+        before = counter.analysed
+        shown = editor.open(str(Address("graph", "Net", uri)), NET)
+        await asyncio.sleep(0.5)
+        assert await editor.lenses(shown) == [] and counter.analysed == before
+
+
+# -- ways to them -----------------------------------------------------------------------------
+
+
+async def test_guards_have_a_lens_of_their_own(editor: Any) -> None:
+    uri = editor.open("model.py", NET + "class Other(nn.Module):  # stub: no-probe\n    pass\n")
+    await editor.until_state("ready")
+    lens = next(one for one in await editor.lenses(uri) if one.command.title == "41 guards")
+    assert lens.command.command == "fullgraph.server.showGuards"
+    assert editor.at(uri, lens.range) == "Net"
+    _, text = await opened(editor, "showGuards", *lens.command.arguments)
+    assert text.startswith("Guards of `Net`")
+
+
+async def test_actions_stand_on_the_line_of_a_target(editor: Any) -> None:
+    uri = editor.open("model.py", TWO)
+    await editor.until_seen(uri, ("A break", "call()"))
+    await editor.until_state("ready")
+    actions = await editor.actions(uri, "Net")
+    assert [action.title for action in actions] == [
+        "Show graph code of Net",
+        "Show guards of Net",
+        "Show shape events of Net",
+        "Show bytecode of Net",
+    ]
+    assert {action.kind.rpartition(".")[0] for action in actions} == {"source.fullgraph.show"}
+    assert await editor.actions(uri, "call()") == []
+    command = actions[3].command
+    assert command.command == "fullgraph.server.showBytecode"
+    _, text = await opened(editor, "showBytecode", *command.arguments)
+    assert text.startswith("Bytecode of `Net`")
+
+
+@pytest.mark.parametrize(("only", "found"), [("source", 4), ("quickfix", 0), ("refactor", 0)])
+async def test_actions_that_are_asked_for(editor: Any, only: str, found: int) -> None:
+    uri = editor.open("model.py", TWO)
+    await editor.until_seen(uri, ("A break", "call()"))
+    await editor.until_state("ready")
+    place = types.Position(1, 4)
+    params = types.CodeActionParams(
+        types.TextDocumentIdentifier(uri),
+        types.Range(place, place),
+        types.CodeActionContext(diagnostics=[], only=[only]),
+    )
+    actions = await editor.client.text_document_code_action_async(params) or []
+    assert len(actions) == found
+    assert all(action.title.endswith(" of Net") for action in actions)
