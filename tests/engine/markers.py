@@ -19,6 +19,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest::
     # graphs: Net 3                   also ops, breaks, skips, chosen, recompiles
     # python: 3.12                    the oldest Python that the file means anything to
     # dynamic: off                    no second run with first dimensions dynamic
+    # forecast: on                    further calls with other sizes and values
     # host: only                      statements of it raise, and only the host goes on after them
 
 Nothing here knows where findings come from: :func:`compare` takes whatever the engine, the host or
@@ -102,6 +103,7 @@ class Fixture:
     mode: protocol.Mode = "auto"
     python: tuple[int, ...] = ()
     try_dynamic: bool = True
+    forecast: bool = False
     host_only: bool = False
     statuses: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, str, int], ...] = ()
@@ -139,7 +141,7 @@ def read(path: Path) -> Fixture:
         elif key in _NUMBERS:
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
-        elif key not in ("mode", "python", "dynamic", "host", "fullgraph"):
+        elif key not in ("mode", "python", "dynamic", "forecast", "host", "fullgraph"):
             raise BadFixture(f"{path.name}: no such header comment: {key}")
     mode = one.get("mode", "auto")
     if mode not in ("auto", "fake", "real"):
@@ -151,6 +153,7 @@ def read(path: Path) -> Fixture:
         mode=mode,  # type: ignore[arg-type]
         python=tuple(int(part) for part in one["python"].split(".")) if "python" in one else (),
         try_dynamic=one.get("dynamic") != "off",
+        forecast=one.get("forecast") == "on",
         host_only=one.get("host") == "only",
         statuses=tuple(statuses),
         numbers=tuple(numbers),
@@ -366,6 +369,7 @@ class WarmProcess:
             "text": fixture.text,
             "mode": fixture.mode,
             "try_dynamic": fixture.try_dynamic,
+            "forecast": fixture.forecast,
         }
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
@@ -498,6 +502,12 @@ def one_run(
     if order["try_dynamic"] and outcome.report.status == "traced":
         torch._dynamo.reset()
         run_target(target, probe, namespace, mode=mode, part="second", run=f"{run}+", **here)
+    if order["forecast"]:
+        from fullgraph_engine.host.branches import Branches
+
+        torch._dynamo.reset()
+        called = {"part": "forecast", "branch": Branches(), "foretell": lambda _: None}
+        run_target(target, probe, namespace, mode=mode, run=f"{run}~", **called, **here)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(outcome.report),

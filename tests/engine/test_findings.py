@@ -73,6 +73,7 @@ async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> l
                 text=fixture.text,
                 mode=fixture.mode,
                 try_dynamic=fixture.try_dynamic,
+                forecast=fixture.forecast,
                 cwd=str(fixture.path.parent),
             )
             findings, reports = [], []

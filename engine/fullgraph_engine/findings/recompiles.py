@@ -13,9 +13,7 @@ from .places import Place, SourceText, identity, related_to
 MOST = 8
 """Findings of one recompile; the other guards that failed are told in each of them."""
 
-GUIDE = (
-    "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
-)
+GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompilation.html"
 
 
 def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from ..protocol import (
     Failed,
     Finding,
     FindingFound,
+    ForecastFound,
     Frame,
     GuardsFound,
     Log,
@@ -64,7 +65,7 @@ _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
 
-_TOLD = (FindingFound, ValuesSeen, ShapesFound, GuardsFound, DocumentsWritten, Log)
+_TOLD = (FindingFound, ValuesSeen, ShapesFound, GuardsFound, ForecastFound, DocumentsWritten, Log)
 """What a run says that is for the server alone."""
 
 Cause = Literal["timeout", "memory", "processes", "lost"]

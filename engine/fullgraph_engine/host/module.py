@@ -156,6 +156,7 @@ class _Module:
             probe,
             self.module.__dict__ if self.module is not None else {},
             self.lines,
+            self.forking,
         )
 
     def forking(self, begins: bool) -> None:

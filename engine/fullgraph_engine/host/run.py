@@ -17,9 +17,11 @@ from ..protocol import (
     DocumentsWritten,
     Finding,
     FindingFound,
+    ForecastFound,
     GuardsFound,
     Log,
     Mode,
+    Part,
     ShapesFound,
     TargetReport,
     ValuesSeen,
@@ -27,7 +29,7 @@ from ..protocol import (
 )
 from ..protocol.documents import DocumentPart
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
-from .branches import Branches
+from .branches import Branches, silence
 from .pipeline import Pipeline, Probe, Target
 from .wire import Launch, RunDone
 
@@ -121,6 +123,8 @@ def _main(
     if analyse.documents:
         asked["documents"] = Commission(analyse.documents, written)
     if launch.part == "forecast":
+        descriptors.flush()
+        silence()
         asked.update(branch=Branches(forking), foretell=foretell)
 
     started = _monotonic()

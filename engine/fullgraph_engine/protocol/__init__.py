@@ -410,6 +410,7 @@ Event = Union[
     DocumentsWritten,
     ShapesFound,
     GuardsFound,
+    ForecastFound,
     Analysed,
     Failed,
     Log,

@@ -306,13 +306,13 @@ def _differences(expected: re.Match[str], value: torch.Tensor) -> Iterable[_Diff
         yield "size", "dim", str(len(sizes)), str(value.dim())
         return
     changed = False
-    for axis, (size, now) in enumerate(zip(sizes, value.shape)):
+    for axis, (size, now) in enumerate(zip(sizes, value.shape, strict=True)):
         if size is not None and now != size:
             changed = True
             yield "size", f"size {axis}", str(size), str(now)
     if changed or value.layout is not torch.strided:
         return
-    for axis, (stride, now) in enumerate(zip(strides, value.stride())):
+    for axis, (stride, now) in enumerate(zip(strides, value.stride(), strict=True)):
         if stride is not None and now != stride:
             yield "tensor", f"stride {axis}", str(stride), str(now)
 

@@ -91,7 +91,11 @@ class Inputs:
         bound = inspect.BoundArguments(
             self._bound.signature,
             # In the order of the signature, which positions follow from.
-            {name: arguments[name] for name in self._bound.signature.parameters if name in arguments},  # type: ignore[arg-type]
+            {
+                name: arguments[name]
+                for name in self._bound.signature.parameters
+                if name in arguments
+            },
         )
         return bound.args, bound.kwargs, renewed
 

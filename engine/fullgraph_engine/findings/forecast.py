@@ -1,0 +1,419 @@
+"""What will be compiled again when a target is called a second and a third time.
+
+Nothing is guessed: the target is called again, with other sizes, other values or in another mode,
+and what Dynamo does is written down. Each experiment is made in a fork, so that none meets what
+another has left in Dynamo's caches or in the module.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import torch
+
+from .. import tracing
+from ..protocol import Finding, Range
+from ..protocol.recompiles import ForecastKind, ForecastRow, Verdict
+from ..targets import Call
+from ..tracing.recording import FailedGuard, Recompile, Recording
+from ..tracing.variations import Inputs, can_be_resized
+from . import dimensions
+from .places import Place, SourceText, identity, related_to
+from .recompiles import (
+    GUIDE,
+    as_data,
+    change,
+    name_of,
+    of_latest,
+    place_of,
+    related_guards,
+)
+
+MOST_SIZES = 8
+MOST_FLAGS = 8
+CALLS = 3
+"""Further calls of an experiment: one more than it takes until sizes are dynamic, to be sure."""
+SETTLING = 3
+"""Calls with nothing changed, until none compiles again."""
+TIMES = 4.0
+"""How long all experiments may take, in times that the first trace took."""
+SHORTEST = 3.0
+"""Seconds that they may always take."""
+
+T = TypeVar("T")
+
+
+class Branch(Protocol):
+    def __call__(self, work: Callable[[], T], seconds: float) -> T | None:
+        """What ``work`` gives in a fork; None where it gives nothing in time."""
+
+
+@dataclass
+class Forecast:
+    rows: list[ForecastRow] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    note: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What is another one in the calls after the first: each a set of sizes, values, or a mode."""
+
+    kind: ForecastKind
+    name: str
+    first: str
+    tried: tuple[str, ...]
+    sizes: tuple[dict[tuple[int, int], int], ...] = ()
+    values: tuple[dict[int, Any], ...] = ()
+    training: bool | None = None
+    of_note: bool = True
+    """Whether there is a finding, if it compiles again each time."""
+
+
+class Forecaster:
+    """Makes the experiments for one call. Use it inside ``tensor_mode``."""
+
+    def __init__(
+        self,
+        call: Call,
+        source: SourceText,
+        fallback: Range,
+        branch: Branch,
+        begin: Callable[[], None],
+        batch: Sequence[tuple[torch.Tensor, int]],
+    ) -> None:
+        self.call, self.source, self.fallback = call, source, fallback
+        self._branch = branch
+        self._begin = begin
+        """Have the tensor mode answer the same questions in the same way again."""
+        self._inputs = Inputs(call.function, call.args, call.kwargs)
+        self._told = {(id(tensor), dim) for tensor, dim in batch}
+        self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
+        self._restless: set[str] = set()
+        """What changes from call to call though the inputs do not."""
+        self._forecast = Forecast()
+
+    def run(self) -> Forecast:
+        started = time.perf_counter()
+        self._all(started)
+        self._forecast.seconds = round(time.perf_counter() - started, 4)
+        return self._forecast
+
+    def _all(self, started: float) -> None:
+        first = self._trace()
+        if first.failure is not None:
+            self._forecast.note = "The first call raised, so no other was tried."
+            return
+        if not any(frame.outcome == "compiled" for frame in first.frames):
+            self._forecast.note = "Nothing was compiled, so nothing can be compiled again."
+            return
+        until = started + max(SHORTEST, TIMES * (time.perf_counter() - started))
+        if not self._settle():
+            return
+        left_out: list[str] = []
+        for change_, others in self._changes(left_out):
+            if time.perf_counter() >= until:
+                left_out.append(change_.name)
+                continue
+            for one in (change_, *others):
+                # A size that fails may be one that has to be even, or to go with another.
+                left = until - time.perf_counter()
+                calls = self._branch(functools.partial(self._calls, one), left)
+                if calls is not None and not any(call.failure for call in calls):
+                    self._conclude(one, calls)
+                    break
+        if left_out:
+            self._forecast.note = f"Not tried, to save time: {', '.join(left_out)}."
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def _trace(self, change_: _Change | None = None, number: int = 0) -> Recording:
+        sizes = change_.sizes[number] if change_ and change_.sizes else {}
+        values = change_.values[number] if change_ and change_.values else {}
+        self._begin()
+        args, kwargs, renewed = self._inputs.again(sizes, values)
+        places = {id(leaf.value): at for at, leaf in enumerate(self._inputs.leaves)}
+        dynamic = [
+            (renewed[at], wish.dim)
+            for wish in self.call.dynamic
+            if (at := places.get(id(wish.tensor), -1)) in renewed
+        ]
+        return tracing.trace(self.call.function, args, kwargs, dynamic=dynamic)
+
+    def _calls(self, change_: _Change) -> list[Recording]:
+        """In a fork: calls with the change, until one compiles nothing again."""
+        if change_.training is not None:
+            self.call.function.train(change_.training)  # type: ignore[attr-defined]
+        recordings: list[Recording] = []
+        for number in range(len(change_.tried)):
+            recording = self._trace(change_, number)
+            # All that anybody asks for.
+            told = Recording(
+                frames=recording.frames,
+                symbols=recording.symbols,
+                specialisations=recording.specialisations,
+                recompiles=recording.recompiles,
+                failure=recording.failure,
+            )
+            recordings.append(told)
+            if recording.failure is not None or not self._recompiled(recording):
+                break
+        return recordings
+
+    def _settle(self) -> bool:
+        """Call again with nothing changed; False if that fails."""
+        seen: list[Recording] = []
+        for _ in range(SETTLING):
+            recording = self._trace()
+            if recording.failure is not None:
+                self._forecast.note = "A second call with the same inputs raised."
+                return False
+            if not recording.recompiles:
+                break
+            seen.append(recording)
+            self._restless |= {
+                name_of(failed) for one in recording.recompiles for failed in of_latest(one)
+            }
+        if not seen:
+            return True
+        verdict: Verdict = "always" if len(seen) == SETTLING else "once"
+        change_ = _Change("call", "the same inputs", "", ("again",) * len(seen))
+        why = [(one, failed) for one in seen[-1].recompiles for failed in of_latest(one)]
+        place = self._place(*why[0]) if why else None
+        self._row(change_, verdict, [failed for _, failed in why], place)
+        if verdict == "always":
+            for recompile, failed in why[:MOST_FLAGS]:
+                self._forecast.findings.append(self._every_call(recompile, failed))
+        return True
+
+    def _recompiled(self, recording: Recording) -> list[tuple[Recompile, FailedGuard]]:
+        return [
+            (recompile, failed)
+            for recompile in recording.recompiles
+            for failed in of_latest(recompile)
+            if name_of(failed) not in self._restless
+        ]
+
+    # -- what is changed ----------------------------------------------------------------------
+
+    def _changes(self, left_out: list[str]) -> Iterator[tuple[_Change, tuple[_Change, ...]]]:
+        """Each with what to try instead where it does not work."""
+        groups = self._groups()
+        left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
+        for group in groups[:MOST_SIZES]:
+            yield self._resize(group, 1), (self._resize(group, 0), *self._wider(group))
+        flags = list(self._flags())
+        left_out += [flag.name for flag in flags[MOST_FLAGS:]]
+        for flag in flags[:MOST_FLAGS]:
+            yield flag, ()
+
+    def _groups(self) -> list[list[tuple[int, int]]]:
+        """Dimensions that are changed together: of one letter, or of one size and place."""
+        letters = {(id(wish.tensor), wish.dim): wish.symbol for wish in self.call.dynamic}
+        groups: dict[object, list[tuple[int, int]]] = {}
+        for at, dim in self._dimensions():
+            tensor = self._inputs.leaves[at].value
+            letter = letters.get((id(tensor), dim))
+            key = letter or (dim, tensor.shape[dim])
+            groups.setdefault(key, []).append((at, dim))
+        return list(groups.values())
+
+    def _dimensions(self) -> Iterator[tuple[int, int]]:
+        for at, leaf in enumerate(self._inputs.leaves):
+            if can_be_resized(leaf.value):
+                for dim, size in enumerate(leaf.value.shape):
+                    if type(size) is int and size > 1:
+                        yield at, dim
+
+    def _wider(self, group: list[tuple[int, int]]) -> Iterator[_Change]:
+        """All dimensions of the same size, wherever they are; the first of them tells it."""
+        size = self._size(group)
+        same = [one for one in self._dimensions() if self._size([one]) == size]
+        if len(same) > len(group) and same[0] == group[0]:
+            yield self._resize(same, 1)
+            yield self._resize(same, 0)
+
+    def _resize(self, group: list[tuple[int, int]], step: int) -> _Change:
+        """Sizes a little larger, or multiples where ``step`` is 0."""
+        size = self._size(group)
+        taken = {self._size([one]) for one in self._dimensions()}
+        larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
+        # A size that another dimension has could be taken for that.
+        sizes = [number for number in larger if number not in taken][:CALLS]
+        return _Change(
+            "size",
+            self._name_of_sizes(group),
+            str(size),
+            tuple(map(str, sizes)),
+            sizes=tuple(dict.fromkeys(group, number) for number in sizes),
+            of_note=True,
+        )
+
+    def _size(self, group: list[tuple[int, int]]) -> int:
+        at, dim = group[0]
+        return int(self._inputs.leaves[at].value.shape[dim])
+
+    def _name_of_sizes(self, group: list[tuple[int, int]]) -> str:
+        return ", ".join(f"{self._inputs.leaves[at].name}.shape[{dim}]" for at, dim in group)
+
+    def _flags(self) -> Iterator[_Change]:
+        for at, leaf in enumerate(self._inputs.leaves):
+            value, kind = leaf.value, type(leaf.value)
+            others: tuple[Any, ...] = ()
+            if kind is bool:
+                others = (not value,)
+            elif kind is int:
+                others = tuple(value + n for n in range(1, CALLS + 1))
+            elif kind is float:
+                others = tuple(value + n / 2 for n in range(1, CALLS + 1))
+            elif leaf.optional and value is not None:
+                others = (None,)
+            if not others:
+                continue
+            shown = repr(value) if kind in (bool, int, float) else kind.__name__
+            yield _Change(
+                "value" if kind in (int, float) else "flag",
+                leaf.name,
+                shown.replace("FakeTensor", "Tensor"),
+                tuple(map(repr, others)),
+                values=tuple({at: other} for other in others),
+                of_note=leaf.given,
+            )
+        function = self.call.function
+        if isinstance(function, torch.nn.Module):
+            words = "train()", "eval()"
+            first, other = words if function.training else words[::-1]
+            yield _Change("mode", "training", first, (other,), training=not function.training)
+
+    # -- what came of it ----------------------------------------------------------------------
+
+    def _conclude(self, change_: _Change, calls: list[Recording]) -> None:
+        recompiled = [why for recording in calls if (why := self._recompiled(recording))]
+        if not recompiled:
+            self._row(change_, "stays", [], None)
+            return
+        count = len(recompiled)
+        verdict: Verdict = "once"
+        if count > 1:
+            verdict = "always" if count == CALLS else "conditional"
+        # The first recompile is for the other value itself, the later ones say what stays fixed.
+        why = recompiled[-1]
+        pinned = self._pinned(why, calls[count - 2]) if count > 1 else None
+        place = pinned or self._place(*why[0])
+        self._row(change_, verdict, [failed for _, failed in why], place)
+        if verdict != "always" or not change_.of_note:
+            return
+        if change_.kind == "size" and pinned is not None and self._is_told(change_):
+            return  # by the run that looks for pinned dimensions
+        self._forecast.findings.append(self._every_other(change_, why, place, pinned is not None))
+
+    def _is_told(self, change_: _Change) -> bool:
+        places = [
+            (id(self._inputs.leaves[at].value), dim) for sizes in change_.sizes for at, dim in sizes
+        ]
+        return all(place in self._told for place in places)
+
+    def _pinned(self, why: list[tuple[Recompile, FailedGuard]], before: Recording) -> Place | None:
+        """Where the compilation before made a constant of a size that it had as a symbol."""
+        sizes = {
+            f"{failed.source}.size()[{failed.detail.partition(' ')[2]}]"
+            for _, failed in why
+            if failed.detail.startswith("size ")
+        }
+        for event in before.specialisations:
+            if dimensions.source_of(event, before) in sizes:
+                return self.source.locate(event.stack, self.fallback)
+        return None
+
+    def _place(self, recompile: Recompile, failed: FailedGuard) -> Place:
+        return place_of(failed, recompile, self.source, self.fallback)
+
+    def _row(
+        self,
+        change_: _Change,
+        verdict: Verdict,
+        failures: Sequence[FailedGuard],
+        place: Place | None,
+    ) -> None:
+        self._forecast.rows.append(
+            ForecastRow(
+                change_.kind,
+                change_.name,
+                change_.first,
+                change_.tried,
+                verdict,
+                tuple(dict.fromkeys(change(failed) for failed in failures))[:MOST_FLAGS],
+                place.range if place is not None else None,
+            )
+        )
+
+    def _every_other(
+        self,
+        change_: _Change,
+        why: list[tuple[Recompile, FailedGuard]],
+        place: Place,
+        pinned: bool,
+    ) -> Finding:
+        recompile, failed = why[0]
+        of_size = change_.kind == "size"
+        code = "recompile/every-size" if of_size else "recompile/value"
+        calls = " and ".join((", ".join(change_.tried[:-1]), change_.tried[-1]))
+        explanation = (
+            f"It was called with {change_.first}, then with {calls}, and compiled anew each time."
+        )
+        if of_size and pinned:
+            explanation += " Dynamo made the size dynamic, and this line needs the number."
+        return Finding(
+            code=code,
+            message=f"Every other `{change_.name}` compiles `{recompile.function}` again",
+            range=place.range,
+            explanation=explanation,
+            hints=_SIZE_HINTS if of_size else _VALUE_HINTS,
+            context=failed.expression.replace("FakeTensor", "Tensor"),
+            href=GUIDE,
+            stack=place.stack,
+            related=(*related_guards([one for _, one in why[1:]], self.source), *related_to(place)),
+            identity=f"{identity(code, place.range)} {change_.name}",
+            data={
+                "forecast": True,
+                "first": change_.first,
+                "tried": list(change_.tried),
+                "guards": [as_data(one) for _, one in why],
+            },
+        )
+
+    def _every_call(self, recompile: Recompile, failed: FailedGuard) -> Finding:
+        place = self._place(recompile, failed)
+        code = "recompile/every-call"
+        others = [one for one in of_latest(recompile) if one is not failed]
+        return Finding(
+            code=code,
+            message=f"Every call compiles `{recompile.function}` again: {change(failed)}",
+            range=place.range,
+            explanation=(
+                f"It was called {SETTLING + 1} times with the same inputs, and compiled each time."
+            ),
+            hints=(
+                "Make a tensor of what changes from call to call, or hoist it out of what is "
+                "compiled.",
+            ),
+            context=failed.expression.replace("FakeTensor", "Tensor"),
+            href=GUIDE,
+            stack=place.stack,
+            related=(*related_guards(others, self.source), *related_to(place)),
+            identity=f"{identity(code, place.range)} {name_of(failed)}",
+            data={"forecast": True, "guards": [as_data(one) for one in of_latest(recompile)]},
+        )
+
+
+_SIZE_HINTS = (
+    "Take the size from `x.shape` where it is used, and avoid `int(...)`, `range(...)` and Python "
+    "branches on it.",
+    "If only a few sizes occur, pad to them.",
+)
+_VALUE_HINTS = ("Pass it as a tensor, or keep it the same in all calls.",)
