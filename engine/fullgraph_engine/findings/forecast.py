@@ -21,7 +21,7 @@ from ..protocol.recompiles import ForecastKind, ForecastRow, Verdict
 from ..targets import Call
 from ..tracing.recording import FailedGuard, Recompile, Recording
 from ..tracing.variations import Inputs, can_be_resized
-from . import dimensions
+from . import dimensions, unsteady
 from .places import Place, SourceText, identity, related_to
 from .recompiles import (
     GUIDE,
@@ -96,6 +96,8 @@ class Forecaster:
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
         """What changes from call to call though the inputs do not."""
+        self._guarded: set[Range] = set()
+        """Where the first run has a finding already, on a guard that changes from call to call."""
         self._forecast = Forecast()
 
     def run(self) -> Forecast:
@@ -112,6 +114,11 @@ class Forecaster:
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be compiled again."
             return
+        given = unsteady.Given.of(self.call.function, self.call.args, self.call.kwargs)
+        self._guarded = {
+            finding.range
+            for finding in unsteady.of_recording(first, self.source, given, self.fallback)
+        }
         until = started + max(SHORTEST, TIMES * (time.perf_counter() - started))
         if not self._settle():
             return
@@ -188,7 +195,8 @@ class Forecaster:
         self._row(change_, verdict, [failed for _, failed in why], place)
         if verdict == "always":
             for recompile, failed in why[:MOST_FLAGS]:
-                self._forecast.findings.append(self._every_call(recompile, failed))
+                if self._place(recompile, failed).range not in self._guarded:
+                    self._forecast.findings.append(self._every_call(recompile, failed))
         return True
 
     def _recompiled(self, recording: Recording) -> list[tuple[Recompile, FailedGuard]]:
@@ -310,6 +318,8 @@ class Forecaster:
             return
         if change_.kind == "size" and pinned is not None and self._is_told(change_):
             return  # by the run that looks for pinned dimensions
+        if change_.kind == "value" and place.range in self._guarded:
+            return
         self._forecast.findings.append(self._every_other(change_, why, place, pinned is not None))
 
     def _is_told(self, change_: _Change) -> bool:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..protocol import Finding, Position, Range, Related
+from ..protocol.sources import condition_in_user_words, in_user_words
 from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
-from .dimensions import in_user_words
 from .places import Place, SourceText, identity, related_to
 
 MOST = 8
@@ -177,10 +177,7 @@ def change(failed: FailedGuard) -> str:
 
 
 def condition(expression: str) -> str:
-    """A guard's expression with the user's names."""
-    words = re.sub(r"\b[LG]\['(\w+)'\]", r"\1", expression)
-    words = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", words)
-    words = re.sub(r"\.size\(\)\[", ".shape[", words)
+    words = condition_in_user_words(expression)
     return words if len(words) <= 120 else words[:117] + "…"
 
 

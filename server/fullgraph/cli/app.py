@@ -1,4 +1,4 @@
-"""The commands for people: ``check``, ``op`` and ``doctor``."""
+"""The commands for people: ``check``, ``show``, ``op`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from fullgraph.cli import interruption, sources
 from fullgraph.cli.check import Check, Tracer, Unusable
 from fullgraph.cli.doctor import examine
 from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
 from fullgraph.cli.terminal import Colour, paint_for, write
@@ -34,6 +35,7 @@ from fullgraph.session.settings import (
     resolve,
 )
 from fullgraph_engine.protocol import Log
+from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 
 CLEAN, FOUND, UNABLE = 0, 1, 2
 _BROKEN_PIPE = 141
@@ -135,6 +137,10 @@ def _check(
             "--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False
         ),
     ] = None,
+    forecast: Annotated[
+        bool | None,
+        typer.Option("--forecast/--no-forecast", help=_HELP["forecast"], show_default=False),
+    ] = None,
     extra_paths: Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")] = None,
     exclude: Annotated[_Texts, _option("exclude", metavar="PATTERN,...")] = None,
     stdin_filename: Annotated[
@@ -173,6 +179,7 @@ def _check(
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
+        "forecast": forecast,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -233,6 +240,56 @@ def _op(
             out.write(pages.json() + "\n")
     else:
         write(sys.stdout, pages.text(paint_for(sys.stdout, colour)) + "\n")
+
+
+@app.command("show")
+def _show(
+    kind: Annotated[str, typer.Argument(metavar="graph|guards|events|bytecode")],
+    place: Annotated[
+        str,
+        typer.Argument(metavar="FILE[:LINE|::TARGET]", help="Without a target all of the file."),
+    ],
+    python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
+    mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
+    timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Show what torch.compile made of a target: graphs, guards, events of sizes, bytecode.
+
+    Exit status: 0 shown, 1 no such target or something is missing, 2 there is no torch to ask.
+    """
+    from fullgraph.cli.show import Chosen, NoTarget, documents_of
+
+    word = _word("KIND", kind, DOCUMENT_KINDS)
+    chosen = Chosen.read(place)
+    flags = {"interpreter": _of_here(python), "mode": mode, "timeout": timeout}
+    project, resolved = _settings(_common([chosen.file]), flags)
+    progress = Progress(wanted=not quiet)
+    try:
+        shown = interruption.run(
+            documents_of(
+                word,
+                chosen,
+                settings=resolved.settings,
+                project=project.root,
+                tracer=lambda: _engine(resolved.settings, project, None),
+                tell=progress.show,
+            )
+        )
+    except Interrupted as end:
+        raise typer.Exit(end.status) from None
+    except NoTarget as error:
+        progress.hide()
+        write(sys.stderr, f"{error}\n")
+        raise typer.Exit(FOUND) from None
+    except (Unreadable, Unusable) as error:
+        progress.hide()
+        write(sys.stderr, f"error: {error}\n")
+        raise typer.Exit(UNABLE) from None
+    finally:
+        progress.hide()
+    write(sys.stdout, shown.text)
+    raise typer.Exit(CLEAN if shown.complete else FOUND)
 
 
 @app.command("doctor")

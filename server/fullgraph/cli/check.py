@@ -24,6 +24,7 @@ from fullgraph_engine.protocol import (
     Failed,
     Finding,
     FindingFound,
+    ForecastFound,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -168,12 +169,14 @@ class Check:
             generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
             settings=self._settings,
             project=self._project,
+            forecast=self._settings.forecast,
         )
         # So many files go on at once that all together there are never more than ``jobs`` runs.
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs)
         findings: list[Finding] = []
         reports: list[TargetReport] = []
+        forecasts: list[ForecastFound] = []
         notes: list[str] = []
         problem = ""
         async for event in tracer.analyse(request):
@@ -181,6 +184,8 @@ class Check:
                 findings.append(event.finding)
             elif isinstance(event, TargetDone):
                 reports.append(event.report)
+            elif isinstance(event, ForecastFound):
+                forecasts.append(event)
             elif isinstance(event, TargetStarted):
                 self._listener.tracing(file.path, event.name)
             elif isinstance(event, TargetsFound) and event.note:
@@ -192,6 +197,7 @@ class Check:
         return dataclasses.replace(
             file,
             targets=tuple(reports),
+            forecasts=tuple(forecasts),
             findings=merge(findings, self._settings),
             notes=tuple(notes),
             seconds=time.monotonic() - began,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fullgraph.render.codes import Severity
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.positions import TextPositions
-from fullgraph_engine.protocol import TargetReport
+from fullgraph_engine.protocol import ForecastFound, TargetReport
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class CheckedFile:
     text: TextPositions
     targets: tuple[TargetReport, ...] = ()
     findings: tuple[FileFinding, ...] = ()
+    forecasts: tuple[ForecastFound, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     problem: str = ""

@@ -190,8 +190,8 @@ CODES: tuple[Code, ...] = (
         "recompile/tensor",
         Severity.INFORMATION,
         "Compiled again for a tensor of another kind",
-        "The data type, device, strides, `requires_grad` or class of a tensor is another one. Bring "
-        "inputs into one form before they come to compiled code.",
+        "The data type, device, strides, `requires_grad` or class of a tensor is another one. "
+        "Bring inputs into one form before they come to compiled code.",
     ),
     Code(
         "recompile/value",

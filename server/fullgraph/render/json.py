@@ -8,7 +8,15 @@ from typing import Any
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.places import Span, shown_path, span
 from fullgraph.session.findings import FileFinding
-from fullgraph_engine.protocol import Fix, Frame, Position, ProbeInfo, Range, TargetReport
+from fullgraph_engine.protocol import (
+    Fix,
+    ForecastFound,
+    Frame,
+    Position,
+    ProbeInfo,
+    Range,
+    TargetReport,
+)
 
 VERSION = 1
 
@@ -39,7 +47,7 @@ def _file(file: CheckedFile) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "path": file.path,
         "seconds": round(file.seconds, 3),
-        "targets": [_target(report) for report in file.targets],
+        "targets": [_target(file, report) for report in file.targets],
         "findings": [_finding(file, item) for item in file.findings],
     }
     if file.notes:
@@ -49,7 +57,7 @@ def _file(file: CheckedFile) -> dict[str, Any]:
     return plain
 
 
-def _target(report: TargetReport) -> dict[str, Any]:
+def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
     return {
         "name": report.name,
         "line": report.range.start.line,
@@ -66,6 +74,30 @@ def _target(report: TargetReport) -> dict[str, Any]:
         "chosen": report.chosen,
         "seconds": round(report.seconds, 3),
         "error": report.error,
+        "forecast": [
+            _forecast(file, made) for made in file.forecasts if made.target == report.name
+        ],
+    }
+
+
+def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
+    """What further calls of a target compiled again; one for each probe of it."""
+    return {
+        "run": made.run.rstrip("~"),
+        "note": made.note,
+        "seconds": round(made.seconds, 3),
+        "rows": [
+            {
+                "kind": row.kind,
+                "name": row.name,
+                "first": row.first,
+                "tried": list(row.tried),
+                "verdict": row.verdict,
+                "reasons": list(row.reasons),
+                "range": _range(span(file, file.path, row.range)) if row.range else None,
+            }
+            for row in made.rows
+        ],
     }
 
 

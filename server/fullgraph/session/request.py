@@ -38,6 +38,7 @@ def analyse_request(
     project: Path | None,
     focus: int = 0,
     only: Iterable[str] = (),
+    forecast: bool = False,
 ) -> Analyse:
     """A request to trace one text. ``name`` is its absolute path, or a bare name."""
     roots = list(settings.roots(project))
@@ -57,4 +58,5 @@ def analyse_request(
         limits=settings.limits(),
         jobs=settings.parallel,
         try_dynamic=settings.try_dynamic,
+        forecast=forecast,
     )

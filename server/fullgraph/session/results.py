@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fullgraph.session.guards import GuardsByTarget
 from fullgraph.session.motion import Edit, move_finding, move_report
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
@@ -12,6 +13,8 @@ from fullgraph_engine.protocol import (
     Event,
     Finding,
     FindingFound,
+    ForecastFound,
+    GuardsFound,
     OperatorsRegistered,
     ShapesFound,
     TargetDone,
@@ -64,20 +67,39 @@ class Results:
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
         self._seen: Mapping[str, SeenByTarget] = {}
+        self._forecasts: Mapping[str, tuple[ForecastFound, ...]] = {}
+        self._foretold: set[str] = set()
+        """Targets of which the run that goes on has told a forecast."""
+        self._forecasts_now = self._keep_forecast = False
         self._seen_now: set[str] = set()
         """Targets of which the run that goes on has told what it saw."""
         self._shapes: Mapping[str, ShapesByTarget] = {}
         self._shapes_now: set[str] = set()
+        self._guards: Mapping[str, GuardsByTarget] = {}
+        self._guards_now: set[str] = set()
 
     # -- the run ------------------------------------------------------------------------------
 
-    def begin(self, only: Iterable[str] = ()) -> None:
-        """A run of the text as it is now starts. With ``only``, other targets stay as they are."""
+    def begin(
+        self,
+        only: Iterable[str] = (),
+        *,
+        forecast: bool = False,
+        keep_forecast: bool = False,
+    ) -> None:
+        """A run of the text as it is now starts. With ``only``, other targets stay as they are.
+
+        ``forecast`` says that it forecasts, ``keep_forecast`` that somebody wants forecasts: if
+        this run makes none, what the last one found stays, and moves with the text.
+        """
         self._settle()
+        self._foretold = set()
+        self._forecasts_now, self._keep_forecast = forecast, keep_forecast
         self._only = frozenset(only)
         self._current = True
         self._seen_now = set()
         self._shapes_now = set()
+        self._guards_now = set()
         self._registers = False
 
     def apply(self, event: Event) -> bool:
@@ -94,6 +116,12 @@ class Results:
         if isinstance(event, ShapesFound):
             self._take_shapes(event)
             return False
+        if isinstance(event, GuardsFound):
+            self._take_guards(event)
+            return False
+        if isinstance(event, ForecastFound):
+            self._take_forecast(event)
+            return True
         if isinstance(event, TargetsFound):
             self._note = event.note
             if self._only:
@@ -109,6 +137,18 @@ class Results:
             self._operators, self._registers = event.operators, True
         return False
 
+    def _take_forecast(self, event: ForecastFound) -> None:
+        known = self._forecasts.get(event.target, ()) if event.target in self._foretold else ()
+        self._foretold.add(event.target)
+        self._forecasts = {**self._forecasts, event.target: (*known, event)}
+
+    def _kept_forecast(self, name: str) -> list[Finding]:
+        """What an earlier run forecast of a target, if this one has not done so yet."""
+        old = self._old.get(name)
+        if old is None or not self._keep_forecast or name in self._foretold:
+            return []
+        return [finding for finding in old.findings if is_forecast(finding)]
+
     def _take_seen(self, event: ValuesSeen) -> None:
         seen = SeenByTarget.of(event.values())
         if event.target in self._seen_now:  # another probe of it
@@ -123,15 +163,27 @@ class Results:
         self._shapes_now.add(event.target)
         self._shapes = {**self._shapes, event.target: shapes}
 
+    def _take_guards(self, event: GuardsFound) -> None:
+        guards = GuardsByTarget((event,))
+        if event.target in self._guards_now:
+            guards = self._guards[event.target].joined(event)
+        self._guards_now.add(event.target)
+        self._guards = {**self._guards, event.target: guards}
+
     def _keep_seen(self, names: Iterable[str]) -> None:
         kept = set(names)
         if not kept.issuperset(self._seen):
             self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
         if not kept.issuperset(self._shapes):
             self._shapes = {name: found for name, found in self._shapes.items() if name in kept}
+        if not kept.issuperset(self._guards):
+            self._guards = {name: found for name, found in self._guards.items() if name in kept}
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
+        if not self._forecasts_now:
+            for name, part in self._new.items():
+                part.findings += self._kept_forecast(name)
         if self._only:
             kept = {name: part for name, part in self._old.items() if name not in self._only}
         else:
@@ -177,6 +229,7 @@ class Results:
         for edit in edits:
             self._seen = {name: seen.moved(edit) for name, seen in self._seen.items()}
             self._shapes = {name: found.moved(edit) for name, found in self._shapes.items()}
+            self._guards = {name: found.moved(edit) for name, found in self._guards.items()}
         for part in self._old.values():
             for edit in edits:
                 part.findings = [
@@ -194,7 +247,9 @@ class Results:
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._names, copy._seen = self._names, self._seen
         copy._shapes = self._shapes
+        copy._guards = self._guards
         copy._operators = self._operators
+        copy._forecasts = self._forecasts
         return copy
 
     # -- what is shown ------------------------------------------------------------------------
@@ -233,6 +288,16 @@ class Results:
         )
 
     @property
+    def guards(self) -> Mapping[str, GuardsByTarget]:
+        """What the compiled code of each target depends on."""
+        return self._guards
+
+    @property
+    def forecasts(self) -> Mapping[str, tuple[ForecastFound, ...]]:
+        """What further calls compile again, by target; ranges are of the text that was traced."""
+        return self._forecasts
+
+    @property
     def seen(self) -> Mapping[str, SeenByTarget]:
         """What was seen of expressions and locals, by target. What has changed is another one."""
         return self._seen
@@ -248,12 +313,19 @@ class Results:
             return (new or old or _Part()).copy()
         # A target with several probes is through when as many have reported as did before.
         if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
-            return new.copy()
+            through = new.copy()
+            through.findings += self._kept_forecast(name)
+            return through
         seen = {_same(finding) for finding in new.findings}
         return _Part(
             [*new.findings, *(item for item in old.findings if _same(item) not in seen)],
             list(new.reports or old.reports),
         )
+
+
+def is_forecast(finding: Finding) -> bool:
+    """Whether it comes from further calls, which are not made while typing."""
+    return finding.run.endswith("~")
 
 
 def _same(finding: Finding) -> object:

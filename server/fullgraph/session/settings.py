@@ -336,6 +336,12 @@ class Settings:
         "Trace a second time with the first dimension of each input as dynamic, where the probe "
         "names no symbolic dimension, to find dimensions that the code fixes to one size.",
     )
+    forecast: bool = _setting(
+        True,
+        Flag(),
+        "Call each target again with other sizes and values, to say what will compile again. The "
+        "editor does so when a file is opened or saved, not while typing.",
+    )
     trace_on: TraceOn = _setting(
         "change",
         Choice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import dataclasses
 import enum
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from fullgraph.engines import Analysis, Engine
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
+from fullgraph.session.guards import guard_findings
 from fullgraph.session.indices import Extended
 from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import may_have_targets
@@ -74,6 +76,7 @@ class _Complete:
     """The last run that went through, to be shown again when an edit is taken back."""
 
     basis: object
+    forecast: bool
     results: Results
 
 
@@ -110,6 +113,8 @@ class Unit:
         self._closed = False
         self.extended = Extended()
         """The index with the operators that this file registered."""
+        self.guards_shown: set[str] = set()
+        """Targets all of whose guards are shown as diagnostics."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
 
@@ -173,7 +178,11 @@ class Unit:
         return self.schedule.pending
 
     def findings(self) -> tuple[FileFinding, ...]:
-        return merge(self.results.findings(), self._surroundings.settings(self))
+        found = merge(self.results.findings(), self._surroundings.settings(self))
+        if not self.guards_shown:
+            return found
+        shown = (shown.report for shown in self.reports())
+        return (*found, *guard_findings(sorted(self.guards_shown), self.results.guards, shown))
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()
@@ -209,7 +218,7 @@ class Unit:
             self._only = ()
         trace_on = self._surroundings.settings(self).trace_on
         if reason is Reason.CHANGED:
-            if self._known():
+            if self._known(forecast=False):
                 # The edit was taken back.
                 self.schedule.withdraw()
                 self._restore()
@@ -219,9 +228,10 @@ class Unit:
                 # What runs is of a text that is gone.
                 self.cancel()
         elif reason is Reason.ASKED or trace_on != "manual":
-            if self._known():
+            forecast = self._surroundings.settings(self).forecast
+            if self._known(forecast=forecast):
                 self._restore()
-            elif self._run is not None and self._run.covers(self._basis()):
+            elif self._run is not None and self._run.covers(self._basis(), forecast=forecast):
                 self._only = ()
             else:
                 self.schedule.now()
@@ -235,12 +245,16 @@ class Unit:
             settings.interpreter,
             settings.mode,
             settings.try_dynamic,
+            settings.forecast,
             settings.extra_paths,
             settings.limits(),
         )
 
-    def _known(self) -> bool:
-        return self._complete is not None and self._complete.basis == self._basis()
+    def _known(self, *, forecast: bool) -> bool:
+        complete = self._complete
+        if complete is None or complete.basis != self._basis():
+            return False
+        return complete.forecast or not forecast
 
     def _restore(self) -> None:
         assert self._complete is not None
@@ -276,8 +290,12 @@ class Unit:
             self._surroundings.results_changed(self, final=True)
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
             return None
-        analysis = engine.analyse(self._surroundings.request(self, only))
-        self.results.begin(only)
+        request = self._surroundings.request(self, only)
+        forecast = self._surroundings.settings(self).forecast
+        if reason is not Reason.CHANGED:
+            request = dataclasses.replace(request, forecast=forecast)
+        analysis = engine.analyse(request)
+        self.results.begin(only, forecast=request.forecast, keep_forecast=forecast)
         self._run = _Run(self, analysis, self._basis(only), asked=reason is Reason.ASKED)
         self._surroundings.run_began(self)
         return self._run
@@ -301,7 +319,7 @@ class Unit:
         if completed:
             self.results.complete()
             if not run.only:
-                self._complete = _Complete(run.basis, self.results.snapshot())
+                self._complete = _Complete(run.basis, run.forecast, self.results.snapshot())
         elif not run.obsolete:
             self.results.interrupted()
         failure = last if isinstance(last, Failed) else None
@@ -331,12 +349,13 @@ class _Run:
         self.asked = asked
         self.generation = analysis.request.generation
         self.only = analysis.request.only
+        self.forecast = analysis.request.forecast
         self.obsolete = False
         """Ended by us: what still comes is of a text or a wish that is gone."""
         self._task = asyncio.create_task(self._follow())
 
-    def covers(self, basis: object) -> bool:
-        return not self.obsolete and self.basis == basis
+    def covers(self, basis: object, *, forecast: bool) -> bool:
+        return not self.obsolete and self.basis == basis and (self.forecast or not forecast)
 
     def cancel(self) -> None:
         if not self.obsolete:
