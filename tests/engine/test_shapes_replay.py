@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.source import LocalSource
 from torch.fx.experimental import symbolic_shapes
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from fullgraph_engine import shapes, tracing
+from fullgraph_engine.shapes import upstream
 
 pytestmark = pytest.mark.real_engine
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -84,6 +86,31 @@ def symbol_of(tape: shapes.Tape, source: str) -> str:
 
 def test_all_events_lead_to_the_live_state(tape: shapes.Tape) -> None:
     assert tape.function == "forward"
+    assert shapes.compare_with_live(tape) == ()
+
+
+def test_looking_at_a_size_does_not_change_what_it_is_about(tape: shapes.Tape) -> None:
+    """A size that is asked for its expression simplifies itself, and its ShapeEnv remembers."""
+    env = ShapeEnv()
+
+    def size(name: str, value: int) -> Any:
+        source = LocalSource(name)
+        symbol = env.create_symbol(value, source, dynamic_dim=DimDynamic.DYNAMIC)
+        return env.create_symintnode(symbol, hint=value, source=source)
+
+    a, b = size("a", 10), size("b", 6)
+    assert a + b == 16
+    assert b == 6
+    before = dict(env.replacements)
+    assert str(upstream.expression_of(a)) == str(env.source_to_var["L['a']"])
+    assert env.replacements == before
+    assert a.node.expr == 10
+    assert env.replacements != before, "then the test above shows nothing"
+
+    shapes.timeline(tape)
+    shapes.write(tape)
+    shapes.explain_all(tape)
+    shapes.first_difference(tape, tape)
     assert shapes.compare_with_live(tape) == ()
 
 

@@ -145,8 +145,8 @@ def _argument(value: Any) -> str:
         return upstream.name_of_source(value)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_argument(item) for item in value)}]"
-    node = getattr(value, "node", None)
-    return str(node.expr) if node is not None and hasattr(node, "expr") else _no_address(str(value))
+    expr = upstream.expression_of(value)
+    return _no_address(str(value)) if expr is None else str(expr)
 
 
 def _no_address(text: str) -> str:

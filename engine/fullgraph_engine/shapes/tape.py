@@ -242,13 +242,12 @@ def _raw_operator(node: Any) -> _RawOperator | None:
         grapharg = argument.meta.get("grapharg")
         source = getattr(grapharg, "source", None)
         name = upstream.name_of_source(source) if source is not None else str(argument.name)
-        # As expressions: a SymInt simplifies itself with what is only learnt later.
         operands.append((name, tuple(_size(size) for size in sizes)))
     return _RawOperator(node.target, tuple(operands))
 
 
 def _size(size: Any) -> Any:
-    return size if isinstance(size, int) else size.node.expr
+    return size if isinstance(size, int) else upstream.expression_of(size)
 
 
 class _Fakes:

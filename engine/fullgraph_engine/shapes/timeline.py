@@ -170,8 +170,8 @@ def _symbols(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _symbols(item)
-    elif hasattr(value, "node") and isinstance(getattr(value.node, "expr", None), sympy.Basic):
-        yield from value.node.expr.free_symbols
+    elif isinstance(expr := upstream.expression_of(value), sympy.Basic):
+        yield from expr.free_symbols
 
 
 def _words(tape: Tape, index: int, result: Any, effects: tuple[Effect, ...]) -> str:
@@ -188,7 +188,7 @@ def _words(tape: Tape, index: int, result: Any, effects: tuple[Effect, ...]) -> 
             about = f" for {tape.function}" if tape.function else ""
             return f"ShapeEnv made{about}"
         case "_create_symbolic_sizes_strides_storage_offset":
-            sizes = ", ".join(str(size) for size in result[0])
+            sizes = ", ".join(_argument(size) for size in result[0])
             return f"sizes of {_source(event.args, event.kwargs)} are ({sizes})"
         case "create_symbol" | "create_unspecified_symbol":
             values = (event.args or [None, ""])[1:2]
@@ -216,8 +216,8 @@ def _source(args: list[object] | None, kwargs: dict[str, Any] | None) -> str:
 def _argument(value: Any) -> str:
     if isinstance(value, Source):
         return words.in_user_words(upstream.name_of_source(value))
-    expr = getattr(getattr(value, "node", None), "expr", None)
-    if isinstance(expr, sympy.Basic):
+    expr = upstream.expression_of(value)
+    if expr is not None:
         return str(expr)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_argument(item) for item in value)}]"

@@ -23,6 +23,7 @@ __all__ = [
     "NotEqualError",
     "ShapeEnv",
     "ShapeEnvEvent",
+    "expression_of",
     "missing",
     "name_of_source",
     "quiet",
@@ -65,6 +66,14 @@ def name_of_source(source: Any) -> str:
     """Dynamo's name for where a value comes from; a method before torch 2.9, then a property."""
     name = getattr(source, "name", "")
     return str(name() if callable(name) else name)
+
+
+def expression_of(value: Any) -> Any:
+    """The expression of a symbolic number, or None.
+
+    As it was made: asking for it as it is now simplifies it, and that writes to its ShapeEnv.
+    """
+    return getattr(getattr(value, "node", None), "_expr", None)
 
 
 def settings() -> dict[str, Any]:
