@@ -16,6 +16,7 @@ from .tape import Operand, Operator, Place, Refusal, Tape, record
 from .timeline import Effect, Event, Timeline, stream, timeline
 from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked
 from .upstream import missing
+from .validation import Validation, validate
 
 __all__ = [
     "ArchiveError",
@@ -38,6 +39,7 @@ __all__ = [
     "Tape",
     "Timeline",
     "Unbacked",
+    "Validation",
     "Violation",
     "compare_with_live",
     "data_dependent",
@@ -54,6 +56,7 @@ __all__ = [
     "stream",
     "timeline",
     "unbacked",
+    "validate",
     "violations",
     "write",
 ]
