@@ -22,8 +22,8 @@ _IDENTITY = re.compile(r"^___check_obj_id\((?P<of>.*), \d+\)(?:, type=<class '(?
 _KEY = re.compile(r"^(?P<no>not )?___dict_contains\((?P<key>'.*?'|\w+), (?P<of>.*)\)$")
 _TENSOR = re.compile(
     r"^check_tensor\((?P<of>.*?), (?P<type>\w+), DispatchKeySet\(.*?\), "
-    r"(?:torch\.)?(?P<dtype>\w+), device=(?P<device>\w+), requires_grad=(?P<grad>\w+), size=(?P<size>\[.*?\]), "
-    r"stride=(?P<stride>\[.*?\])\)$"
+    r"(?:torch\.)?(?P<dtype>\w+), device=(?P<device>\w+), "
+    r"requires_grad=(?P<grad>\w+), size=(?P<size>\[.*?\]), stride=(?P<stride>\[.*?\])\)$"
 )
 
 

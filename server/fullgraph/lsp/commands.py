@@ -19,6 +19,7 @@ from fullgraph.lsp.offer import (
     SHOW_EVENTS,
     SHOW_GRAPH,
     SHOW_GUARDS,
+    TOGGLE_GUARDS,
 )
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
@@ -93,6 +94,17 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
         "files": [_file(server, unit) for unit in session.units.values()],
     }
     return {"text": "\n".join(_lines(facts)), **facts}
+
+
+async def toggle_guards(server: Server, arguments: list[Any]) -> bool:
+    """Show all guards of a target as diagnostics, or no longer; answers whether they are shown."""
+    uri, target = _place(arguments)
+    unit = _unit(server, uri)
+    if unit is None:
+        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    unit.guards_shown ^= {target or _only_target(unit)}
+    server.publication.changed(unit, final=True)
+    return bool(unit.guards_shown & {target or _only_target(unit)})
 
 
 def _showing(kind: DocumentKind) -> Callable[[Server, list[Any]], Awaitable[Any]]:
@@ -173,4 +185,5 @@ BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
     SHOW_GUARDS: _showing("guards"),
     SHOW_EVENTS: _showing("events"),
     SHOW_BYTECODE: _showing("bytecode"),
+    TOGGLE_GUARDS: toggle_guards,
 }

@@ -18,6 +18,7 @@ SHOW_GRAPH = "fullgraph.server.showGraph"
 SHOW_GUARDS = "fullgraph.server.showGuards"
 SHOW_EVENTS = "fullgraph.server.showEvents"
 SHOW_BYTECODE = "fullgraph.server.showBytecode"
+TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
 COMMANDS = (
     ANALYSE,
     CANCEL,
@@ -27,6 +28,7 @@ COMMANDS = (
     SHOW_GUARDS,
     SHOW_EVENTS,
     SHOW_BYTECODE,
+    TOGGLE_GUARDS,
 )
 """Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp.offer import SHOW_BYTECODE, SHOW_EVENTS, SHOW_GRAPH, SHOW_GUARDS, SHOW_KIND
+from fullgraph.lsp.offer import (
+    SHOW_BYTECODE,
+    SHOW_EVENTS,
+    SHOW_GRAPH,
+    SHOW_GUARDS,
+    SHOW_KIND,
+    TOGGLE_GUARDS,
+)
 from fullgraph.lsp.places import range_in
 from fullgraph.render.documents import TITLES
 from fullgraph_engine.protocol.documents import DocumentKind
@@ -39,6 +46,15 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
             command=types.Command(
                 title, command, arguments=[{"uri": unit.document.uri, "target": target}]
             ),
+        )
+    if target in unit.results.guards:
+        verb = "Hide" if target in unit.guards_shown else "Show"
+        title = f"{verb} all guards of {target} as diagnostics"
+        place = {"uri": unit.document.uri, "target": target}
+        yield types.CodeAction(
+            title=title,
+            kind=f"{SHOW_KIND}.guardDiagnostics",
+            command=types.Command(title, TOGGLE_GUARDS, arguments=[place]),
         )
 
 

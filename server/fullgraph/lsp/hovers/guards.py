@@ -1,0 +1,51 @@
+"""The guards on the expression under the cursor, as the last trace had them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fullgraph.lsp.hovers.section import Section
+from fullgraph.operators.text import Source
+from fullgraph.render.guards import Asked, about, answer_markdown, answer_text
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+    from fullgraph.session.unit import Unit
+
+_STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
+_PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
+
+
+def section(server: Server, unit: Unit, offset: int) -> Section | None:
+    if not unit.results.guards:
+        return None
+    expression = expression_at(unit.document.text, offset)
+    if expression is None:
+        return None
+    start, end = expression
+    line, _ = unit.document.position_at(start)
+    words = unit.document.text[start:end].replace('"', "'")
+    asked = Asked(words, line)
+    answer = about(
+        asked, (frame for target in unit.results.guards.values() for frame in target.frames)
+    )
+    page = answer_markdown(asked, answer)
+    return Section(page, answer_text(asked, answer), start, end) if page else None
+
+
+def expression_at(text: str, offset: int) -> tuple[int, int] | None:
+    """The name under the cursor with what it is an attribute or item of."""
+    begin = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    for match in _PATH.finditer(text, begin, end if end >= 0 else len(text)):
+        if not match.start() <= offset <= match.end():
+            continue
+        if Source.of(text).place(match.start() + 1) is None:
+            return None  # in a comment or a string
+        stop = re.compile(r"\w+").match(text, match.start())
+        last = stop.end() if stop else match.end()
+        while last < offset and (step := _STEP.match(text, last, match.end())) is not None:
+            last = step.end()
+        return match.start(), last
+    return None

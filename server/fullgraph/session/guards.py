@@ -1,0 +1,107 @@
+"""The guards that the last runs told of, moved with the text.
+
+Only somebody who asks for them has them unpacked: there may be thousands, and few ask.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+
+from fullgraph.render.codes import Severity, href
+from fullgraph.render.guards import kind_slug, sentences
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.motion import Edit
+from fullgraph_engine.protocol import Finding, Range, TargetReport
+from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
+
+_MOST_LINES = 12
+"""Conditions that one diagnostic spells out."""
+
+
+class GuardsByTarget:
+    """What the runs of one target, one for each probe, depend on."""
+
+    def __init__(
+        self,
+        told: tuple[GuardsFound, ...],
+        edits: tuple[Edit, ...] = (),
+        frames: tuple[GuardedFrame, ...] | None = None,
+    ) -> None:
+        self._told, self._edits = told, edits
+        if frames is not None:
+            self.frames = frames
+
+    def joined(self, event: GuardsFound) -> GuardsByTarget:
+        """With those of another probe."""
+        return GuardsByTarget((*self._told, event), self._edits)
+
+    def moved(self, edit: Edit) -> GuardsByTarget:
+        """After an edit: of what it touched the line is not known any more."""
+        frames = self.__dict__.get("frames")
+        if frames is None:
+            return GuardsByTarget(self._told, (*self._edits, edit))
+        moved = tuple(_moved(frame, edit) for frame in frames)
+        return GuardsByTarget(self._told, (*self._edits, edit), moved)
+
+    @cached_property
+    def frames(self) -> tuple[GuardedFrame, ...]:
+        frames = tuple(frame for event in self._told for frame in event.frames())
+        for edit in self._edits:
+            frames = tuple(_moved(frame, edit) for frame in frames)
+        return frames
+
+    @property
+    def note(self) -> str:
+        """What is left out, in a sentence; empty if nothing is."""
+        return next((event.note for event in self._told if event.note), "")
+
+
+def _moved(frame: GuardedFrame, edit: Edit) -> GuardedFrame:
+    causes = tuple(cause and edit.moved(cause) for cause in frame.causes)
+    first, last = frame.first_line, frame.last_line
+    if not frame.path:
+        first += edit.lines if edit.end.line < first else 0
+        last += edit.lines if edit.end.line <= last else 0
+    return dataclasses.replace(frame, causes=causes, first_line=first, last_line=max(first, last))
+
+
+def guard_findings(
+    targets: Iterable[str],
+    guards: Mapping[str, GuardsByTarget],
+    reports: Iterable[TargetReport],
+) -> Iterator[FileFinding]:
+    """All guards of some targets as hints: one for each kind at each line that caused some.
+
+    What comes from no line of the text stands at the name of its target.
+    """
+    names = {report.name: report.range for report in reports}
+    for target in targets:
+        groups: dict[tuple[Range, str], list[FoundGuard]] = {}
+        for frame in guards[target].frames if target in guards else ():
+            for guard in frame.guards:
+                cause = frame.causes[guard.cause] if guard.cause >= 0 else None
+                range_ = cause or names.get(target)
+                if range_ is not None:
+                    groups.setdefault((range_, guard.kind), []).append(guard)
+        for (range_, kind), group in groups.items():
+            yield _finding(target, range_, kind, group)
+
+
+def _finding(target: str, range_: Range, kind: str, group: list[FoundGuard]) -> FileFinding:
+    conditions = list(dict.fromkeys(line for guard in group for line in sentences(guard)))
+    lines = conditions[:_MOST_LINES]
+    if len(conditions) > len(lines):
+        lines.append(f"… and {len(conditions) - len(lines)} more")
+    code = f"guard/{kind_slug(kind)}"
+    head = f"{kind}: {lines[0]}" if len(lines) == 1 else f"{kind}, {len(group)} guards"
+    finding = Finding(
+        code=code,
+        message=head,
+        range=range_,
+        target=target,
+        explanation="" if len(lines) == 1 else "\n".join(lines),
+        count=len(group),
+    )
+    return FileFinding(finding, Severity.HINT, (target,), href(code))

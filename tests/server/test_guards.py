@@ -1,0 +1,230 @@
+"""Guards in the server: kept with the text, read as a tree, hovered over, shown as diagnostics."""
+
+from __future__ import annotations
+
+import pytest
+
+from fullgraph.lsp.hovers.guards import expression_at
+from fullgraph.render.codes import Severity
+from fullgraph.render.guards import Asked, about, answer_text, guards_text
+from fullgraph.session.guards import GuardsByTarget, guard_findings
+from fullgraph.session.motion import Edit
+from fullgraph.session.results import Results
+from fullgraph_engine.protocol import (
+    Position,
+    Range,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+    decode,
+    encode,
+)
+from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
+from fullgraph_engine.protocol.sources import condition_in_user_words, in_user_words
+
+TEXT = """\
+CFG = {"k": 3}
+
+class Net(Module):
+    def forward(self, x):
+        y = self.block(x)
+        if self.training:
+            y = y + CFG["k"]
+        return y
+"""
+
+
+def range_(line: int, start: int, end: int) -> Range:
+    return Range(Position(line, start), Position(line, end))
+
+
+X = FoundGuard("TENSOR_MATCH", "L['x']", ("check_tensor(L['x'], 8)",), "torch.Tensor", 0, True)
+TRAINING = FoundGuard(
+    "TRUE_MATCH", "L['self'].training", ("L['self'].training == True",), "bool", 1
+)
+KEY = FoundGuard("EQUALS_MATCH", "G['CFG']['k']", ("G['CFG']['k'] == 3",), "int", 2)
+HEADS = FoundGuard(
+    "EQUALS_MATCH",
+    "L['self']._modules['block'].heads",
+    ("L['self']._modules['block'].heads == 2",),
+    "int",
+    0,
+)
+LIBRARY = FoundGuard(
+    "ID_MATCH", "G['__import_a_dot_b'].c", ("G['__import_a_dot_b'].c",), "f", -1, True
+)
+GLOBAL_STATE = FoundGuard("GLOBAL_STATE", "", ("___check_global_state()",))
+FRAME = GuardedFrame(
+    "forward",
+    "",
+    3,
+    7,
+    "0/0",
+    2,
+    (range_(4, 12, 25), range_(5, 11, 24), range_(6, 20, 28)),
+    (GLOBAL_STATE, X, TRAINING, KEY, HEADS, LIBRARY),
+)
+EVENT = GuardsFound.of(1, "Net", [FRAME], "Not all.")
+
+
+def test_packing() -> None:
+    again = decode(encode(EVENT))
+    assert isinstance(again, GuardsFound)
+    assert again.frames() == (FRAME,)
+    assert again.note == "Not all."
+
+
+@pytest.mark.parametrize("packed", ["", "[]", "{}", "[[], [[1]]]", "[[], [[]]]", "7"])
+def test_what_cannot_be_unpacked_is_nothing(packed: str) -> None:
+    assert GuardsFound(1, "Net", packed).frames() == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("L['x'].size()[0]", "x.shape[0]"),
+        ("L['self']._modules['blocks']._modules['2'].training", "self.blocks[2].training"),
+        ("L['self']._parameters['weight']", "self.weight"),
+        ("L['self'].__dict__['step']", "self.step"),
+        ("G['CFG']['k']", "CFG['k']"),
+        ("G['__builtins_dict___1']['iter']", "iter"),
+        ("G['__import_torch_dot_nn_dot_modules_dot_linear'].F", "torch.nn.modules.linear.F"),
+        ("L['___stack0'].size()[1]", "(…).shape[1]"),
+    ],
+)
+def test_sources_in_user_words(source: str, words: str) -> None:
+    assert in_user_words(source) == words
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("___check_type_id(L['l'], 139857569870656), type=<class 'list'>", "type(l) is list"),
+        ("___check_obj_id(L['f'], 13985), type=<class 'm.F'>", "f is the same object (m.F)"),
+        ("not ___dict_contains('a', L['s'].__dict__)", "'a' not in s.__dict__"),
+        ("len(L['l']) == 2", "len(l) == 2"),
+        (
+            "check_tensor(L['x'], Tensor, DispatchKeySet(CPU, BackendSelect), torch.float32, "
+            "device=None, requires_grad=False, size=[None, 4], stride=[4, 1])",
+            "x is a Tensor: float32[any, 4], stride [4, 1], requires_grad=False, device index None",
+        ),
+    ],
+)
+def test_conditions_in_user_words(expression: str, words: str) -> None:
+    assert condition_in_user_words(expression) == words
+
+
+def test_the_tree_goes_by_frame_and_line() -> None:
+    lines = TEXT.split("\n")
+    assert guards_text([FRAME], "Not all.", lambda line: lines[line]) == (
+        "forward, lines 4-8 [0/0]: 6 guards, entered 2 times\n"
+        "  line 5: y = self.block(x)\n"
+        "    EQUALS_MATCH: self.block.heads == 2\n"
+        "    in library code that is called here: 1 guard\n"
+        "      TENSOR_MATCH: check_tensor(x, 8)\n"
+        "  line 6: if self.training:\n"
+        "    TRUE_MATCH: self.training == True\n"
+        '  line 7: y = y + CFG["k"]\n'
+        "    EQUALS_MATCH: CFG['k'] == 3\n"
+        "  in library code alone: 1 guard\n"
+        "    ID_MATCH: a.b.c\n"
+        "  from no line: 1 guard\n"
+        "    GLOBAL_STATE: ___check_global_state()\n"
+        "\n"
+        "Not all.\n"
+    )
+    assert guards_text([]) == "There are no guards.\n"
+
+
+# -- with the text ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unpacked", [True, False])
+def test_moves_with_the_text(unpacked: bool) -> None:
+    guards = GuardsByTarget((EVENT,))
+    if unpacked:
+        assert guards.frames == (FRAME,)
+    # A line comes before everything, then the condition in line 6 (then 7) is edited.
+    guards = guards.moved(Edit(Position(0, 0), Position(0, 0), Position(1, 0)))
+    guards = guards.moved(Edit(Position(6, 12), Position(6, 13), Position(6, 14)))
+    (frame,) = guards.frames
+    assert (frame.first_line, frame.last_line) == (4, 8)
+    assert frame.causes == (range_(5, 12, 25), None, range_(7, 20, 28))
+    assert frame.guards == FRAME.guards
+    assert guards.note == "Not all."
+
+
+def test_results_keep_guards_of_targets_that_are_there() -> None:
+    results = Results()
+    results.begin()
+    results.apply(EVENT)
+    results.apply(EVENT)  # another probe
+    assert len(results.guards["Net"].frames) == 2
+    results.apply(TargetDone(1, TargetReport("Net", "module", range_(2, 6, 9), "traced")))
+    results.complete()
+    results.edited([Edit(Position(0, 0), Position(0, 0), Position(2, 0))], "net.py")
+    assert results.snapshot().guards["Net"].frames[0].first_line == 5
+    results.begin()
+    results.apply(TargetsFound(1, ()))
+    assert not results.guards
+
+
+# -- hover ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "length", "expected"),
+    [
+        ("x)\n        if", 0, "x"),
+        ("self.training", 2, "self"),
+        ("self.training", 7, "self.training"),
+        ('CFG["k"]', 1, "CFG"),
+        ('CFG["k"]', 6, 'CFG["k"]'),
+    ],
+)
+def test_the_expression_under_the_cursor(at: str, length: int, expected: str) -> None:
+    found = expression_at(TEXT, TEXT.index(at) + length)
+    assert found is not None
+    assert TEXT[slice(*found)] == expected
+
+
+def test_no_expression_in_a_comment() -> None:
+    assert expression_at("a = 1  # about a", 15) is None
+
+
+def told(words: str, line: int) -> str:
+    asked = Asked(words, line)
+    return answer_text(asked, about(asked, [FRAME]))
+
+
+def test_guards_on_an_expression() -> None:
+    assert "TRUE_MATCH" in told("self.training", 5)
+    assert "forward [0/0] was entered 2 times" in told("self.training", 5)
+    assert "x" in told("x", 3)
+    # In another function `x` is another one; a global is the same everywhere.
+    assert told("x", 30) == ""
+    assert "CFG['k'] == 3" in told("CFG['k']", 30)
+    assert "1 guard on what it holds" in told("CFG", 0)
+    # `heads` of the block, where the line is that which called it.
+    assert "self.block.heads == 2" in told("self.heads", 4)
+    assert told("self.heads", 6) == ""
+
+
+# -- diagnostics ------------------------------------------------------------------------------
+
+
+def test_all_guards_as_hints() -> None:
+    report = TargetReport("Net", "module", range_(2, 6, 9), "traced")
+    found = list(guard_findings(["Net", "Gone"], {"Net": GuardsByTarget((EVENT,))}, [report]))
+    assert {item.severity for item in found} == {Severity.HINT}
+    at = {(item.finding.code, item.finding.range.start.line) for item in found}
+    assert at == {
+        ("guard/tensor-match", 4),
+        ("guard/equals-match", 4),
+        ("guard/true-match", 5),
+        ("guard/equals-match", 6),
+        ("guard/id-match", 2),
+        ("guard/global-state", 2),
+    }
+    (training,) = [item for item in found if item.finding.range.start.line == 5]
+    assert training.finding.message == "TRUE_MATCH: self.training == True"
