@@ -203,7 +203,7 @@ class TestContent:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
         text = await content(editor, str(Address("graph", "Gone", uri)))
-        assert "There is no target `Gone` in this file; targets: `Net`." in text
+        assert "There is no target `Gone` in this file." in text
         text = await content(editor, str(Address("graph", "Net", "file:///closed.py")))
         assert text.startswith("Open the file")
         assert "not an address" in await content(editor, "fullgraph:/nonsense")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fullgraph.render.summary import SEPARATOR, amount, probe_words
 from fullgraph_engine.protocol import (
+    Analyse,
     Analysed,
     DocumentsWritten,
     Event,
     Failed,
+    GuardsFound,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -49,6 +53,13 @@ OFF = "# fullgraph: off"
 """First line of what is Python: an editor that opens it must not trace it in turn."""
 
 
+def document_request(request: Analyse, kind: DocumentKind) -> Analyse:
+    """The request for a document, of one like those for findings."""
+    # Only for sizes it matters what a second run, with first dimensions dynamic, does.
+    try_dynamic = request.try_dynamic and kind == "events"
+    return dataclasses.replace(request, documents=(kind,), try_dynamic=try_dynamic, forecast=False)
+
+
 @dataclass
 class _Run:
     """What the last attempt of a run wrote."""
@@ -60,9 +71,14 @@ class _Run:
 class Draft:
     """Takes the events of an analysis, and gives the document at any time."""
 
-    def __init__(self, kind: DocumentKind, target: str) -> None:
+    def __init__(self, kind: DocumentKind, target: str, text: str = "") -> None:
         self.kind: DocumentKind = kind
         self.target = target
+        self._text = text
+        """The analysed text, for the lines that guards come from."""
+        self._guards: list[GuardsFound] = []
+        self._guards_open = False
+        """No run has ended since the last guards were told: others come in their place."""
         self._runs: dict[str, _Run] = {}
         self._reports: list[TargetReport] = []
         self._known: tuple[str, ...] | None = None
@@ -75,8 +91,14 @@ class Draft:
             if run.attempt != event.attempt:
                 run.attempt, run.parts = event.attempt, []
             run.parts += (part for part in event.documents if part.kind == self.kind)
+        elif isinstance(event, GuardsFound) and event.target == self.target:
+            if self._guards_open:
+                self._guards.pop()
+            self._guards.append(event)
+            self._guards_open = True
         elif isinstance(event, TargetDone) and event.report.name == self.target:
             self._reports.append(event.report)
+            self._guards_open = False
         elif isinstance(event, TargetsFound):
             self._known = tuple(target.name for target in event.targets)
         elif isinstance(event, Failed):
@@ -93,7 +115,14 @@ class Draft:
 
     @property
     def written(self) -> bool:
+        if self.kind == "guards":
+            return bool(self._guards)
         return any(run.parts for run in self._runs.values())
+
+    @property
+    def complete(self) -> bool:
+        """All that there is to say is said."""
+        return not self.problem and not self._problem and not any(_trouble(self._reports))
 
     @property
     def problem(self) -> str:
@@ -103,8 +132,7 @@ class Draft:
         if self._problem:
             return self._problem
         if not self.found:
-            known = ", ".join(f"`{name}`" for name in self._known or ()) or "none"
-            return f"There is no target `{self.target}` in this file; targets: {known}."
+            return f"There is no target `{self.target}` in this file."
         return " ".join(_trouble(self._reports))
 
     def text(self, name: str) -> str:
@@ -137,6 +165,9 @@ class Draft:
 
     def _parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
         """All parts, the first of each run with a line that tells it from others."""
+        if self.kind == "guards":
+            yield from self._guard_parts()
+            return
         runs = [(name, run) for name, run in sorted(self._runs.items()) if run.parts]
         for name, run in runs:
             dynamic = name.endswith("+")
@@ -151,14 +182,37 @@ class Draft:
                 yield [self._comment(line) if line else "" for line in label], part
                 label = []
 
+    def _guard_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
+        from fullgraph.render.guards import guards_text
+
+        lines = re.split(r"\r\n|\r|\n", self._text)
+
+        def line_of(line: int) -> str:
+            return lines[line] if line < len(lines) else ""
+
+        for number, found in enumerate(self._guards, 1):
+            label = [f"With probe {number}:", ""] if len(self._guards) > 1 else []
+            text = guards_text(found.frames(), found.note, line_of)
+            yield label, DocumentPart("guards", "", _capped(text))
+
     def _part(self, part: DocumentPart) -> list[str]:
         body = part.text.rstrip("\n").split("\n")
         if self.kind == "graph":
             return ["", *body]
+        if not part.title:
+            return body
         return [part.title, "=" * min(100, len(part.title)), *body]
 
     def _comment(self, line: str) -> str:
         return f"# {line}" if self.kind == "graph" and line else line
+
+
+def _capped(text: str) -> str:
+    """Up to the end of the last line that there is room for."""
+    if len(text) <= MOST_TEXT:
+        return text
+    kept = text[: text.rfind("\n", 0, MOST_TEXT) + 1]
+    return f"{kept}\nOnly the first {MOST_TEXT:,} characters are shown.\n"
 
 
 def _facts(report: TargetReport) -> str:

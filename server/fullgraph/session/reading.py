@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fullgraph.engines import Engine
-from fullgraph.render.documents import Draft
+from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit import Reason, Unit
 from fullgraph_engine.protocol import Analyse
@@ -132,19 +132,16 @@ class Readings:
             del self._written[wish]
 
     async def _write(self, unit: Unit, wish: Wish) -> str:
-        draft = Draft(wish.kind, wish.target)
         name = unit.document.name.rsplit("/", 1)[-1]
         async with self._turn:
             refusal = self._library.permits(unit, Reason.ASKED)
             engine = self._library.engine(unit) if not refusal else None
             if engine is None:
                 return f"{refusal or 'There is no engine.'}\n"
-            request = dataclasses.replace(
-                self._library.request(unit, (wish.target,)), documents=(wish.kind,), jobs=1
-            )
-            if wish.kind != "events":
-                request = dataclasses.replace(request, try_dynamic=False)
-            analysis = engine.analyse(request)
+            request = self._library.request(unit, (wish.target,))
+            draft = Draft(wish.kind, wish.target, request.text)
+            request = document_request(request, wish.kind)
+            analysis = engine.analyse(dataclasses.replace(request, jobs=1))
             with self._bar(wish, analysis.cancel):
                 try:
                     async for event in analysis:

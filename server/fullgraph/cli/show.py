@@ -1,0 +1,125 @@
+"""``fullgraph show``: what an editor shows as a document about a target, in a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.cli import sources
+from fullgraph.cli.check import Tracer, Unusable, sentences
+from fullgraph.cli.sources import Source
+from fullgraph.engines import EngineState
+from fullgraph.render.documents import Draft, document_request
+from fullgraph.session.request import analyse_request
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import (
+    Analyse,
+    Failed,
+    TargetsFound,
+    TargetStarted,
+)
+from fullgraph_engine.protocol.documents import DocumentKind
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """``FILE``, ``FILE:LINE`` or ``FILE::TARGET``. The line is one-based, 0 where none is given."""
+
+    file: str
+    target: str = ""
+    line: int = 0
+
+    @classmethod
+    def read(cls, written: str) -> Chosen:
+        file, separator, target = written.partition("::")
+        if separator:
+            return cls(file, target=target)
+        line = re.search(r":(\d+)$", written)
+        if line is not None and not Path(written).exists():
+            return cls(written[: line.start()], line=int(line[1]))
+        return cls(written)
+
+    def request(self, request: Analyse) -> Analyse:
+        """The same, for what is meant: the target nearest to the line, or all."""
+        if self.target:
+            return dataclasses.replace(request, only=(self.target,))
+        if self.line:
+            limits = dataclasses.replace(request.limits, targets=1)
+            return dataclasses.replace(request, limits=limits, focus=self.line - 1)
+        return request
+
+
+class NoTarget(Exception):
+    """There is nothing that could be shown. One sentence."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Documents behind each other; not ``complete`` where a run ended too early."""
+
+    text: str
+    complete: bool
+
+
+async def documents_of(
+    kind: DocumentKind,
+    chosen: Chosen,
+    *,
+    settings: Settings,
+    project: Path,
+    tracer: Callable[[], Tracer],
+    tell: Callable[[str], None],
+) -> Shown:
+    """Trace the targets that are meant, and write down what their runs do.
+
+    Raises:
+        Unreadable: the file cannot be read.
+        Unusable: the engine cannot work.
+        NoTarget: the file has no such target, or does not parse.
+    """
+    source = Source(chosen.file, Path.cwd() / chosen.file, named=True)
+    text = sources.read(source)
+    request = analyse_request(
+        name=str(source.absolute),
+        text=text,
+        generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        settings=settings,
+        project=project,
+    )
+    tell("Importing torch")
+    engine = tracer()
+    try:
+        await engine.start()
+        status = await engine.ready()
+        if status.state is not EngineState.READY:
+            raise Unusable(sentences(status.message, status.next_step))
+        drafts: dict[str, Draft] = {}
+        request = chosen.request(document_request(request, kind))
+        problem = ""
+        async for event in engine.analyse(request):
+            if isinstance(event, TargetsFound):
+                named = [one.name for one in event.targets]
+                names = [chosen.target] if chosen.target else named
+                drafts = {name: Draft(kind, name, text) for name in names}
+            elif isinstance(event, TargetStarted):
+                tell(f"Tracing {event.name}")
+            elif isinstance(event, Failed):
+                problem = sentences(event.reason, event.next_step)
+            for draft in drafts.values():
+                draft.apply(event)
+    finally:
+        # Not asked to end: there is nothing that it could lose.
+        engine.kill()
+        await engine.close()
+    if not drafts:
+        raise NoTarget(problem or f"{chosen.file} has no target.")
+    if chosen.target and not drafts[chosen.target].found:
+        raise NoTarget(drafts[chosen.target].problem)
+    return Shown(
+        "\n\n".join(draft.text(source.absolute.name) for draft in drafts.values()),
+        all(draft.complete for draft in drafts.values()),
+    )
