@@ -42,6 +42,7 @@ class Editor:
         self.statuses: list[dict[str, Any]] = []
         self.published: list[types.PublishDiagnosticsParams] = []
         self.lens_refreshes = 0
+        self.hint_refreshes = 0
         self.content_refreshes: list[str] = []
         self.registrations: list[types.Registration] = []
         self.results: dict[str, tuple[str, list[types.Diagnostic]]] = {}
@@ -72,6 +73,10 @@ class Editor:
         @client.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH)
         def content_refresh(params: types.TextDocumentContentRefreshParams) -> None:
             self.content_refreshes.append(params.uri)
+
+        @client.feature(types.WORKSPACE_INLAY_HINT_REFRESH)
+        def refresh_hints(params: Any) -> None:
+            self.hint_refreshes += 1
 
         @client.feature(types.CLIENT_REGISTER_CAPABILITY)
         def register(params: types.RegistrationParams) -> None:
@@ -230,6 +235,23 @@ class Editor:
 
     async def titles(self, uri: str) -> list[str]:
         return [lens.command.title for lens in await self.lenses(uri) if lens.command]
+
+    async def hints(self, uri: str, first: int = 0, last: int = 1000) -> list[types.InlayHint]:
+        params = types.InlayHintParams(
+            types.TextDocumentIdentifier(uri),
+            types.Range(types.Position(first, 0), types.Position(last, 0)),
+        )
+        return list(await self.client.text_document_inlay_hint_async(params) or [])
+
+    async def hinted(self, uri: str, **where: int) -> list[str]:
+        """The lines that have hints, with them."""
+        lines = self.texts[uri].split("\n")
+        shown: dict[int, str] = {}
+        for hint in reversed(await self.hints(uri, **where)):
+            line = shown.get(hint.position.line, lines[hint.position.line])
+            at = hint.position.character
+            shown[hint.position.line] = f"{line[:at]}{hint.label}{line[at:]}"
+        return [shown[line].partition("  #")[0].strip() for line in sorted(shown)]
 
     async def hover(self, uri: str, before: str, after: str = "") -> types.Hover | None:
         """With the cursor between two texts that stand side by side in one place."""

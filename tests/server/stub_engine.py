@@ -9,6 +9,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# related: MESSAGE``      the finding on the line before gets related information at this line
 ``# unnecessary``           the finding on the line before is greyed
 ``# slow: SECONDS``         the run stops there for a while
+``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
+                          stands `` | ``; one in brackets, as ``(16)``, is a constant
 ``# print: TEXT``           output of user code
 ``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
 ``# registers: ns::name``   executing the text registers this operator
@@ -35,7 +37,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 
 from fullgraph_engine import protocol as p
 from fullgraph_engine.protocol.operators import Operator, Overload
+from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
 
+SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 PATTERN = re.compile(
     r"#\s*(break|file|fix|related|unnecessary|slow|print|die|deaf|registers)\b:?\s*(.*)$"
 )
@@ -115,6 +119,9 @@ class Stub:
                 continue
             self.say(p.TargetStarted(number, info.name))
             breaks = self.scan(request, lines, row, end, info.name)
+            places = [place for at in range(row, end) for place in self.seen(at, lines[at])]
+            if places and number not in self.cancelled:
+                self.say(ShapesFound.of(number, info.name, places))
             if number in self.cancelled:
                 self.say(p.Analysed(number, request.generation, 0.0, cancelled=True))
                 return
@@ -210,6 +217,20 @@ class Stub:
         sys.stderr.write("the last words of the engine\n")
         sys.stderr.flush()
         os.kill(os.getpid(), signal.SIGKILL)
+
+    def seen(self, row: int, line: str) -> list[PlaceShapes]:
+        match = SEEN.search(line)
+        if match is None:
+            return []
+        role, code, words = match.groups()
+        values = tuple(
+            ShapeSeen("constant", text.strip("()"), source="n")
+            if text.startswith("(")
+            else ShapeSeen("tensor", text, device="cpu", stride="(1)", graph=2, node="node")
+            for text in words.split(" | ")
+        )
+        name = code if code.isidentifier() else ""
+        return [PlaceShapes(self.name(row, line, code), role, values, name, "Net.forward")]
 
     def syntax(self, row: int) -> p.Finding:
         place = p.Range(p.Position(row, 0), p.Position(row, 3))

@@ -1,0 +1,183 @@
+"""What values were when a text was last traced, as an editor shows it in the text."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+NET = """\
+class Net(nn.Module):
+    def forward(self, x, n):  # seen: parameter x: f32[b, 16]
+        y = x * 2  # seen: assigned y: f32[b, 16]
+        y = y + 1  # seen: assigned y: f32[b, 16]
+        k = n * 2  # seen: assigned k: (32)
+        for part in y.split(1):  # seen: loop part: f32[1, 16]
+            z = part.sum(0)  # seen: assigned z: f32[16] | f32[8] | f32[8]
+        y = y.sum(1)  # seen: assigned y: f32[b]
+        print(y.cos())  # seen: expression y.cos(): f32[b]
+        return y + 1  # seen: return y + 1: f32[b]
+"""
+SHOWN = [
+    "def forward(self, x: f32[b, 16], n):",
+    "y: f32[b, 16] = x * 2",
+    "for part: f32[1, 16] in y.split(1):",
+    "z: f32[16] … f32[8] \N{MULTIPLICATION SIGN}3 = part.sum(0)",
+    "y: f32[b] = y.sum(1)",
+    "return y + 1-> f32[b]",
+]
+
+
+@pytest.fixture
+async def opened(open_editor: Callable[..., Any]) -> Callable[..., Any]:
+    async def start(text: str = NET, **how: Any) -> tuple[Any, str]:
+        editor = await open_editor(**how)
+        uri = editor.open("model.py", text)
+        while not await editor.hinted(uri):
+            await asyncio.sleep(0.01)
+        await editor.until_state("ready")
+        return editor, uri
+
+    return start
+
+
+def tooltip(hint: types.InlayHint) -> str:
+    assert isinstance(hint.tooltip, types.MarkupContent)
+    return hint.tooltip.value
+
+
+async def test_what_changes_is_hinted(opened: Any) -> None:
+    editor, uri = await opened()
+    assert await editor.hinted(uri) == SHOWN
+    assert editor.offers.inlay_hint_provider.resolve_provider
+
+
+async def test_only_the_lines_that_are_asked_for(opened: Any) -> None:
+    editor, uri = await opened()
+    assert await editor.hinted(uri, first=2, last=6) == SHOWN[1:3]
+    assert await editor.hinted(uri, first=100, last=200) == []
+
+
+async def test_settings_choose(opened: Any) -> None:
+    editor, uri = await opened()
+    before = len(editor.statuses)
+
+    async def shown(**settings: Any) -> list[str]:
+        editor.configure(interpreter=sys.executable, inlayHints=settings)
+        for _ in range(100):
+            found: list[str] = await editor.hinted(uri)
+            if found != last[-1]:
+                break
+            await asyncio.sleep(0.02)
+        last.append(found)
+        return found
+
+    last = [SHOWN]
+    everything = await shown(shapes="all", constants=True)
+    assert "y: f32[b, 16] = y + 1" in everything
+    assert "k: 32 (constant) = n * 2" in everything
+    assert len(everything) == len(SHOWN) + 2
+    fewer = await shown(parameters=False, returns=False)
+    assert fewer == SHOWN[1:-1]
+    assert await shown(shapes="off") == []
+    # None of that is a reason to trace again.
+    assert not any(status["busy"] for status in editor.statuses[before:])
+
+
+async def test_a_hint_moves_with_the_text_and_goes_with_its_line(
+    open_editor: Callable[..., Any],
+) -> None:
+    editor = await open_editor(configuration={"traceOn": "manual"})
+    uri = editor.open("model.py", NET)
+    await editor.command("fullgraph.server.analyse", {"uri": uri})
+    while await editor.hinted(uri) != SHOWN:
+        await asyncio.sleep(0.01)
+    editor.edit(uri, "class Net", "# a comment\n\nclass Net")
+    assert await editor.hinted(uri) == SHOWN
+    editor.edit(uri, "y = x * 2", "y = x * 3")
+    # The next assignment to `y` is the first now of which something is known.
+    assert await editor.hinted(uri) == [SHOWN[0], "y: f32[b, 16] = y + 1", *SHOWN[2:]]
+    editor.edit(uri, "        k = n * 2  # seen: assigned k: (32)\n", "")
+    assert await editor.hinted(uri) == [SHOWN[0], "y: f32[b, 16] = y + 1", *SHOWN[2:]]
+    editor.edit(uri, "return y + 1  # seen", "return y +\\\n 1  # seen")
+    assert await editor.hinted(uri) == [SHOWN[0], "y: f32[b, 16] = y + 1", *SHOWN[2:-1]]
+
+
+async def test_what_is_known_besides_comes_when_it_is_looked_at(opened: Any) -> None:
+    editor, uri = await opened()
+    hints = await editor.hints(uri)
+    assert all(hint.tooltip is None for hint in hints)
+    resolved = await editor.client.inlay_hint_resolve_async(hints[1])
+    assert "`y` : `f32[b, 16]`" in tooltip(resolved)
+    assert "cpu · stride `(1)` · no grad · graph 2, node `node`" in tooltip(resolved)
+    several = tooltip(await editor.client.inlay_hint_resolve_async(hints[3]))
+    assert "`z` had 3 different values" in several and "- `f32[16]`" in several
+    editor.edit(uri, "n * 2", "n * 3")
+    late = await editor.client.inlay_hint_resolve_async(hints[1])
+    assert late.tooltip is None
+
+
+@pytest.mark.parametrize("profile_name", ["vscode"])
+async def test_the_client_is_told_that_there_are_new_ones(opened: Any) -> None:
+    editor, uri = await opened()
+    await editor.until(lambda: editor.hint_refreshes)
+    before = editor.hint_refreshes
+    editor.edit(uri, "assigned y: f32[b]", "assigned y: f32[b, 1]")
+    await editor.until(lambda: editor.hint_refreshes > before)
+    while "y: f32[b, 1] = y.sum(1)" not in await editor.hinted(uri):
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_places_are_counted_as_the_client_counts(opened: Any, encoding: str) -> None:
+    text = 'class Net(nn.Module):\n    a = "😀"; y = f(a)  # seen: assigned y: f32[b]\n'
+    editor, uri = await opened(text, encoding=encoding)
+    (hint,) = await editor.hints(uri)
+    behind = text.index("y = f") + 1
+    assert hint.position == editor.position(uri, behind)
+
+
+async def test_hover_over_an_expression_and_a_local(opened: Any) -> None:
+    editor, uri = await opened()
+
+    async def over(before: str, after: str) -> tuple[str, str]:
+        hover = await editor.hover(uri, before, after)
+        return editor.at(uri, hover.range), hover.contents.value
+
+    code, words = await over("print(y.c", "os())")
+    assert code == "y.cos()"
+    assert words.startswith("**Seen in the last trace**\n\n`y.cos()` : `f32[b]`")
+    code, words = await over("k", " = n * 2")
+    assert code == "k"
+    assert "`k` = `32` (constant: guarded as `n`)" in words
+    assert await editor.hover(uri, "class N", "et") is None
+
+
+@pytest.mark.real_engine
+@pytest.mark.parametrize("profile_name", ["vscode"])
+async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any]) -> None:
+    pytest.importorskip("torch")
+    editor = await open_editor(server="real_server.py")
+    text = (
+        "import torch\n\n\n"
+        "class Net(torch.nn.Module):\n"
+        "    # fullgraph: f32[b=4, 8]\n"
+        "    def forward(self, x):\n"
+        "        y = x.flatten()\n"
+        "        return y.reshape(2, -1)\n"
+    )
+    uri = editor.open("model.py", text)
+    await editor.until_state("ready")
+    while not (shown := await editor.hinted(uri)):
+        await asyncio.sleep(0.05)
+    assert shown == [
+        "def forward(self, x: f32[b, 8]):",
+        "y: f32[8*b] = x.flatten()",
+        "return y.reshape(2, -1)-> f32[2, 4*b]",
+    ]
+    hover = await editor.hover(uri, "y.resh", "ape")
+    assert "here `f32[2, 16]`" in hover.contents.value
