@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..findings.dimensions import in_user_words
 from ..protocol import Frame
+from ..protocol.sources import in_user_words
 from ..tracing.recorder import source_name
 from ..tracing.recording import Graph
 from .places import Places

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from fullgraph.render.guards import guards_text
 from fullgraph.render.summary import SEPARATOR, amount, probe_words
 from fullgraph_engine.protocol import (
     Analyse,
@@ -183,8 +184,6 @@ class Draft:
                 label = []
 
     def _guard_parts(self) -> Iterator[tuple[list[str], DocumentPart]]:
-        from fullgraph.render.guards import guards_text
-
         lines = re.split(r"\r\n|\r|\n", self._text)
 
         def line_of(line: int) -> str:

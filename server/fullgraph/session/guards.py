@@ -53,6 +53,11 @@ class GuardsByTarget:
         return frames
 
     @property
+    def told(self) -> tuple[GuardsFound, ...]:
+        """As the runs told them, of the text that was traced."""
+        return self._told
+
+    @property
     def note(self) -> str:
         """What is left out, in a sentence; empty if nothing is."""
         return next((event.note for event in self._told if event.note), "")

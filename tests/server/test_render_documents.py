@@ -1,0 +1,127 @@
+"""Documents from the events of runs."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from fullgraph.render import documents
+from fullgraph.render.documents import Draft
+from fullgraph_engine.documents import Commission
+from fullgraph_engine.protocol import (
+    Analysed,
+    DocumentsWritten,
+    GuardsFound,
+    Position,
+    ProbeInfo,
+    Range,
+    TargetDone,
+    TargetReport,
+    TargetsFound,
+)
+from fullgraph_engine.protocol.documents import DocumentKind, DocumentPart
+from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
+
+NAME = Range(Position(0, 6), Position(0, 9))
+
+
+def part(run: str, text: str, attempt: str = "fake 1", kind: DocumentKind = "graph") -> object:
+    return DocumentsWritten(0, "Net", run, attempt, (DocumentPart(kind, "A title", text),))
+
+
+def done(status: str = "traced", error: str | None = None) -> TargetDone:
+    probe = ProbeInfo("comment", "f32[4]", source="line 3")
+    return TargetDone(0, TargetReport("Net", "module", NAME, status, probe=probe, error=error))  # type: ignore[arg-type]
+
+
+def text(kind: DocumentKind, *events: object, source: str = "") -> str:
+    draft = Draft(kind, "Net", source)
+    for event in events:
+        draft.apply(event)  # type: ignore[arg-type]
+    return draft.text("model.py")
+
+
+def guards(line: int, source: str) -> GuardsFound:
+    cause = Range(Position(line, 0), Position(line, 1))
+    guard = FoundGuard("TENSOR_MATCH", source, (f"{source} == 1",), cause=0)
+    frame = GuardedFrame("forward", "", 0, 2, "0/0", 1, (cause,), (guard,))
+    return GuardsFound.of(0, "Net", (frame,))
+
+
+def test_parts_come_in_order_and_a_later_attempt_replaces_an_earlier() -> None:
+    found = text(
+        "graph",
+        part("Net#0", "wrong = 1\n"),
+        part("Net#0", "one = 1\n", "real 1"),
+        part("Net#0", "two = 2\n", "real 1"),
+        done(),
+    )
+    ast.parse(found)
+    assert "wrong" not in found and found.endswith("\n\n\none = 1\n\n\ntwo = 2\n")
+
+
+def test_probes_are_told_apart() -> None:
+    found = text("graph", part("Net#1", "two = 2\n"), part("Net#0", "one = 1\n"), done(), done())
+    assert found.index("# With probe 1:\n\n\none = 1") < found.index("# With probe 2:\n\n\ntwo = 2")
+    assert found.count("# f32[4] from line 3") == 2
+
+
+def test_a_second_run_with_dynamic_dimensions_says_so() -> None:
+    parts = part("Net#0", "a\n", kind="events"), part("Net#0+", "b\n", kind="events")
+    found = text("events", *parts, done())
+    assert "Tried again with first dimensions dynamic:\n\nA title\n=======\nb\n" in found
+    assert "With probe" not in found
+
+
+def test_how_it_ended_is_said_below() -> None:
+    assert text("graph", part("Net#0", "x = 1\n"), done("crashed", "Killed.\nmore")).endswith(
+        "x = 1\n\n# The run did not end well, so something may be missing: Killed.\n"
+    )
+    assert "may be missing" not in text("graph", part("Net#0", "x = 1\n"), done())
+    assert text("bytecode", done("no-probe")).endswith("`# fullgraph: f32[4, 16]`.\n")
+    assert text("bytecode", done()).endswith("Dynamo compiled no function.\n")
+    cancelled = text("graph", part("Net#0", "x = 1\n"), Analysed(0, "", 0.0, cancelled=True))
+    assert cancelled.endswith("x = 1\n\n# It was cancelled before it was complete.\n")
+    gone = text("graph", TargetsFound(0, ()), Analysed(0, "", 0.0))
+    assert gone.endswith("# There is no target `Net` in this file.\n")
+
+
+def test_guards_of_each_probe_beside_their_lines() -> None:
+    source = "class Net:\n    one\n    two\n"
+    found = text(
+        "guards",
+        # A fake run that was repeated with real tensors told them as well.
+        guards(1, "L['old']"),
+        guards(1, "L['x']"),
+        done(),
+        guards(2, "L['y']"),
+        done(),
+        source=source,
+    )
+    assert "old" not in found
+    assert found.index("With probe 1") < found.index("line 2: one") < found.index("x == 1")
+    assert found.index("With probe 2") < found.index("line 3: two") < found.index("y == 1")
+
+
+def test_too_many_parts_are_cut_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MOST_TEXT", 20)
+    parts = [part("Net#0", f"number_{number} = 1\n") for number in range(9)]
+    found = text("graph", *parts, done())
+    assert "number_1" in found and "number_2" not in found
+    assert found.endswith("# Only the first 2 parts are shown.\n")
+
+
+def test_a_run_writes_up_to_a_limit_and_says_so() -> None:
+    told: list[tuple[str, DocumentPart]] = []
+    commission = Commission(("graph",), lambda *one: told.append(one), most=30)
+    commission.begin("1")
+    commission.write("bytecode", "not wanted", "x")
+    for _ in range(4):
+        commission.write("graph", "title", "line = 1\nline = 2\n")
+    assert [attempt for attempt, _ in told] == ["1", "1"]
+    assert told[0][1].text == "line = 1\nline = 2\n"
+    assert told[1][1].text == "line = 1\n\n# Only the first 30 characters are shown.\n"
+    assert not commission.wants("graph")
+    commission.begin("2")
+    assert commission.wants("graph")
