@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..protocol import Frame
+from ..protocol.documents import DocumentKind
 from ..tracing import adapter, stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
 from .bytecode import disassembly, instruction_count
@@ -68,6 +69,10 @@ class Writer:
             return
         self._graphs += 1
         self._written.add(graph.frame)
+        with self._careful("graph"):
+            self._write_graph(graph, module)
+
+    def _write_graph(self, graph: Graph, module: Any) -> None:
         ops = f"{len(graph.ops)} op{'' if len(graph.ops) == 1 else 's'}"
         title = f"Graph {self._graphs}: {self._function(graph.frame)} ({ops})"
         lines = [f"# {title}", graph_code(self._graphs, graph, module, self._places).rstrip("\n")]
@@ -190,7 +195,7 @@ class Writer:
             self._commission.write("events", title, text)
 
     @contextlib.contextmanager
-    def _careful(self, kind: Any) -> Iterator[None]:
+    def _careful(self, kind: DocumentKind) -> Iterator[None]:
         """A mistake of ours costs a part of a document, and says so."""
         try:
             yield
@@ -198,7 +203,9 @@ class Writer:
             words = f"{type(error).__name__}: {error}"
             if words not in self._mistakes:
                 self._mistakes.add(words)
-                self._commission.write(kind, "Left out", f"fullgraph failed on it: {words}\n")
+                mark = "# " if kind == "graph" else ""
+                text = f"{mark}Left out, as fullgraph failed on it: {words}"
+                self._commission.write(kind, "Left out", text.replace("\n", f"\n{mark}") + "\n")
 
 
 def _sentence(words: str) -> str:
