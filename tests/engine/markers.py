@@ -503,9 +503,11 @@ def one_run(
         torch._dynamo.reset()
         run_target(target, probe, namespace, mode=mode, part="second", run=f"{run}+", **here)
     if order["forecast"]:
+        from fullgraph_engine.findings import forecast
         from fullgraph_engine.host.branches import Branches
 
         torch._dynamo.reset()
+        forecast.SHORTEST = SECONDS / 2
         called = {"part": "forecast", "branch": Branches(), "foretell": lambda _: None}
         run_target(target, probe, namespace, mode=mode, run=f"{run}~", **called, **here)
     return {

@@ -39,9 +39,9 @@ CALLS = 3
 """Further calls of an experiment: one more than it takes until sizes are dynamic, to be sure."""
 SETTLING = 3
 """Calls with nothing changed, until none compiles again."""
-TIMES = 4.0
+TIMES = 3.0
 """How long all experiments may take, in times that the first trace took."""
-SHORTEST = 3.0
+SHORTEST = 5.0
 """Seconds that they may always take."""
 
 T = TypeVar("T")
@@ -74,6 +74,9 @@ class _Change:
     of_note: bool = True
     """Whether there is a finding, if it compiles again each time."""
 
+    def sizes_used(self) -> set[int]:
+        return {size for sizes in self.sizes for size in sizes.values()}
+
 
 class Forecaster:
     """Makes the experiments for one call. Use it inside ``tensor_mode``."""
@@ -96,6 +99,10 @@ class Forecaster:
         self._told |= {(id(wish.tensor), wish.dim) for wish in call.dynamic}
         self._restless: set[str] = set()
         """What changes from call to call though the inputs do not."""
+        self._left_out: list[str] = []
+        self._until = 0.0
+        self._taken: set[int] = set()
+        """Sizes of other experiments: two dimensions of one size could be taken for one."""
         self._guarded: set[Range] = set()
         """Where the first run has a finding already, on a guard that changes from call to call."""
         self._forecast = Forecast()
@@ -119,23 +126,59 @@ class Forecaster:
             finding.range
             for finding in unsteady.of_recording(first, self.source, given, self.fallback)
         }
-        until = started + max(SHORTEST, TIMES * (time.perf_counter() - started))
+        self._until = started + max(SHORTEST, TIMES * (time.perf_counter() - started))
         if not self._settle():
             return
-        left_out: list[str] = []
-        for change_, others in self._changes(left_out):
-            if time.perf_counter() >= until:
-                left_out.append(change_.name)
-                continue
-            for one in (change_, *others):
-                # A size that fails may be one that has to be even, or to go with another.
-                left = until - time.perf_counter()
-                calls = self._branch(functools.partial(self._calls, one), left)
-                if calls is not None and not any(call.failure for call in calls):
-                    self._conclude(one, calls)
-                    break
-        if left_out:
-            self._forecast.note = f"Not tried, to save time: {', '.join(left_out)}."
+        for change_ in self._all_at_once(self._sizes()):
+            self._experiment(change_)
+        for change_ in self._flags():
+            self._experiment(change_)
+        if self._left_out:
+            self._forecast.note = f"Not tried, to save time: {', '.join(self._left_out)}."
+
+    @property
+    def _left(self) -> float:
+        """Seconds."""
+        return self._until - time.perf_counter()
+
+    def _experiment(self, change_: _Change) -> None:
+        calls = None
+        if self._left > 0:
+            calls = self._branch(functools.partial(self._calls, change_), self._left)
+        if calls is None:
+            self._left_out.append(change_.name)
+        elif not any(call.failure for call in calls):
+            self._conclude(change_, calls)
+
+    def _all_at_once(self, changes: list[_Change]) -> list[_Change]:
+        """Change all sizes together, which mostly answers for each; those that it leaves open."""
+        if len(changes) < 2 or self._left <= 0:
+            return changes
+        together = _Change(
+            "size",
+            "all sizes",
+            "",
+            tuple(map(str, range(CALLS))),
+            sizes=tuple(
+                {place: size for one in changes for place, size in one.sizes[number].items()}
+                for number in range(CALLS)
+            ),
+        )
+        calls = self._branch(functools.partial(self._calls, together), self._left)
+        if not calls or any(call.failure for call in calls):
+            return changes
+        why = self._recompiled(calls[0])
+        if not why or any(self._recompiled(call) for call in calls[1:]):
+            return changes
+        open_: list[_Change] = []
+        for one in changes:
+            names = set(one.name.split(", "))
+            mine = [(recompile, failed) for recompile, failed in why if name_of(failed) in names]
+            if mine:
+                self._row(one, "once", [failed for _, failed in mine], self._place(*mine[0]))
+            else:
+                open_.append(one)
+        return open_
 
     # -- calls --------------------------------------------------------------------------------
 
@@ -209,16 +252,40 @@ class Forecaster:
 
     # -- what is changed ----------------------------------------------------------------------
 
-    def _changes(self, left_out: list[str]) -> Iterator[tuple[_Change, tuple[_Change, ...]]]:
-        """Each with what to try instead where it does not work."""
+    def _sizes(self) -> list[_Change]:
+        """The sizes that the code allows to be other ones. What it refuses is told nowhere."""
         groups = self._groups()
-        left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
+        self._left_out += [self._name_of_sizes(group) for group in groups[MOST_SIZES:]]
+        options: list[list[_Change]] = []
         for group in groups[:MOST_SIZES]:
-            yield self._resize(group, 1), (self._resize(group, 0), *self._wider(group))
-        flags = list(self._flags())
-        left_out += [flag.name for flag in flags[MOST_FLAGS:]]
-        for flag in flags[:MOST_FLAGS]:
-            yield flag, ()
+            # A size that fails may be one that has to be even, or to go with another.
+            options.append([self._resize(group, 1), self._resize(group, 0), *self._wider(group)])
+            self._taken.update(size for one in options[-1] for size in one.sizes_used())
+        chosen = self._branch(functools.partial(self._workable, options), max(self._left, 0.1))
+        if chosen is None:
+            self._left_out += [several[0].name for several in options]
+            return []
+        return [
+            several[number]
+            for several, number in zip(options, chosen, strict=True)
+            if number is not None
+        ]
+
+    def _workable(self, options: list[list[_Change]]) -> list[int | None]:
+        """In a fork: which of the changes, the first that does not raise without Dynamo."""
+        return [
+            next((n for n, one in enumerate(several) if self._works(one)), None)
+            for several in options
+        ]
+
+    def _works(self, change_: _Change) -> bool:
+        self._begin()
+        args, kwargs, _ = self._inputs.again(change_.sizes[0])
+        try:
+            tracing.call_eagerly(self.call.function, args, kwargs)
+        except BaseException:  # whatever the user's code raises
+            return False
+        return True
 
     def _groups(self) -> list[list[tuple[int, int]]]:
         """Dimensions that are changed together: of one letter, or of one size and place."""
@@ -249,7 +316,7 @@ class Forecaster:
     def _resize(self, group: list[tuple[int, int]], step: int) -> _Change:
         """Sizes a little larger, or multiples where ``step`` is 0."""
         size = self._size(group)
-        taken = {self._size([one]) for one in self._dimensions()}
+        taken = self._taken | {self._size([one]) for one in self._dimensions()}
         larger = (size + n * step if step else size * (n + 1) for n in range(1, 99))
         # A size that another dimension has could be taken for that.
         sizes = [number for number in larger if number not in taken][:CALLS]
@@ -269,7 +336,12 @@ class Forecaster:
     def _name_of_sizes(self, group: list[tuple[int, int]]) -> str:
         return ", ".join(f"{self._inputs.leaves[at].name}.shape[{dim}]" for at, dim in group)
 
-    def _flags(self) -> Iterator[_Change]:
+    def _flags(self) -> list[_Change]:
+        flags = [*self._values(), *self._modes()]
+        self._left_out += [flag.name for flag in flags[MOST_FLAGS:]]
+        return flags[:MOST_FLAGS]
+
+    def _values(self) -> Iterator[_Change]:
         for at, leaf in enumerate(self._inputs.leaves):
             value, kind = leaf.value, type(leaf.value)
             others: tuple[Any, ...] = ()
@@ -292,6 +364,8 @@ class Forecaster:
                 values=tuple({at: other} for other in others),
                 of_note=leaf.given,
             )
+
+    def _modes(self) -> Iterator[_Change]:
         function = self.call.function
         if isinstance(function, torch.nn.Module):
             words = "train()", "eval()"
