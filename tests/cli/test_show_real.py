@@ -103,7 +103,7 @@ def test_graph_code_is_python_with_the_lines_it_comes_from(net: dict[str, str]) 
     # Inputs by the names that the user gave them.
     assert re.search(r"l_self_modules_layer_parameters_weight_: \S+ \S+ +# self.layer.weight", code)
     assert "# x.shape[0]" in code
-    assert re.search(r"# line 20: y = self.layer\(x\)\n +linear: \"f32\[s\d+, 16\]\" = ", code)
+    assert re.search(r"# line 20: y = self.layer\(x\)\n +\w+: \"f32\[s\d+, 16\]\" = ", code)
     assert ";  " not in code and "# File:" not in code
 
 
@@ -153,9 +153,10 @@ def test_a_run_that_dies_half_way_still_shows_what_it_learnt() -> None:
         "    @torch.compiler.disable\n    def hang(self):\n        while True: pass\n\n",
     )
     limits = Limits(seconds=6)
-    found = written(text, "Net", "graph", "bytecode", limits=limits)
+    found = written(text, "Net", "graph", "bytecode", "events", limits=limits)
     assert "class Graph1(torch.nn.Module):" in found["graph"]
     assert "Net.forward" in found["bytecode"]
+    assert re.search(r"sizes of x are \(s\d+, 16\)", found["events"])
     for one in found.values():
         assert one.endswith("so something may be missing: it did not end within 6 seconds.\n")
 

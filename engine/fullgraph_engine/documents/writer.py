@@ -41,12 +41,15 @@ class Writer:
         self._written: set[int] = set()
         """Frames of which all is written that there is to say."""
         self._mistakes: set[str] = set()
+        self._tapes: list[Any] = []
+        self._played = 0
+        """How many of the tapes are written down."""
 
     @contextlib.contextmanager
     def attempt(self, *, sizes_only: bool = False) -> Iterator[Writer | None]:
         """Write about one trace. With ``sizes_only`` graphs and bytecode are another run's."""
         self._attempts += 1
-        self._graphs = 0
+        self._graphs = self._played = 0
         self._codes, self._breaks, self._written = {}, {}, set()
         self._commission.begin(str(self._attempts))
         with contextlib.ExitStack() as hooks:
@@ -89,8 +92,15 @@ class Writer:
 
     def left(self, frame: TracedFrame) -> None:
         code = self._codes.get(frame.id)
-        if code is None or stacks.is_torch(code.co_filename):
-            return
+        if code is not None and not stacks.is_torch(code.co_filename):
+            self._tell_left(frame)
+        self._codes.pop(frame.id, None)
+        self._breaks.pop(frame.id, None)
+        if not self._codes:
+            # No frame is being compiled any more, and the program is about to go on.
+            self._write_tapes()
+
+    def _tell_left(self, frame: TracedFrame) -> None:
         if frame.outcome == "failed":
             self._note(frame, f"tracing failed: {_sentence(frame.reason)}")
         elif frame.id in self._written:
@@ -99,8 +109,6 @@ class Writer:
             self._note(frame, "no graph, as there are no tensor operations")
         else:
             self._note(frame, f"not compiled: {_sentence(frame.reason)}" if frame.reason else "")
-        self._codes.pop(frame.id, None)
-        self._breaks.pop(frame.id, None)
 
     def _note(self, frame: TracedFrame, words: str) -> None:
         """A frame without a graph."""
@@ -174,14 +182,20 @@ class Writer:
     def _events(self) -> Iterator[None]:
         from .. import shapes
 
-        tapes: list[Any] = []
         try:
-            with shapes.record() as tapes:
+            with shapes.record() as self._tapes:
                 yield
         finally:
-            for tape in tapes:
-                if not self._commission.wants("events"):
-                    break
+            self._write_tapes()
+            self._tapes = []
+
+    def _write_tapes(self) -> None:
+        """Those of frames that are compiled: nothing more happens to their sizes."""
+        from .. import shapes
+
+        for tape in self._tapes[self._played :]:
+            self._played += 1
+            if self._commission.wants("events"):
                 with self._careful("events"):
                     self._write_tape(shapes.timeline(tape))
 
