@@ -27,6 +27,7 @@ _VALUES = frozenset(
     ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH", "LENGTH_CHECK", "DICT_LENGTH")
 )
 _NUMBERS = ("int", "float", "complex")
+_PLAIN = (*_NUMBERS, "str")
 _STEADY = (
     "module",
     "function",
@@ -127,35 +128,26 @@ class _Unsteady:
 
     def _value(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = root_of(guard.source)
+        if scope == "local":
+            if guard.type not in _PLAIN or not self._given.includes(frame, name):
+                return None
+        elif name not in self._assigned or frame.path != self._source.path:
+            return None
         of, value = _checked(guard.expressions[0]) if guard.expressions else ("", "")
         if not of or of != guard.source:
             return None
         words = in_user_words(guard.source)
-        if scope == "local" and guard.type in (*_NUMBERS, "str"):
-            if not self._given.includes(frame, name):
-                return None
-            later = (
-                "Dynamo compiles the first value of a Python number in as a constant; at another "
-                "one it compiles again and tries to make it symbolic."
-                if guard.type in _NUMBERS
-                else "Every other string is compiled for anew."
-            )
-            return self._finding(
-                "guard/value",
-                guard,
-                f"`{words}` is compiled in as {value}: another value compiles again",
-                later,
-            )
-        if scope == "global" and guard.source == f"G['{name}']" and name in self._assigned:
-            if frame.path != self._source.path:
-                return None
-            return self._finding(
-                "guard/global",
-                guard,
-                f"The global `{words}` is compiled in as {value}: another value compiles again",
-                f"A function of this file assigns `{words}`.",
-            )
-        return None
+        ending = f"is compiled in as {value}: another value compiles again"
+        if scope == "global":
+            why = f"A function of this file assigns `{name}`."
+            return self._finding("guard/global", guard, f"The global `{words}` {ending}", why)
+        later = (
+            "Dynamo compiles the first value of a Python number in as a constant; at another one "
+            "it compiles again and tries to make it symbolic."
+            if guard.type in _NUMBERS
+            else "Every other string is compiled for anew."
+        )
+        return self._finding("guard/value", guard, f"`{words}` {ending}", later)
 
     def _identity(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = root_of(guard.source)

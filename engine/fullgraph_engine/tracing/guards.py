@@ -47,6 +47,7 @@ class Guards:
         self._recording = recording
         self._open: list[_Open] = []
         self._places: dict[str, Stack] = {}
+        self._stacks: dict[tuple[Any, ...], Stack] = {}
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
@@ -73,7 +74,6 @@ class Guards:
     def built(self, frame: int, code: types.CodeType, wrapper: Any) -> None:
         """A tree is complete."""
         recording, wishes = self._recording, self._open[-1].wishes
-        known: dict[int, Stack] = {}
         count = 0
         for leaf in _leaves(wrapper.root):
             count += 1
@@ -85,9 +85,7 @@ class Guards:
                 part, wish = said or (words.partition(_COMMENT)[0].rstrip(), None)
                 expressions.append(part)
                 summary = summary or getattr(wish, "user_stack", None)
-            stack = known.get(id(summary))
-            if stack is None:
-                stack = known[id(summary)] = stacks.collapse(stacks.of_summary(summary))
+            stack = self._stack(summary) if summary else ()
             if not stack and not leaf.source:
                 stack = self._of_sizes(leaf.words)
             recording.guards.append(
@@ -95,6 +93,17 @@ class Guards:
             )
         resumed = stacks.original_name(code.co_name) != code.co_name
         recording.guarded.append(GuardedCode(frame, _last_line(code) - 1, count, resumed))
+
+    def _stack(self, summary: Any) -> Stack:
+        """Hundreds of guards come from one place, each with a summary of its own."""
+        key = tuple(
+            (entry.filename, entry.lineno, getattr(entry, "colno", None), entry.name)
+            for entry in summary
+        )
+        stack = self._stacks.get(key)
+        if stack is None:
+            stack = self._stacks[key] = stacks.collapse(stacks.of_summary(summary))
+        return stack
 
     def _of_sizes(self, words: tuple[str, ...]) -> Stack:
         """Of what a ShapeEnv guards only the place is told, behind the expression."""
