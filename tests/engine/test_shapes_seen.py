@@ -341,6 +341,25 @@ def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(value.count for place in recording.shapes for value in place.values) <= 5
 
 
+def test_of_very_many_values_the_last_is_told_as_well() -> None:
+    module = Module(
+        """
+        def f(x):
+            for n in range(100):
+                x = x + 1
+            return x
+        """
+    )
+    recording = module.trace(torch.ones(3))
+    (place,) = (
+        place
+        for place in shapes.of_recording(recording, SourceText(module.path, module.text))
+        if place.role == "loop"
+    )
+    assert place.count == 100
+    assert [value.text for value in (place.values[0], place.values[-1])] == ["0", "99"]
+
+
 # -- over the pipe ----------------------------------------------------------------------------
 
 
@@ -350,7 +369,7 @@ def test_packing() -> None:
     where = Range(Position(1, 2), Position(1, 3))
     places = (
         PlaceShapes(where, "assigned", (value, other), "é", "Net.forward"),
-        PlaceShapes(where, "expression", (value,), "", "Net.forward"),
+        PlaceShapes(where, "expression", (value,), "", "Net.forward", left_out=7),
     )
     event = ShapesFound.of(3, "Net", places, "cut")
     again = decode(encode(event))
@@ -361,7 +380,7 @@ def test_packing() -> None:
 
 
 @pytest.mark.parametrize(
-    "packed", ["", "{}", '[[],[[[1,2,1,3],"assigned","","",[[0,1,"",1]]]]]', "[1]"]
+    "packed", ["", "{}", '[[],[[[1,2,1,3],"assigned","","",0,[[0,1,"",1]]]]]', "[1]"]
 )
 def test_what_is_not_of_that_form_is_nothing(packed: str) -> None:
     assert list(ShapesFound(1, "f", packed).places()) == []

@@ -52,7 +52,8 @@ def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
     for value in other.values:
         known = values.get(_told(value))
         values[_told(value)] = value if known is None else _counted(known, value)
-    return replace(one, values=tuple(values.values()))
+    left_out = one.left_out + other.left_out
+    return replace(one, values=tuple(values.values()), left_out=left_out)
 
 
 def _told(value: ShapeSeen) -> ShapeSeen:
@@ -107,7 +108,7 @@ class _Text:
             replace(value, source=in_user_words(value.source)) if value.source else value
             for value in seen.values
         )
-        return PlaceShapes(range_, role, values, name, function)
+        return PlaceShapes(range_, role, values, name, function, seen.left_out)
 
     def _assigned(
         self, name: str, where: Range | None, line: int

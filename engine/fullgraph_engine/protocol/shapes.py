@@ -22,7 +22,7 @@ ShapeKind = Literal["tensor", "integer", "several", "constant"]
 MOST_PLACES = 20_000
 """Places that one run tells of."""
 MOST_VALUES = 64
-"""Distinct values that are told of one place."""
+"""Distinct values that are told of one place: all but the last are the first that came."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,12 @@ class PlaceShapes:
     values: tuple[ShapeSeen, ...]
     name: str = ""
     function: str = ""
+    left_out: int = 0
+    """Values between the last two that are told."""
 
     @property
     def count(self) -> int:
-        return sum(value.count for value in self.values)
+        return sum(value.count for value in self.values) + self.left_out
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class ShapesFound:
                 number = numbers.setdefault(tuple(told), len(numbers))
                 values.append([number, graph, node, count])
             where = [start.line, start.byte, end.line, end.byte]
-            rows.append([where, place.role, place.name, place.function, values])
+            rows.append([where, place.role, place.name, place.function, place.left_out, values])
         packed = _dumps([list(numbers), rows], separators=(",", ":"))
         return cls(request, target, packed, note)
 
@@ -103,13 +105,13 @@ class ShapesFound:
         """What was packed; nothing of what is not of that form."""
         try:
             told, rows = _loads(self.packed)
-            for where, role, name, function, values in rows:
+            for where, role, name, function, left_out, values in rows:
                 first, start, last, end = map(int, where)
                 if role not in _ROLES:
                     continue
                 seen = tuple(ShapeSeen(*told[number], *rest) for number, *rest in values)
                 range_ = Range(Position(first, start), Position(last, end))
-                yield PlaceShapes(range_, role, seen, name, function)
+                yield PlaceShapes(range_, role, seen, name, function, int(left_out))
         except (ValueError, TypeError, IndexError):
             return
 

@@ -305,6 +305,8 @@ class ShapedPlace:
     start: tuple[int, int] | None
     end: tuple[int, int] | None
     values: tuple[ShapeSeen, ...]
+    left_out: int = 0
+    """Values between the last two, where there were very many distinct ones."""
 
 
 @dataclass

@@ -118,6 +118,7 @@ class Shapes:
         self._here = _Attempt()
         self._failed: _Attempt | None = None
         self._places: dict[_Place, dict[ShapeSeen, list[Any]]] = {}
+        self._left_out: dict[_Place, int] = {}
         self._wished: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
         self._unnamed: dict[object, str] = {}
 
@@ -170,7 +171,10 @@ class Shapes:
         if failed and self._failed is not None:
             self._keep(self._failed)
             self._failed = None
-        return [_placed(place, found) for place, found in self._places.items()]
+        return [
+            _placed(place, found, self._left_out.get(place, 0))
+            for place, found in self._places.items()
+        ]
 
     # -- instructions -------------------------------------------------------------------------
 
@@ -314,10 +318,11 @@ class Shapes:
             counted = found.get(plain)
             if counted is not None:
                 counted[0] += 1
-            elif len(found) < MOST_VALUES:
-                found[plain] = [1, described.graph, described.node]
             else:
-                self.left_out += 1
+                if len(found) == MOST_VALUES:
+                    _, (count, *_) = found.popitem()
+                    self._left_out[place] = self._left_out.get(place, 0) + count
+                found[plain] = [1, described.graph, described.node]
 
     def _describe(self, value: Any, attempt: _Attempt) -> ShapeSeen | None:
         if type(value) is _Later:
@@ -419,7 +424,7 @@ class Shapes:
         return known
 
 
-def _placed(place: _Place, found: dict[ShapeSeen, list[Any]]) -> ShapedPlace:
+def _placed(place: _Place, found: dict[ShapeSeen, list[Any]], left_out: int) -> ShapedPlace:
     role, position, line, name, function, first = place
     start = end = None
     if position is not None and position.lineno and position.end_lineno:
@@ -431,9 +436,9 @@ def _placed(place: _Place, found: dict[ShapeSeen, list[Any]]) -> ShapedPlace:
         replace(value, count=count, graph=graph, node=node)
         for value, (count, graph, node) in found.items()
     )
-    return ShapedPlace(
-        role, stacks.original_name(function), first - 1, name, (line or first) - 1, start, end, seen
-    )
+    name_now = stacks.original_name(function)
+    line = (line or first) - 1
+    return ShapedPlace(role, name_now, first - 1, name, line, start, end, seen, left_out)
 
 
 def _function(code: types.CodeType) -> tuple[str, int]:

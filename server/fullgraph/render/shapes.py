@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 MOST_SHOWN = 12
 """Distinct values on a page."""
 
 
-def brief(values: Iterable[ShapeSeen]) -> str:
+def brief(place: PlaceShapes) -> str:
     """``f32[b, 64]``; of several that differ the first and the last, and how many there were."""
-    counts: dict[str, int] = {}
-    for value in values:
-        words = short(value)
-        counts[words] = counts.get(words, 0) + value.count
-    distinct = list(counts)
+    distinct = list(dict.fromkeys(map(short, place.values)))
     if len(distinct) <= 1:
         return distinct[0] if distinct else ""
-    return f"{distinct[0]} … {distinct[-1]} {_times(sum(counts.values()))}"
+    return f"{distinct[0]} … {distinct[-1]} {_times(place.count)}"
 
 
 def short(value: ShapeSeen) -> str:
@@ -34,7 +28,8 @@ def page(place: PlaceShapes, shown: str = "") -> str:
         times = f", {value.count} times" if value.count > 1 else ""
         equals = "=" if value.kind == "constant" else ":"
         return _lines(f"{head}{equals} `{value.text}`{_constant(value)}{times}", _details(value))
-    lines = [f"{head}had {len(place.values)} different values, {place.count} in all:"]
+    different = f"{len(place.values)} different" if not place.left_out else "many different"
+    lines = [f"{head}had {different} values, {place.count} in all:"]
     for value in place.values[:MOST_SHOWN]:
         times = f" {_times(value.count)}" if value.count > 1 else ""
         details = " · ".join(_details(value))

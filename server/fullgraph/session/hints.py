@@ -23,7 +23,7 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
     for place in places:
         if place.role == "expression" or not place.values:
             continue
-        words = brief(place.values)
+        words = brief(place)
         constant = all(value.kind == "constant" for value in place.values)
         key = place.function, place.name
         if constant and not settings.inlay_hints_constants:
@@ -45,5 +45,5 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
 
 
 def label(place: PlaceShapes) -> str:
-    words = brief(place.values)
+    words = brief(place)
     return f"-> {words}" if place.role == "return" else f": {words}"

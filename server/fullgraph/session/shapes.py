@@ -69,7 +69,8 @@ def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
         values[told] = (
             value if known is None else dataclasses.replace(known, count=known.count + value.count)
         )
-    return dataclasses.replace(one, values=tuple(values.values()))
+    left_out = one.left_out + other.left_out
+    return dataclasses.replace(one, values=tuple(values.values()), left_out=left_out)
 
 
 def _order(place: PlaceShapes) -> tuple[int, int, int, int]:
