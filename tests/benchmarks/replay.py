@@ -113,7 +113,7 @@ def work(path: str, every: bool, pipe: Any) -> None:
         pipe.send({"path": path, "error": f"{type(error).__name__}: {error}"[:200]})
 
 
-def survey(paths: list[str], every: bool, quiet: bool) -> int:
+def survey(paths: list[str], every: bool, quiet: bool, seconds: int) -> int:
     tracing.warm()
     context = multiprocessing.get_context("fork")
     total: Counter[str] = Counter()
@@ -123,7 +123,9 @@ def survey(paths: list[str], every: bool, quiet: bool) -> int:
         process = context.Process(target=work, args=(path, every, theirs))
         process.start()
         theirs.close()
-        result = ours.recv() if ours.poll(120) else {"path": path, "error": "120 s were not enough"}
+        result = {"path": path, "error": f"{seconds} s were not enough"}
+        if ours.poll(seconds):
+            result = ours.recv()
         process.kill()
         process.join()
         if "error" in result:
@@ -182,13 +184,14 @@ def main() -> int:
     parser.add_argument("--cost", action="store_true")
     parser.add_argument("--every", action="store_true", help="mark every dimension, not batches")
     parser.add_argument("--quiet", action="store_true", help="do not print explanations")
+    parser.add_argument("--seconds", type=int, default=300, help="for one file")
     parser.add_argument("--repetitions", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.cost:
         cost(options.files, options.repetitions)
         return 0
-    return survey(options.files, options.every, options.quiet)
+    return survey(options.files, options.every, options.quiet, options.seconds)
 
 
 sys.exit(main())
