@@ -43,6 +43,7 @@ TIMES = 3.0
 """How long all experiments may take, in times that the first trace took."""
 SHORTEST = 5.0
 """Seconds that they may always take."""
+LONGEST = 20.0
 
 T = TypeVar("T")
 
@@ -103,8 +104,8 @@ class Forecaster:
         self._until = 0.0
         self._taken: set[int] = set()
         """Sizes of other experiments: two dimensions of one size could be taken for one."""
-        self._guarded: set[Range] = set()
-        """Where the first run has a finding already, on a guard that changes from call to call."""
+        self._guarded: set[int] = set()
+        """Lines where the first run has a finding on a guard that changes from call to call."""
         self._forecast = Forecast()
 
     def run(self) -> Forecast:
@@ -123,10 +124,11 @@ class Forecaster:
             return
         given = unsteady.Given.of(self.call.function, self.call.args, self.call.kwargs)
         self._guarded = {
-            finding.range
+            finding.range.start.line
             for finding in unsteady.of_recording(first, self.source, given, self.fallback)
         }
-        self._until = started + max(SHORTEST, TIMES * (time.perf_counter() - started))
+        budget = min(TIMES * (time.perf_counter() - started), LONGEST)
+        self._until = started + max(SHORTEST, budget)
         if not self._settle():
             return
         for change_ in self._all_at_once(self._sizes()):
@@ -238,7 +240,7 @@ class Forecaster:
         self._row(change_, verdict, [failed for _, failed in why], place)
         if verdict == "always":
             for recompile, failed in why[:MOST_FLAGS]:
-                if self._place(recompile, failed).range not in self._guarded:
+                if self._place(recompile, failed).range.start.line not in self._guarded:
                     self._forecast.findings.append(self._every_call(recompile, failed))
         return True
 
@@ -392,7 +394,7 @@ class Forecaster:
             return
         if change_.kind == "size" and pinned is not None and self._is_told(change_):
             return  # by the run that looks for pinned dimensions
-        if change_.kind == "value" and place.range in self._guarded:
+        if change_.kind == "value" and place.range.start.line in self._guarded:
             return
         self._forecast.findings.append(self._every_other(change_, why, place, pinned is not None))
 

@@ -19,11 +19,20 @@ GUIDE = "https://docs.pytorch.org/docs/stable/compile/programming_model.recompil
 def of_recording(recording: Recording, source: SourceText, fallback: Range) -> Iterator[Finding]:
     """One finding for each guard that failed, again for each time that it failed."""
     for recompile in recording.recompiles:
-        latest = of_latest(recompile)
-        for failed in latest[:MOST]:
+        told = [failed for failed in of_latest(recompile) if _is_of_note(failed)]
+        for failed in told[:MOST]:
             yield of_guard(failed, recompile, source, fallback)
         if recompile.limit:
             yield of_limit(recompile, source, fallback)
+
+
+def _is_of_note(failed: FailedGuard) -> bool:
+    """Whether somebody can do something about it at this place.
+
+    What a graph break left on Python's stack follows from the break, and is told there. That what
+    the first layer is given needs no gradient, and what it gives does, is so in every model.
+    """
+    return not failed.source.startswith("L['___stack") and failed.detail != "requires_grad"
 
 
 def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:

@@ -178,7 +178,9 @@ class _Walk:
             return
         if holds is False or isinstance(holds, str):
             stack = self._stack(type(leaf).__name__, "", words)
-            self._add("size", "SHAPE_ENV", "", words, stack=stack)
+            of_tensor = ".size()" in words or ".stride()" in words
+            family: GuardFamily = "size" if of_tensor else "value"
+            self._add(family, "SHAPE_ENV", "", words, stack=stack)
 
     def _tensor(self, source: str, value: Any, words: str, stack: Stack) -> None:
         match = _TENSOR.search(words)
