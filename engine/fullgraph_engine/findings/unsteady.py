@@ -23,6 +23,7 @@ from ..tracing.recording import Guard, Recording, TracedFrame
 from .places import SourceText, identity, related_to
 
 _EQUAL = re.compile(r"^(?P<of>.+) (?:==|is) (?P<value>\S.*)$", re.S)
+_MODULE = re.compile(r"^L\['(?P<name>\w+)'\]\._(?:modules|parameters|buffers)\b")
 _VALUES = frozenset(
     ("EQUALS_MATCH", "TRUE_MATCH", "FALSE_MATCH", "NONE_MATCH", "LENGTH_CHECK", "DICT_LENGTH")
 )
@@ -35,6 +36,7 @@ _STEADY = (
     "NoneType",
     "bool",
     "builtin_function_or_method",
+    "code",
     "method",
     "method_descriptor",
     "wrapper_descriptor",
@@ -49,6 +51,8 @@ class Given:
 
     code: types.CodeType | None = None
     arguments: frozenset[str] = frozenset()
+    bound: bool = False
+    """It is the method of an object, which is the same one at every call."""
 
     @classmethod
     def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
@@ -57,13 +61,17 @@ class Given:
         try:
             bound = inspect.signature(called).bind(*args, **kwargs)
         except (TypeError, ValueError):
-            return cls(code)
-        return cls(code, frozenset(bound.arguments))
+            return cls(code, bound=hasattr(called, "__self__"))
+        return cls(code, frozenset(bound.arguments), hasattr(called, "__self__"))
 
     def includes(self, frame: TracedFrame, name: str) -> bool:
         """Whether a local of a frame is an argument that was given, not the default of one."""
+        return name in self.arguments and self.is_of(frame)
+
+    def is_of(self, frame: TracedFrame) -> bool:
+        """Whether a frame is of the code that was called, or what is left of it behind a break."""
         code = self.code
-        if code is None or name not in self.arguments or frame.path != code.co_filename:
+        if code is None or frame.path != code.co_filename:
             return False
         # A resume function begins anywhere in the function that it continues.
         return frame.function == code.co_name and frame.line >= code.co_firstlineno - 1
@@ -88,12 +96,18 @@ class _Unsteady:
         self._frames = {frame.id: frame for frame in recording.frames}
         self._writes = {write.target: write.value for write in recording.writes}
         self._assigned = _globals_assigned(source.tree)
+        self._modules = {
+            (guard.frame, match["name"])
+            for guard in recording.guards
+            if (match := _MODULE.match(guard.source)) is not None
+        }
+        """Locals that are modules, by frame."""
 
     def findings(self) -> Iterator[Finding]:
         for guard in self._recording.guards:
             frame = self._frames.get(guard.frame)
             if guard.kind in _VALUES:
-                found = self._mutated(guard) or (frame and self._value(guard, frame))
+                found = frame and (self._mutated(guard, frame) or self._value(guard, frame))
             elif guard.kind == "ID_MATCH" and guard.type not in _STEADY:
                 found = frame and self._identity(guard, frame)
             else:
@@ -104,7 +118,7 @@ class _Unsteady:
 
     # -- kinds --------------------------------------------------------------------------------
 
-    def _mutated(self, guard: Guard) -> Finding | None:
+    def _mutated(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         if not self._writes:
             return None
         for expression in guard.expressions:
@@ -112,7 +126,7 @@ class _Unsteady:
             if of not in self._writes:
                 continue
             new = self._writes[of]
-            if new == value or (not new and value != "None"):
+            if new == value or (not new and value != "None") or not self._lasts(of, frame):
                 continue
             name = in_user_words(of)
             now = new or "another object"
@@ -125,6 +139,20 @@ class _Unsteady:
                 "it is the same, and changes it.",
             )
         return None
+
+    def _lasts(self, of: str, frame: TracedFrame) -> bool:
+        """Whether the next call finds what this one has changed, as far as can be known.
+
+        A local may hold something new every time, as those do that a resume function is given.
+        """
+        scope, name = root_of(of.removeprefix("len("))
+        if scope == "global":
+            return True
+        code = self._given.code
+        owner = code.co_varnames[0] if code is not None and code.co_argcount else ""
+        if self._given.bound and name == owner and self._given.is_of(frame):
+            return True
+        return scope == "local" and (frame.id, name) in self._modules
 
     def _value(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = root_of(guard.source)

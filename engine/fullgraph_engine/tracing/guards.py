@@ -97,8 +97,7 @@ class Guards:
     def _stack(self, summary: Any) -> Stack:
         """Hundreds of guards come from one place, each with a summary of its own."""
         key = tuple(
-            (entry.filename, entry.lineno, getattr(entry, "colno", None), entry.name)
-            for entry in summary
+            (entry.filename, entry.name, entry.lineno, *_columns(entry)) for entry in summary
         )
         stack = self._stacks.get(key)
         if stack is None:
@@ -168,6 +167,10 @@ def _leaves(root: Any) -> Iterator[_Leaf]:
 def _type_name(kind: Any) -> str:
     module, name = getattr(kind, "__module__", ""), getattr(kind, "__qualname__", str(kind))
     return str(name) if module == "builtins" else f"{module}.{name}"
+
+
+def _columns(entry: Any) -> tuple[Any, Any]:
+    return getattr(entry, "colno", None), getattr(entry, "end_colno", None)
 
 
 def _last_line(code: types.CodeType) -> int:
