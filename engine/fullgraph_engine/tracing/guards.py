@@ -203,8 +203,11 @@ def _writes(frame: int, output: Any) -> Iterator[Write]:
 
 
 def _name_of(variable: Any) -> str:
-    name = getattr(getattr(variable, "source", None), "name", "")
-    return str(name() if callable(name) else name)
+    try:
+        name = getattr(getattr(variable, "source", None), "name", "")
+        return str(name() if callable(name) else name)
+    except NotImplementedError:  # sources of what only Dynamo knows have no name
+        return ""
 
 
 def _constant(variable: Any) -> str:
