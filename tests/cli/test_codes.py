@@ -15,7 +15,7 @@ from fullgraph.render.codes import Severity
         ("op/not-pt2-compliant", "op/not-pt2-compliant", "warning"),
         ("guard/specialised-dimension", "guard/specialised-dimension", "warning"),
         ("guard/type-match", "guard", "off"),
-        ("recompile/size", "recompile", "information"),
+        ("recompile/unheard-of", "recompile", "information"),
         ("shape/data-dependent", "shape/data-dependent", "information"),
         ("trace/import-error", "trace/import-error", "error"),
         ("trace/sandboxed", "trace/sandboxed", "information"),
