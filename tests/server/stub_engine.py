@@ -31,11 +31,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 
 from fullgraph_engine import protocol as p
+from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.operators import Operator, Overload
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
 
@@ -122,6 +124,8 @@ class Stub:
             places = [place for at in range(row, end) for place in self.seen(at, lines[at])]
             if places and number not in self.cancelled:
                 self.say(ShapesFound.of(number, info.name, places))
+            if (asked := list(self.guards(lines, row, end))) and number not in self.cancelled:
+                self.say(p.GuardsFound.of(number, info.name, asked))
             if number in self.cancelled:
                 self.say(p.Analysed(number, request.generation, 0.0, cancelled=True))
                 return
@@ -149,6 +153,16 @@ class Stub:
                 )
             )
         self.say(p.Analysed(number, request.generation, time.monotonic() - began))
+
+    def guards(self, lines: list[str], first: int, last: int) -> Iterator[GuardedFrame]:
+        """``guarded: L['x']`` in a comment is a guard that the line asks for."""
+        for row in range(first, last):
+            code, _, source = lines[row].partition("# guarded: ")
+            if source:
+                start, end = len(code) - len(code.lstrip()), len(code.rstrip())
+                cause = p.Range(p.Position(row, start), p.Position(row, end))
+                guard = FoundGuard("EQUALS_MATCH", source, (f"{source} == 3",), "int", 0)
+                yield GuardedFrame("forward", "", first, last, "0/0", 1, (cause,), (guard,))
 
     def scan(self, request: p.Analyse, lines: list[str], first: int, last: int, name: str) -> int:
         number = request.request

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from fullgraph.lsp.hovers.guards import expression_at
@@ -228,3 +231,35 @@ def test_all_guards_as_hints() -> None:
     }
     (training,) = [item for item in found if item.finding.range.start.line == 5]
     assert training.finding.message == "TRUE_MATCH: self.training == True"
+
+
+# -- through an editor ------------------------------------------------------------------------
+
+NET = """\
+import torch.nn as nn
+class Net(nn.Module):
+    def forward(self, x, n):
+        return x * n  # guarded: L['n']
+"""
+
+
+@pytest.mark.asyncio
+async def test_hover_and_toggle(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_state("ready")
+    await editor.until(lambda: editor.statuses)
+    for _ in range(100):
+        if (page := await editor.hover(uri, "x * ", "n  #")) is not None:
+            break
+        await asyncio.sleep(0.05)
+    assert page is not None
+    assert "n == 3" in page.contents.value and "EQUALS_MATCH" in page.contents.value
+    assert editor.at(uri, page.range) == "n"
+
+    title = "all guards of Net as diagnostics"
+    (show,) = [one for one in await editor.actions(uri, "Net") if one.title == f"Show {title}"]
+    assert await editor.command(show.command.command, *show.command.arguments) is True
+    await editor.until_seen(uri, ("EQUALS_MATCH: n == 3", "return x * n"))
+    (hide,) = [one for one in await editor.actions(uri, "Net") if one.title == f"Hide {title}"]
+    assert await editor.command(hide.command.command, *hide.command.arguments) is False
+    await editor.until_seen(uri)
