@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..protocol import Finding, Range
-from ..protocol.sources import in_user_words as in_user_words
+from ..protocol.sources import in_user_words
 from ..tracing.recording import Recording, Specialisation
 from .places import SourceText, identity, related_to
 

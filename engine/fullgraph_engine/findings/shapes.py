@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ..protocol import Position, Range
 from ..protocol.shapes import MOST_PLACES, PlaceShapes, ShapeRole, ShapeSeen
+from ..protocol.sources import in_user_words
 from ..tracing.recording import Recording, ShapedPlace
-from .dimensions import in_user_words
 from .places import SourceText, extent
 
 _Key = tuple[ShapeRole, Range]

@@ -14,6 +14,7 @@ import sympy  # type: ignore[import-untyped]
 from torch._guards import Source
 
 from ..protocol import Frame
+from ..protocol.sources import in_user_words
 from . import upstream, words
 from .replay import ReplayError, advance, playing, resolved
 from .tape import Tape
@@ -121,7 +122,7 @@ def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanatio
         words.operator_in_words(tape.places[made].operator, _shown(values)),
     )
     value = _value_in_words(fact, names)
-    shown = words.in_user_words(source) if source else symbol
+    shown = in_user_words(source) if source else symbol
     text = _text(symbol, shown, fact, value, steps, created)
     return Explanation(symbol, shown, fact.kind, value, steps, created, text, unexplained)
 
@@ -148,7 +149,7 @@ def violations(tape: Tape) -> tuple[Violation, ...]:
     for name, symbol_name in asked.items():
         explanation = explain(tape, symbol_name, "value")
         if explanation is not None:
-            shown = words.in_user_words(name)
+            shown = in_user_words(name)
             text = f"`{shown}` is marked dynamic, but {explanation.text}"
             found.append(Violation(shown, text, explanation))
     return tuple(found)

@@ -12,6 +12,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, SymbolicContext
 
+from ..protocol.sources import in_user_words
 from . import upstream, words
 from .tape import Tape
 from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
@@ -164,7 +165,7 @@ def guards_at(tape: Tape, upto: int | None = None) -> GuardState:
                 tape.method(end - 1),
                 f"no guards can be made after it: {type(error).__name__}: {error}.",
             ) from error
-        return GuardState(end, conditions, tuple(words.in_user_words(text) for text in checks))
+        return GuardState(end, conditions, tuple(in_user_words(text) for text in checks))
 
 
 def _of_env(fake: Any, env: ShapeEnv) -> Any:

@@ -15,8 +15,6 @@ from ..tracing.recording import Stack
 from . import upstream
 from .upstream import ShapeEnv, ShapeEnvEvent
 
-_BOTTOM = drive._call.__code__
-
 LIMIT = 100_000
 """Events that are kept of one ShapeEnv."""
 
@@ -288,7 +286,9 @@ class _Fakes:
 
 
 @contextlib.contextmanager
-def record(*, limit: int = LIMIT, bottom: types.CodeType | None = _BOTTOM) -> Iterator[list[Tape]]:
+def record(
+    *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
+) -> Iterator[list[Tape]]:
     """Every ShapeEnv that is made inside the block records its events; one tape for each.
 
     Nothing is validated and nothing needs z3. ``bottom`` is the code object of the function that

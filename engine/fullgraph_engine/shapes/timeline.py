@@ -9,8 +9,9 @@ from typing import Any, Literal
 import sympy  # type: ignore[import-untyped]
 from torch._guards import Source
 
+from ..protocol.sources import in_user_words
 from ..tracing.recording import Stack
-from . import upstream, words
+from . import upstream
 from .replay import Player, ReplayError, playing
 from .tape import Operator, Tape
 
@@ -209,13 +210,13 @@ def _words(tape: Tape, index: int, result: Any, effects: tuple[Effect, ...]) -> 
 def _source(args: list[object] | None, kwargs: dict[str, Any] | None) -> str:
     for value in [*(args or []), *(kwargs or {}).values()]:
         if isinstance(value, Source):
-            return words.in_user_words(upstream.name_of_source(value))
+            return in_user_words(upstream.name_of_source(value))
     return "?"
 
 
 def _argument(value: Any) -> str:
     if isinstance(value, Source):
-        return words.in_user_words(upstream.name_of_source(value))
+        return in_user_words(upstream.name_of_source(value))
     expr = upstream.expression_of(value)
     if expr is not None:
         return str(expr)

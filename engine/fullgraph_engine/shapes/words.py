@@ -12,20 +12,12 @@ import sympy  # type: ignore[import-untyped]
 from torch.utils._sympy.printers import PythonPrinter
 
 from ..protocol import Frame
+from ..protocol.sources import in_user_words
 from . import upstream
 from .tape import Operator
 from .upstream import ShapeEnv
 
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.(?P<what>size|stride)\(\)\[(?P<axis>\d+)\]$")
-
-
-def in_user_words(source: str) -> str:
-    """``L['x'].size()[0]`` as the user would write it: ``x.shape[0]``."""
-    found = re.sub(r"[LG]\['(\w+)'\]", r"\1", source)
-    found = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", found)
-    # Values that a graph break left on Python's stack have no name in the program.
-    found = re.sub(r"___stack\d+", "(…)", found)
-    return re.sub(r"\.size\(\)\[(\d+)\]", r".shape[\1]", found)
 
 
 def place_in_words(source: str) -> str:

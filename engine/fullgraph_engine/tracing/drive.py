@@ -72,7 +72,7 @@ def trace(
     if _fake is not None:
         _fake.keeps_dynamic = bool(dynamic)
     compiled = torch.compile(function, backend=backend)
-    watch = recorder.Recorder(_call.__code__, on_break, file, witness)
+    watch = recorder.Recorder(BOTTOM, on_break, file, witness)
     for (tensor, dim), symbol in zip(dynamic, symbols, strict=False):
         watch.shapes.name(tensor, dim, symbol)
     watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
@@ -137,6 +137,10 @@ def _words(error: BaseException) -> str:
 
 def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
+
+
+BOTTOM = _call.__code__
+"""Makes every traced call: the frames that called it are not the user's."""
 
 
 @contextlib.contextmanager
@@ -287,7 +291,7 @@ def warm() -> None:
     mode = RunTensorMode()
     with mode, contextlib.suppress(Exception):
         x = torch.randn(4, 3, 8)
-        recorder_only = recorder.Recorder(_call.__code__)
+        recorder_only = recorder.Recorder(BOTTOM)
         torch._dynamo.maybe_mark_dynamic(x, 0)
         with recorder_only.listen():
             _call(torch.compile(Model(), backend=NoBackend()), (x,), {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 import sys
 import types
 from collections.abc import Iterable
@@ -77,12 +76,6 @@ def of_summary(summary: Iterable[Any] | None) -> Stack:
         else:
             frames.append(Frame(entry.filename, entry.name, line, start, line, end))
     return tuple(frames)
-
-
-def of_location(words: Any) -> Stack:
-    """From a ShapeEnv's source location, ``file.py:12 in forward``."""
-    match = re.match(r"(?P<path>.+):(?P<line>\d+) in (?P<name>\S+)", str(words or ""))
-    return (Frame(match["path"], match["name"], int(match["line"]) - 1),) if match else ()
 
 
 def above(bottom: types.CodeType | None) -> Stack:
