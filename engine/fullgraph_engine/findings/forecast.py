@@ -225,12 +225,11 @@ class Forecaster:
             if recording.failure is not None:
                 self._forecast.note = "A second call with the same inputs raised."
                 return False
-            if not recording.recompiles:
+            changed = [one for again in recording.recompiles for one in of_latest(again)]
+            if not changed:
                 break
             seen.append(recording)
-            self._restless |= {
-                name_of(failed) for one in recording.recompiles for failed in of_latest(one)
-            }
+            self._restless |= {name_of(one) for one in changed}
         if not seen:
             return True
         verdict: Verdict = "always" if len(seen) == SETTLING else "once"

@@ -40,7 +40,8 @@ def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
     failures = recompile.failures
     if failures:
         return tuple(one for one in failures if one.compiled == failures[0].compiled)
-    reasons = recompile.reasons[:1]
+    # Where Dynamo itself finds no guard that fails it says so; nothing can be said of the program.
+    reasons = [one for one in recompile.reasons if "Unexpected recompilation" not in one][:1]
     return tuple(FailedGuard("", "other", "", "", _first_line(reason)) for reason in reasons)
 
 
