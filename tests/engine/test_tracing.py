@@ -221,7 +221,7 @@ def test_shape_guards_have_the_line_that_made_them() -> None:
     guards = trace(long, x, dynamic=[(x, 0)]).guards
     assert any(
         g.expressions == ("3 <= L['x'].size()[0]",)
-        and [f.line for f in g.stack] == [line_of("# asks for the length")]
+        and [(f.path, f.line) for f in g.stack] == [(HERE, line_of("# asks for the length"))]
         for g in guards
     )
 

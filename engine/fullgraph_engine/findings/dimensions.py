@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ..protocol import Finding, Range
 from ..protocol.sources import in_user_words
 from ..tracing.recording import Recording, Specialisation
+from .explanations import Why
 from .places import SourceText, identity, related_to
 
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
+
+
+_ASKED = {
+    True: "No size was given as symbolic, so first dimensions were tried as dynamic in a second "
+    "run.",
+    False: "The probe gives this size as symbolic.",
+}
+"""By whether it was only tried."""
 
 
 def of_specialisation(
@@ -19,16 +29,11 @@ def of_specialisation(
     place = source.locate(event.stack, fallback)
     name = in_user_words(source_of(event, recording)) or event.symbol
     code = "guard/specialised-dimension"
-    asked = (
-        "No size was given as symbolic, so first dimensions were tried as dynamic in a second run."
-        if tried
-        else "The probe gives this size as symbolic."
-    )
     return Finding(
         code=code,
         message=f"`{name}` is specialised to {event.value}: another size recompiles",
         range=place.range,
-        explanation=f"{asked} {reason_in_words(event, name)}",
+        explanation=f"{_ASKED[tried]} {reason_in_words(event, name)}",
         hints=(
             "If the size really is fixed, write the number in the probe and this goes away.",
             "If it should vary, avoid comparing it with constants or converting it here.",
@@ -38,6 +43,20 @@ def of_specialisation(
         related=related_to(place),
         identity=f"{identity(code, place.range)} {name}",
         data={"symbol": event.symbol, "source": event.source, "value": event.value, "tried": tried},
+    )
+
+
+def explained(finding: Finding, why: Why) -> Finding:
+    """With the lines that led to the constant, in place of Dynamo's short reason."""
+    explanation = finding.explanation
+    if why.text:
+        asked = next(words for words in _ASKED.values() if explanation.startswith(words))
+        explanation = f"{asked} {why.text}"
+    return replace(
+        finding,
+        explanation=explanation,
+        related=(*why.related, *finding.related),
+        notes=(*finding.notes, *why.notes),
     )
 
 

@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -34,6 +34,7 @@ from ..tracing.recording import Break, Failure, Recording
 from . import (
     breaks,
     dimensions,
+    explanations,
     failures,
     guards,
     operators,
@@ -44,6 +45,9 @@ from . import (
 )
 from .forecast import Branch, Forecast, Forecaster
 from .places import SourceText
+
+if TYPE_CHECKING:
+    from ..shapes import Tape
 
 OTHER_BRANCHES = 4
 """How often a fake run that ran into an exception is repeated with another truth chosen."""
@@ -100,6 +104,7 @@ def run_target(
     ledger = _Ledger(target, run or target.name, trace_mode, emit)
     attempt = _Attempt(target, probe, namespace, source, ledger, fake=fake, auto=mode == "auto")
 
+    attempt.names_sizes = explanations.may_apply(text)
     if documents is not None:
         attempt.writer = Writer(documents, path, text)
 
@@ -169,6 +174,10 @@ class _Ledger:
             if self._told.get(key) != finding:
                 self._tell(key)
 
+    def amend(self, finding: Finding) -> None:
+        """Say more about one that was added; it is told in the end."""
+        self._by_identity[finding.identity] = finding
+
     def count(self, family: str) -> int:
         return sum(f.code.startswith(family) for f in self._by_identity.values())
 
@@ -208,6 +217,9 @@ class _Attempt:
         self.finished = False
         self.writer: Writer | None = None
         self._truths: list[int] = []
+        self.names_sizes = False
+        self._tapes: Sequence[Tape] = ()
+        self._explains: explanations.Explainer | None = None
 
     # -- the two traces -----------------------------------------------------------------------
 
@@ -239,6 +251,7 @@ class _Attempt:
                 self.finished = True
             else:
                 self._report_failure(recording.failure, call)
+            self._amend(recording)
 
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(
@@ -248,7 +261,8 @@ class _Attempt:
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
-        with self._written() as witness:
+        wanted = self.asked_dynamic or self.names_sizes
+        with self._written() as witness, explanations.taping(wanted) as self._tapes:
             return tracing.trace(
                 call.function,
                 call.args,
@@ -278,7 +292,7 @@ class _Attempt:
             wishes = batch_dimensions(call)
             if call.dynamic or not wishes:
                 return
-            with self._written(sizes_only=True):
+            with self._written(sizes_only=True), explanations.taping() as self._tapes:
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
             self._report_specialised(recording, tried=True)
 
@@ -357,6 +371,7 @@ class _Attempt:
 
     def _report_specialised(self, recording: Recording, *, tried: bool) -> None:
         known: set[tuple[int, str]] = set()
+        explainer = self._explainer(recording)
         for event in recording.specialisations:
             if not dimensions.is_size(event, recording):
                 continue  # an int that Dynamo made symbolic of its own accord
@@ -366,7 +381,24 @@ class _Attempt:
             # A restarted analysis specialises again.
             if (event.frame, finding.identity) not in known:
                 known.add((event.frame, finding.identity))
-                self.ledger.add(finding)
+                self.ledger.add(dimensions.explained(finding, explainer.why(event)))
+
+    def _explainer(self, recording: Recording) -> explanations.Explainer:
+        if self._explains is None or self._explains.recording is not recording:
+            self._explains = explanations.Explainer(self._tapes, recording, self.source)
+        return self._explains
+
+    def _amend(self, recording: Recording) -> None:
+        """What only sizes explain of the breaks."""
+        if not self._tapes:
+            return
+        explainer = self._explainer(recording)
+        for finding in self.ledger.findings:
+            if not finding.code.startswith("graph-break/"):
+                continue
+            amended = explainer.amended(finding)
+            if amended is not finding:
+                self.ledger.amend(amended)
 
     def _report_failure(self, failure: Failure, call: Call | None) -> None:
         self.error = _one_line(failure)
@@ -382,11 +414,12 @@ class _Attempt:
                 failure = eager
             self.error = _one_line(failure)
         chosen = len(self.recording.chosen) if self.recording is not None else 0
-        self.ledger.add(
-            failures.of_failure(
-                failure, self.source, self.target.range, fake=self.fake, chosen=chosen
-            )
+        finding = failures.of_failure(
+            failure, self.source, self.target.range, fake=self.fake, chosen=chosen
         )
+        if self.recording is not None and self._tapes:
+            finding = self._explainer(self.recording).amended(finding)
+        self.ledger.add(finding)
 
     @staticmethod
     def _eager_failure(call: Call) -> Failure | None:

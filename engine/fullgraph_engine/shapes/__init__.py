@@ -10,8 +10,8 @@ from .comparison import (
     find_missing,
     first_difference,
 )
-from .explanation import Explanation, Step, Violation, explain, explain_all, violations
-from .replay import Condition, GuardState, ReplayError, guards_at, replay
+from .explanation import Explanation, Step, Violation, explain, explain_all, final_value, violations
+from .replay import Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
 from .tape import Operand, Operator, Place, Refusal, Tape, record
 from .timeline import Effect, Event, Timeline, stream, timeline
 from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked
@@ -31,6 +31,7 @@ __all__ = [
     "Missing",
     "Operand",
     "Operator",
+    "OutOfTime",
     "Place",
     "Refusal",
     "ReplayError",
@@ -46,6 +47,7 @@ __all__ = [
     "differences",
     "explain",
     "explain_all",
+    "final_value",
     "find_missing",
     "first_difference",
     "guards_at",
@@ -58,5 +60,6 @@ __all__ = [
     "unbacked",
     "validate",
     "violations",
+    "within",
     "write",
 ]

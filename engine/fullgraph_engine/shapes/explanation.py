@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import sympy  # type: ignore[import-untyped]
@@ -16,7 +17,7 @@ from torch._guards import Source
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
 from . import upstream, words
-from .replay import ReplayError, advance, playing, resolved
+from .replay import OutOfTime, ReplayError, advance, playing, resolved
 from .tape import Tape
 from .upstream import ShapeEnv
 
@@ -97,7 +98,8 @@ def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanatio
     """Why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
     Without ``kind``: the strongest of these. None where nothing of the kind is true of it.
-    Raises :class:`ReplayError` where the tape cannot be replayed.
+    Raises :class:`ReplayError` where the tape cannot be replayed, and :class:`OutOfTime` where
+    time runs out before anything is known; later the explanation says what it leaves open.
     """
     found = _creation(tape, symbol)
     if found is None:
@@ -112,7 +114,11 @@ def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanatio
             return None
         source = _source_of(end, variable)
     pinned = _first(tape, made, lambda env: fact.holds(env, variable))
-    needed, unexplained = _needed(tape, pinned, lambda env: fact.holds(env, variable))
+    try:
+        needed, unexplained = _needed(tape, pinned, lambda env: fact.holds(env, variable))
+    except OutOfTime:
+        needed = []
+        unexplained = "Time ran out before earlier lines that matter as well could be looked for."
     steps = tuple(_step(tape, number, names, values) for number in [*needed, pinned])
     created = Step(
         made,
@@ -123,8 +129,24 @@ def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanatio
     )
     value = _value_in_words(fact, names)
     shown = in_user_words(source) if source else symbol
-    text = _text(symbol, shown, fact, value, steps, created)
+    text = _text(tape, symbol, shown, fact, value, steps, created)
     return Explanation(symbol, shown, fact.kind, value, steps, created, text, unexplained)
+
+
+def final_value(tape: Tape, symbol: str) -> str:
+    """The number or expression that a symbol ended as; empty if the tape does not know it.
+
+    Asks the ShapeEnv itself where it is still there, so that nothing is replayed.
+    """
+    if tape.live is not None:
+        return _final_value(tape.live, symbol)
+    with playing(tape) as player:
+        return _final_value(advance(player), symbol)
+
+
+def _final_value(env: ShapeEnv, symbol: str) -> str:
+    known = next((known for known in env.var_to_range if str(known) == symbol), None)
+    return "" if known is None else str(resolved(env, known))
 
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
@@ -364,8 +386,21 @@ def _value_in_words(fact: _Fact, names: dict[str, str]) -> str:
 
 
 def _text(
-    symbol: str, shown: str, fact: _Fact, value: str, steps: tuple[Step, ...], created: Step
+    tape: Tape,
+    symbol: str,
+    shown: str,
+    fact: _Fact,
+    value: str,
+    steps: tuple[Step, ...],
+    created: Step,
 ) -> str:
+    def line_of(step: Step) -> str:
+        frame = step.frame
+        if frame is None:
+            return ""
+        other = f" of {Path(frame.path).name}" if frame.path != tape.path else ""
+        return f"line {frame.line + 1}{other}"
+
     last = steps[-1]
     name = f"`{symbol}`" if shown == symbol else f"`{shown}` ({symbol})"
     match fact.kind:
@@ -377,13 +412,13 @@ def _text(
             what = f"{name} got the condition `{value}`"
         case _:
             what = f"{name} was narrowed to {value}"
-    line = f" at line {last.frame.line + 1}" if last.frame is not None else ""
+    line = f" at {line_of(last)}" if last.frame is not None else ""
     code = f" in `{last.code}`" if last.code else ""
     operator = f" ({last.operator})" if last.operator else ""
     earlier = [
-        f"{step.words}{f' at line {step.frame.line + 1}' if step.frame is not None else ''}"
+        f"{step.words}{f' at {line_of(step)}' if step.frame is not None else ''}"
         for step in steps[:-1]
     ]
     before = f", after {' and '.join(earlier)}" if earlier else ""
-    where = f", line {created.frame.line + 1}" if created.frame is not None else ""
+    where = f", {line_of(created)}" if created.frame is not None else ""
     return f"{what}{line} because {last.words}{code}{operator}{before}; {created.words}{where}."

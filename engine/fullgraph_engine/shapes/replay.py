@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
+import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +28,25 @@ class ReplayError(Exception):
         self.index = index
         self.method = method
         self.sentence = sentence
+
+
+class OutOfTime(Exception):
+    """Replaying took longer than :func:`within` allows."""
+
+
+_deadline = math.inf
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Whatever is replayed inside raises :class:`OutOfTime` after so many seconds."""
+    global _deadline
+    before = _deadline
+    _deadline = min(before, time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _deadline = before
 
 
 class Player:
@@ -53,6 +74,8 @@ class Player:
 
     def _run(self, index: int) -> Any:
         event = self.tape.events[index]
+        if time.monotonic() > _deadline:
+            raise OutOfTime
         try:
             return self._prepared(event).run(None if index == 0 else self.env)
         except Exception as error:

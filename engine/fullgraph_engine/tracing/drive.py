@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from . import absent_cuda, adapter, recorder, recurrent, stacks
 from .recording import Break, Cause, ChosenValue, Failure, Recording
@@ -101,7 +102,7 @@ def failure_of(error: BaseException) -> Failure:
         getattr(error, "real_stack", None)
     )
     live = stacks.of_traceback(error.__traceback__)
-    in_tracer = isinstance(error, torch._dynamo.exc.TorchDynamoException) or bool(traced)
+    in_tracer = isinstance(error, _TRACER_ERRORS) or bool(traced)
     cause = getattr(error, "inner_exception", None) or error
     # Errors that are a break first and are then raised as one text.
     broken = error.__context__
@@ -122,6 +123,9 @@ def failure_of(error: BaseException) -> Failure:
         causes,
         str(getattr(error, "_hop_name", "")),
     )
+
+
+_TRACER_ERRORS = (torch._dynamo.exc.TorchDynamoException, ConstraintViolationError)
 
 
 def _words(error: BaseException) -> str:

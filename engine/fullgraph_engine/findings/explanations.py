@@ -1,0 +1,220 @@
+"""Why sizes are what they are, for the findings about them.
+
+What happens to sizes is recorded while a target is traced, and replayed afterwards. Only where a
+finding asks for it, and not for long: a finding says less rather than coming late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..protocol import Finding, Frame, Position, Range, Related
+from ..tracing.recording import Recording, Specialisation, TracedFrame
+from .places import SourceText, identity
+
+if TYPE_CHECKING:
+    from ..shapes import DataDependent, Explanation, Step, Tape
+
+EVENTS = 20_000
+"""A ShapeEnv with more is not explained."""
+
+SECONDS = 1.5
+"""What all explanations of one trace may take together."""
+
+_ASKS_DATA = re.compile(r"data.depend", re.I)
+_MAY_APPLY = ("mark_dynamic", "capture_scalar_outputs", "capture_dynamic_output_shape_ops")
+
+
+def may_apply(text: str) -> bool:
+    """Whether a file does something about symbolic sizes itself."""
+    return any(word in text for word in _MAY_APPLY)
+
+
+@contextlib.contextmanager
+def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
+    """What happens to the sizes of every frame that is traced inside, as far as torch can tell."""
+    if wanted:
+        try:
+            from .. import shapes
+
+            possible = not shapes.missing()
+        except (ImportError, AttributeError):  # not this torch's
+            possible = False
+        if possible:
+            with shapes.record(limit=EVENTS) as tapes:
+                yield tapes
+            return
+    yield ()
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a symbol is a constant. Without a text, ``notes`` say why that is not known."""
+
+    text: str = ""
+    related: tuple[Related, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Explainer:
+    """Explains what one trace did to sizes."""
+
+    def __init__(self, tapes: Sequence[Tape], recording: Recording, source: SourceText) -> None:
+        self.recording = recording
+        self._tapes = tapes
+        self._source = source
+        self._frames = {frame.id: frame for frame in recording.frames}
+        self._left = SECONDS
+        self._known: dict[tuple[int, str], Why] = {}
+
+    def why(self, event: Specialisation) -> Why:
+        """Why the symbol of an event is a constant; it never raises."""
+        if not self._tapes:
+            return Why()
+        try:
+            tape = self._tape_of(event)
+        except Exception as error:
+            return _unexplained(f"{type(error).__name__}: {error}")
+        if tape is None:
+            return Why()
+        key = (tape.index, event.symbol)
+        if key not in self._known:
+            self._known[key] = self._why(tape, event.symbol)
+        return self._known[key]
+
+    def _why(self, tape: Tape, symbol: str) -> Why:
+        from ..shapes import OutOfTime, explain
+
+        if tape.note:
+            return _unexplained(f"too much happened to sizes ({EVENTS:,} events and more)")
+        try:
+            with self._limited():
+                explanation = explain(tape, symbol, "value")
+        except OutOfTime:
+            return _unexplained("it would take too long")
+        except Exception as error:
+            return _unexplained(str(error).strip().split("\n")[0] or type(error).__name__)
+        if explanation is None:
+            return Why()
+        notes = (explanation.unexplained,) if explanation.unexplained else ()
+        return Why(explanation.text, self._places(explanation), notes)
+
+    def amended(self, finding: Finding) -> Finding:
+        """The finding with what sizes have to do with it; itself if that is nothing."""
+        if not finding.code.startswith(("graph-break/", "trace/compile-error")):
+            return finding
+        if "ConstraintViolation" in finding.message:
+            return self._with_violations(finding)
+        if _ASKS_DATA.search(f"{finding.message} {finding.explanation}"):
+            return self._with_checks(finding)
+        return finding
+
+    def _with_violations(self, finding: Finding) -> Finding:
+        from ..shapes import violations
+
+        try:
+            with self._limited():
+                found = next((f for tape in reversed(self._tapes) if (f := violations(tape))), ())
+        except Exception as error:  # a failure stays what it is, explained or not
+            return replace(finding, notes=(*finding.notes, *_unexplained(str(error)).notes))
+        if not found:
+            return finding
+        steps = [one.explanation.steps[-1] for one in found]
+        own = [s for s in steps if s.frame is not None and s.frame.path == self._source.path]
+        where = finding.range if finding.stack or not own else self._range(own[0])
+        words = [f"{violation.words[:1].upper()}{violation.words[1:]}" for violation in found]
+        related = [place for one in found for place in self._places(one.explanation)]
+        return replace(
+            finding,
+            range=where,
+            identity=identity(finding.code, where),
+            explanation="\n".join(filter(None, (*words, finding.explanation))),
+            related=(*related, *finding.related),
+        )
+
+    def _with_checks(self, finding: Finding) -> Finding:
+        hints = [
+            f"If it always goes the same way, `{question.settles[0]}` or "
+            f"`{question.settles[1]}` in a line before settles it."
+            for question in self._questions
+            if question.frame is not None
+            and question.frame.path == self._source.path
+            and finding.range.start.line <= question.frame.line <= finding.range.end.line
+        ]
+        new = tuple(hint for hint in dict.fromkeys(hints) if hint not in finding.hints)
+        return replace(finding, hints=(*finding.hints, *new)) if new else finding
+
+    @cached_property
+    def _questions(self) -> tuple[DataDependent, ...]:
+        from ..shapes import data_dependent
+
+        try:
+            with self._limited():
+                return tuple(one for tape in self._tapes for one in data_dependent(tape))
+        except Exception:  # the findings say what is asked, only not what would settle it
+            return ()
+
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[None]:
+        from ..shapes import within
+
+        started = time.monotonic()
+        try:
+            with within(self._left):
+                yield
+        finally:
+            self._left = max(0.0, self._left - (time.monotonic() - started))
+
+    def _tape_of(self, event: Specialisation) -> Tape | None:
+        """The last attempt at the frame in which the symbol got this value."""
+        frame = self._frames.get(event.frame)
+        fitting = [tape for tape in reversed(self._tapes) if _fits(tape, frame, event)]
+        if len(fitting) > 1:
+            # A function that is compiled for several callers: the one that stood here.
+            fitting = [
+                tape for tape in fitting if any(place.stack == event.stack for place in tape.places)
+            ] or fitting
+        return fitting[0] if fitting else None
+
+    def _places(self, explanation: Explanation) -> tuple[Related, ...]:
+        name = explanation.source
+        made = f"`{name}` was made symbolic here"
+        steps = [
+            (step, f"{step.words} here{f': {step.operator}' if step.operator else ''}")
+            for step in reversed(explanation.steps)
+        ]
+        every = [*steps, (explanation.created, made)]
+        return tuple(
+            Related(step.frame.path, self._range(step), words)
+            for step, words in every
+            if step.frame is not None
+        )
+
+    def _range(self, step: Step) -> Range:
+        frame = step.frame
+        assert frame is not None
+        return self._source.range_of(frame) if frame.path == self._source.path else _range(frame)
+
+
+def _fits(tape: Tape, frame: TracedFrame | None, event: Specialisation) -> bool:
+    from ..shapes import final_value
+
+    if frame is not None and (tape.path, tape.line) != (frame.path, frame.line):
+        return False
+    return final_value(tape, event.symbol) == event.value
+
+
+def _range(frame: Frame) -> Range:
+    start = Position(frame.line, frame.byte)
+    end = Position(frame.end_line, frame.end_byte) if frame.end_byte >= 0 else start
+    return Range(start, end)
+
+
+def _unexplained(words: str) -> Why:
+    return Why(notes=(f"Which lines led to this is not told: {words.rstrip('.')}.",))
