@@ -337,10 +337,11 @@ class Settings:
         "names no symbolic dimension, to find dimensions that the code fixes to one size.",
     )
     forecast: bool = _setting(
-        True,
+        False,
         Flag(),
-        "Call each target again with other sizes and values, to say what will compile again. The "
-        "editor does so when a file is opened or saved, not while typing.",
+        "Call each target again with other sizes and values, to say what will compile again: three "
+        "or four times the work. The editor does so when a file is opened or saved, not while "
+        "typing.",
     )
     trace_on: TraceOn = _setting(
         "change",

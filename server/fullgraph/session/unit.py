@@ -330,7 +330,8 @@ class Unit:
         if not self.schedule.pending:
             reason = failure.reason if failure else "" if completed else "Cancelled."
             self._tell(Ending(run.generation, completed, reason))
-        self.schedule.ended(seconds if completed else None)
+        # A forecast takes much longer than the trace that the pause after an edit goes by.
+        self.schedule.ended(seconds if completed and not run.forecast else None)
 
     def _tell(self, ending: Ending) -> None:
         waiters, self._waiters = self._waiters, []
