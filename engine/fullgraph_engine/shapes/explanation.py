@@ -113,9 +113,9 @@ def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanatio
         if fact is None:
             return None
         source = _source_of(end, variable)
-    pinned = _first(tape, made, lambda env: fact.holds(env, variable))
+    pinned, changing = _first(tape, made, lambda env: fact.holds(env, variable))
     try:
-        needed, unexplained = _needed(tape, pinned, lambda env: fact.holds(env, variable))
+        needed, unexplained = _needed(tape, changing, lambda env: fact.holds(env, variable))
     except OutOfTime:
         needed = []
         unexplained = "Time ran out before earlier lines that matter as well could be looked for."
@@ -211,15 +211,23 @@ def _creation(tape: Tape, symbol: str) -> tuple[int, sympy.Symbol, Any] | None:
     return None
 
 
-def _first(tape: Tape, start: int, holds: Callable[[ShapeEnv], bool]) -> int:
-    """The event after which something is true first. Replay steps through the tape once: that
-    costs less than a bisection, which would replay half a tape log n times."""
+def _first(tape: Tape, start: int, holds: Callable[[ShapeEnv], bool]) -> tuple[int, list[int]]:
+    """The event after which something is true first, and it with those before that changed
+    anything: nine of ten do not. Replay steps through the tape once: that costs less than a
+    bisection, which would replay half a tape log n times."""
+    changing = [0]
     with playing(tape) as player:
+        before = _signature(player.env)
         for index in range(1, len(tape.events)):
             player.step()
-            if index >= start and holds(player.env):
-                return index
-    return len(tape.events) - 1
+            after = _signature(player.env)
+            if after != before:
+                changing.append(index)
+                if index >= start and holds(player.env):
+                    return index, changing
+            before = after
+    last = len(tape.events) - 1
+    return last, changing if changing[-1] == last else [*changing, last]
 
 
 def _fact(env: ShapeEnv, symbol: sympy.Symbol, initial: Any, kind: FactKind | None) -> _Fact | None:
@@ -246,12 +254,15 @@ _EXPERIMENTS = 400
 """Replays that one explanation may cost."""
 
 
-def _needed(tape: Tape, pinned: int, holds: Callable[[ShapeEnv], bool]) -> tuple[list[int], str]:
-    """The fewest earlier decisions with which event ``pinned`` still leads to the fact."""
-    short, numbers = _condensed(tape, pinned)
+def _needed(
+    tape: Tape, numbers: list[int], holds: Callable[[ShapeEnv], bool]
+) -> tuple[list[int], str]:
+    """The fewest of these decisions with which the last of them still leads to the fact."""
+    short = _part(tape, numbers)
     if not _leads_to(short, (), holds):
         # Something without a visible effect matters, such as guards that were suppressed.
-        short, numbers = _part(tape, list(range(pinned + 1))), list(range(pinned + 1))
+        numbers = list(range(numbers[-1] + 1))
+        short = _part(tape, numbers)
     decisions = [at for at in range(1, len(numbers) - 1) if short.method(at) in _MAKES]
     left = _EXPERIMENTS
 
@@ -295,22 +306,6 @@ def _minimised(
                 break
             parts = min(len(kept), parts * 2)
     return kept
-
-
-def _condensed(tape: Tape, end: int) -> tuple[Tape, list[int]]:
-    """The events up to ``end`` that changed anything, and where they were: nine of ten do not,
-    and every experiment replays what is kept."""
-    found = [0]
-    with playing(tape) as player:
-        before = _signature(player.env)
-        for index in range(1, end):
-            player.step()
-            after = _signature(player.env)
-            if after != before:
-                found.append(index)
-            before = after
-    found.append(end)
-    return _part(tape, found), found
 
 
 def _part(tape: Tape, numbers: list[int]) -> Tape:

@@ -1,0 +1,132 @@
+"""Findings about sizes are told also where nothing can be explained."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from fullgraph_engine import shapes, targets, tracing
+from fullgraph_engine.findings import explanations, runs
+from fullgraph_engine.protocol import Finding
+
+pytestmark = pytest.mark.real_engine
+
+TEXT = """\
+# fullgraph: f32[b=6, 4]
+def pinned(x):
+    y = x.cos()
+    if x.shape[0] == 6:
+        return y * 2
+    return y
+"""
+PLAIN = "The code's conditions on `x.shape[0]` leave only the value 6."
+EXPLAINED = "became 6 at line 4 because `x.shape[0] == 6` had to hold"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    torch.set_num_threads(1)
+    tracing.warm()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def finding_of(text: str, path: str) -> Finding:
+    module = types.ModuleType("pinned")
+    exec(compile(text, path, "exec"), module.__dict__)
+    (target,) = targets.discover(text, path).targets
+    (probe,) = targets.plan(target, module.__dict__)
+    outcome = runs.run_target(
+        target,
+        probe,
+        module.__dict__,
+        path=path,
+        text=text,
+        mode="fake",
+        part="first",
+        emit=lambda _: None,
+    )
+    (finding,) = outcome.findings
+    assert finding.code == "guard/specialised-dimension"
+    return finding
+
+
+@pytest.fixture
+def path(tmp_path: Any) -> str:
+    written = tmp_path / "pinned.py"
+    written.write_text(TEXT)
+    return str(written)
+
+
+def test_the_lines_stand_in_place_of_the_short_reason(path: str) -> None:
+    finding = finding_of(TEXT, path)
+    assert EXPLAINED in finding.explanation
+    assert PLAIN not in finding.explanation
+    assert finding.notes == ()
+    assert [place.range.start.line for place in finding.related] == [3, 2]
+
+
+def failing(*_: object) -> None:
+    raise RuntimeError("no way\nat all")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("EVENTS", 2, "too much happened to sizes"),
+        ("SECONDS", 0.0, "it would take too long"),
+        ("explain", failing, "no way."),
+    ],
+)
+def test_without_them_the_finding_has_its_reason_and_a_note(
+    path: str, name: str, value: Any, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shapes if name == "explain" else explanations, name, value)
+    finding = finding_of(TEXT, path)
+    assert PLAIN in finding.explanation
+    assert finding.related == ()
+    (note,) = finding.notes
+    assert words in note
+
+
+def test_nothing_is_recorded_where_torch_lacks_something(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shapes, "missing", lambda: ("This torch has no recording.",))
+    finding = finding_of(TEXT, path)
+    assert PLAIN in finding.explanation
+    assert finding.notes == ()
+
+
+def test_time_that_ran_out_in_the_search_leaves_the_last_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def paired(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x + y).reshape(6, 2, 8)
+
+    x, y = torch.ones(6, 16), torch.ones(6, 16)
+    with tracing.tensor_mode(False), shapes.record() as tapes:
+        recording = tracing.trace(paired, (x, y), {}, dynamic=[(x, 0), (y, 0)])
+    (symbol,) = {s.name for s in recording.symbols if s.source == "L['x'].size()[0]"}
+    full = shapes.explain(tapes[-1], symbol)
+    assert full is not None
+    assert len(full.steps) == 2
+    assert full.unexplained == ""
+
+    def late(*_: object) -> None:
+        raise shapes.OutOfTime
+
+    monkeypatch.setattr("fullgraph_engine.shapes.explanation._leads_to", late)
+    short = shapes.explain(tapes[-1], symbol)
+    assert short is not None
+    assert short.steps == full.steps[-1:]
+    assert short.unexplained
