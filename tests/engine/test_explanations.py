@@ -107,6 +107,18 @@ def test_nothing_is_recorded_where_torch_lacks_something(
     assert finding.notes == ()
 
 
+def test_two_may_record_at_once() -> None:
+    x = torch.ones(6, 4)
+    with tracing.tensor_mode(False), shapes.record() as outer:
+        tracing.trace(torch.cos, (x,), {}, dynamic=[(x, 0)])
+        torch._dynamo.reset()
+        with shapes.record() as inner:
+            tracing.trace(torch.sin, (x,), {}, dynamic=[(x, 0)])
+    assert len(outer) == 2
+    assert inner == outer[1:]
+    assert all(tape.live is not None and not tape.live.should_record_events for tape in outer)
+
+
 def test_time_that_ran_out_in_the_search_leaves_the_last_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

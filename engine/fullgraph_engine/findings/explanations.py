@@ -91,7 +91,7 @@ class Explainer:
     def _why(self, tape: Tape, symbol: str) -> Why:
         from ..shapes import OutOfTime, explain
 
-        if tape.note:
+        if tape.note or len(tape.events) > EVENTS:
             return _unexplained(f"too much happened to sizes ({EVENTS:,} events and more)")
         try:
             with self._limited():

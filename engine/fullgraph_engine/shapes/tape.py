@@ -285,6 +285,10 @@ class _Fakes:
         self._known.clear()
 
 
+_audiences: list[list[Tape]] = []
+"""Those who record now, the outermost first: there is one recording for all."""
+
+
 @contextlib.contextmanager
 def record(
     *, limit: int = LIMIT, bottom: types.CodeType | None = drive.BOTTOM
@@ -293,8 +297,17 @@ def record(
 
     Nothing is validated and nothing needs z3. ``bottom`` is the code object of the function that
     starts the traced call: frames outside it are not the user's.
+
+    Inside of another recording the same tapes are shared, with the limit of the outermost.
     """
     tapes: list[Tape] = []
+    if _audiences:
+        _audiences.append(tapes)
+        try:
+            yield tapes
+        finally:
+            _audiences.pop()
+        return
     reels: list[_Reel] = []
     known = upstream.settings()
     init, snapshot = ShapeEnv.__init__, ShapeEnv._snapshot_tracked_fakes
@@ -312,7 +325,8 @@ def record(
         tape = Tape(len(tapes), list(self.events), settings=known, live=self)
         reel = _Reel(tape, stacks.above(bottom), limit)
         self.events = reel
-        tapes.append(tape)
+        for audience in _audiences:
+            audience.append(tape)
         reels.append(reel)
 
     def take(self: ShapeEnv) -> list[Any] | None:
@@ -336,10 +350,12 @@ def record(
     ShapeEnv.__init__ = recording_init  # type: ignore[method-assign]
     ShapeEnv._snapshot_tracked_fakes = take  # type: ignore[method-assign]
     ShapeEnv._create_fx_call_function = without_nodes  # type: ignore[method-assign]
+    _audiences.append(tapes)
     try:
         with upstream.quiet():
             yield tapes
     finally:
+        _audiences.pop()
         ShapeEnvEvent.run = run_event  # type: ignore[method-assign]
         ShapeEnv.__init__ = init  # type: ignore[method-assign]
         ShapeEnv._snapshot_tracked_fakes = snapshot  # type: ignore[method-assign]
