@@ -294,6 +294,9 @@ class _Attempt:
                 return
             with self._written(sizes_only=True), explanations.taping() as self._tapes:
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
+            failure = recording.failure
+            if failure is not None and failure.kind == "ConstraintViolationError":
+                return  # the file itself asks for dynamic sizes: the first run says what pins them
             self._report_specialised(recording, tried=True)
 
     def forecast(self, branch: Branch) -> Forecast:
