@@ -116,11 +116,11 @@ class Name:
     deprecated: str = ""
     """A sentence that says since when or in favour of what, where the whole name is."""
     choices: tuple[Choices, ...] = ()
+    uses: int = 0
 
     def documented(self, parameter: str) -> tuple[str, ...]:
         """The strings that its documentation enumerates for a parameter."""
         return next((c.values for c in self.choices if c.parameter == parameter), ())
-    uses: int = 0
 
 
 @dataclass(frozen=True)
