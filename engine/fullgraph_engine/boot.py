@@ -1,5 +1,7 @@
 """Starts the engine in the user's interpreter: ``python boot.py --read FD --write FD``.
 
+``--index no`` is for those who have no use for the operator index: none is made or announced.
+
 It runs before anything is known about the interpreter, so it must load on Pythons that the rest
 does not support, to be able to say so. Nothing of the user's project may shadow what it imports:
 this folder leaves ``sys.path`` at once, and the folders of ``PYTHONPATH`` go behind the others
@@ -16,7 +18,7 @@ _ENGINE = "fullgraph_engine"
 
 def main(arguments: list) -> int:  # type: ignore[type-arg]
     """Serve on the two descriptors until the first of them ends."""
-    options = {"--read": "0", "--write": "1", "--pipeline": "", "--yaml": ""}
+    options = {"--read": "0", "--write": "1", "--pipeline": "", "--yaml": "", "--index": "yes"}
     for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905
         if name not in options:
             sys.stderr.write("boot.py: unknown option " + name + "\n")
@@ -51,9 +53,10 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     _load_engine()
     from importlib import import_module
 
-    indexed = False
+    wanted = options["--index"] == "yes"
+    indexed = not wanted
     try:
-        if not options["--pipeline"]:
+        if wanted and not options["--pipeline"]:
             # Before the rest is loaded, which takes longer than to find this.
             installed = import_module(_ENGINE + ".operators.stages").InstalledOperators
             found = installed.found(options["--yaml"])

@@ -182,3 +182,17 @@ def test_a_cache_that_cannot_be_used(
     assert len(told) == 1
     assert "not kept" in told[0].text
     assert not Path(last.path).exists()  # the engine is gone, and its files with it
+
+
+@pytest.mark.timeout(300)
+def test_who_wants_no_index_gets_none(
+    tmp_path: Path, engine_says: Callable[..., list[Event]]
+) -> None:
+    pytest.importorskip("torch")
+    events = engine_says(
+        lambda events: isinstance(events[-1], Ready) if events else False,
+        env={"XDG_CACHE_HOME": str(tmp_path)},
+        options=("--index", "no"),
+    )
+    assert not any(isinstance(event, IndexWritten) for event in events)
+    assert not list(tmp_path.rglob("*.index"))

@@ -54,7 +54,7 @@ def serve(
 ) -> int:
     """Serve requests until the pipe closes; the exit status of the engine.
 
-    ``indexed``: the server knows of a complete operator index already.
+    ``indexed``: the server knows of a complete operator index already, or wants none.
     """
     descriptors.fill_standard()
     # An interrupt from the terminal is for the server; a closed pipe is an error of a write.

@@ -125,7 +125,7 @@ class Engine:
         *,
         on_status: Callable[[EngineStatus], None],
         on_log: Callable[[Log], None],
-        on_index: Callable[[IndexWritten], None] = lambda event: None,
+        on_index: Callable[[IndexWritten], None] | None = None,
         cwd: Path | None = None,
         boot: Path | None = None,
         back_off: tuple[float, ...] = BACK_OFF,
@@ -226,6 +226,8 @@ class Engine:
                 on_event=self._received,
                 on_output=lambda text: self._on_log(Log(0, "engine", text)),
                 on_death=self._died,
+                # Making one is work for a processor that a short life may need otherwise.
+                index=self._on_index is not None,
             )
             await self._process.start()
         except OSError as error:
@@ -277,7 +279,8 @@ class Engine:
             self._become(EngineState.UNUSABLE, event.reason, event.next_step)
             self._fail_all(event.reason, event.next_step)
         elif isinstance(event, IndexWritten):
-            self._on_index(event)
+            if self._on_index is not None:
+                self._on_index(event)
         elif isinstance(event, Log):
             self._on_log(event)
         elif isinstance(event, SelfChecked):

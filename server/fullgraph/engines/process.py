@@ -99,10 +99,12 @@ class EngineProcess:
         on_event: Callable[[EngineProcess, Event], None],
         on_output: Callable[[str], None],
         on_death: Callable[[EngineProcess], None],
+        index: bool = True,
     ) -> None:
         self._interpreter = interpreter
         self._boot = boot
         self._cwd = cwd
+        self._index = index
         self._on_event = on_event
         self._on_output = on_output
         self._on_death = on_death
@@ -137,6 +139,7 @@ class EngineProcess:
                 "--write",
                 str(events_write),
                 *(() if yaml is None else ("--yaml", str(yaml))),
+                *(() if self._index else ("--index", "no")),
                 stdin=subprocess.DEVNULL,
                 # Never ours: standard output of the server is the connection to the editor.
                 stdout=output_write,
