@@ -33,9 +33,9 @@ class GuardsByTarget:
         if frames is not None:
             self.frames = frames
 
-    def joined(self, event: GuardsFound) -> GuardsByTarget:
-        """With those of another probe."""
-        return GuardsByTarget((*self._told, event), self._edits)
+    def joined(self, other: GuardsByTarget) -> GuardsByTarget:
+        """With those of another probe, of the same text."""
+        return GuardsByTarget((*self._told, *other._told), self._edits)
 
     def moved(self, edit: Edit) -> GuardsByTarget:
         """After an edit: of what it touched the line is not known any more."""

@@ -9,6 +9,7 @@ from fullgraph.session.guards import GuardsByTarget
 from fullgraph.session.motion import Edit, move_finding, move_report
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
+from fullgraph.session.told import Told
 from fullgraph_engine.protocol import (
     Event,
     Finding,
@@ -66,17 +67,13 @@ class Results:
         self._names: tuple[str, ...] = ()
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
-        self._seen: Mapping[str, SeenByTarget] = {}
+        self._seen: Told[SeenByTarget] = Told()
+        self._shapes: Told[ShapesByTarget] = Told()
+        self._guards: Told[GuardsByTarget] = Told()
         self._forecasts: Mapping[str, tuple[ForecastFound, ...]] = {}
         self._foretold: set[str] = set()
         """Targets of which the run that goes on has told a forecast."""
         self._forecasts_now = self._keep_forecast = False
-        self._seen_now: set[str] = set()
-        """Targets of which the run that goes on has told what it saw."""
-        self._shapes: Mapping[str, ShapesByTarget] = {}
-        self._shapes_now: set[str] = set()
-        self._guards: Mapping[str, GuardsByTarget] = {}
-        self._guards_now: set[str] = set()
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -97,9 +94,8 @@ class Results:
         self._forecasts_now, self._keep_forecast = forecast, keep_forecast
         self._only = frozenset(only)
         self._current = True
-        self._seen_now = set()
-        self._shapes_now = set()
-        self._guards_now = set()
+        for told in (self._seen, self._shapes, self._guards):
+            told.begin()
         self._registers = False
 
     def apply(self, event: Event) -> bool:
@@ -111,13 +107,13 @@ class Results:
             self._part(event.report.name).reports.append(event.report)
             return True
         if isinstance(event, ValuesSeen):
-            self._take_seen(event)
+            self._seen.take(event.target, SeenByTarget.of(event.values()))
             return False
         if isinstance(event, ShapesFound):
-            self._take_shapes(event)
+            self._shapes.take(event.target, ShapesByTarget.of(event.places(), event.note))
             return False
         if isinstance(event, GuardsFound):
-            self._take_guards(event)
+            self._guards.take(event.target, GuardsByTarget((event,)))
             return False
         if isinstance(event, ForecastFound):
             self._take_forecast(event)
@@ -131,7 +127,7 @@ class Results:
             gone = [name for name in self._old if name != _FILE and name not in names]
             for name in gone:
                 del self._old[name]
-            self._keep_seen(names)
+            self._keep_told(names)
             return bool(gone)
         if isinstance(event, OperatorsRegistered):
             self._operators, self._registers = event.operators, True
@@ -149,35 +145,9 @@ class Results:
             return []
         return [finding for finding in old.findings if is_forecast(finding)]
 
-    def _take_seen(self, event: ValuesSeen) -> None:
-        seen = SeenByTarget.of(event.values())
-        if event.target in self._seen_now:  # another probe of it
-            seen = self._seen[event.target].joined(seen)
-        self._seen_now.add(event.target)
-        self._seen = {**self._seen, event.target: seen}
-
-    def _take_shapes(self, event: ShapesFound) -> None:
-        shapes = ShapesByTarget.of(event.places(), event.note)
-        if event.target in self._shapes_now:
-            shapes = self._shapes[event.target].joined(shapes)
-        self._shapes_now.add(event.target)
-        self._shapes = {**self._shapes, event.target: shapes}
-
-    def _take_guards(self, event: GuardsFound) -> None:
-        guards = GuardsByTarget((event,))
-        if event.target in self._guards_now:
-            guards = self._guards[event.target].joined(event)
-        self._guards_now.add(event.target)
-        self._guards = {**self._guards, event.target: guards}
-
-    def _keep_seen(self, names: Iterable[str]) -> None:
-        kept = set(names)
-        if not kept.issuperset(self._seen):
-            self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
-        if not kept.issuperset(self._shapes):
-            self._shapes = {name: found for name, found in self._shapes.items() if name in kept}
-        if not kept.issuperset(self._guards):
-            self._guards = {name: found for name, found in self._guards.items() if name in kept}
+    def _keep_told(self, names: Iterable[str]) -> None:
+        for told in (self._seen, self._shapes, self._guards):
+            told.keep(names)
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
@@ -189,7 +159,7 @@ class Results:
         else:
             kept = {}
             # Of a target whose run ended too early to tell, what was seen before still helps.
-            self._keep_seen(self._new)
+            self._keep_told(self._new)
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
@@ -227,9 +197,8 @@ class Results:
         self._settle()
         self._current = False
         for edit in edits:
-            self._seen = {name: seen.moved(edit) for name, seen in self._seen.items()}
-            self._shapes = {name: found.moved(edit) for name, found in self._shapes.items()}
-            self._guards = {name: found.moved(edit) for name, found in self._guards.items()}
+            for told in (self._seen, self._shapes, self._guards):
+                told.edited(edit)
         for part in self._old.values():
             for edit in edits:
                 part.findings = [
@@ -245,10 +214,9 @@ class Results:
         copy._old = {name: part.copy() for name, part in self._old.items()}
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
-        copy._names, copy._seen = self._names, self._seen
-        copy._shapes = self._shapes
-        copy._guards = self._guards
-        copy._operators = self._operators
+        copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
+        copy._guards = self._guards.copy()
+        copy._names, copy._operators = self._names, self._operators
         copy._forecasts = self._forecasts
         return copy
 
@@ -290,7 +258,7 @@ class Results:
     @property
     def guards(self) -> Mapping[str, GuardsByTarget]:
         """What the compiled code of each target depends on."""
-        return self._guards
+        return self._guards.by_target
 
     @property
     def forecasts(self) -> Mapping[str, tuple[ForecastFound, ...]]:
@@ -300,12 +268,12 @@ class Results:
     @property
     def seen(self) -> Mapping[str, SeenByTarget]:
         """What was seen of expressions and locals, by target. What has changed is another one."""
-        return self._seen
+        return self._seen.by_target
 
     @property
     def shapes(self) -> Mapping[str, ShapesByTarget]:
         """What values were, by target. What has changed is another one."""
-        return self._shapes
+        return self._shapes.by_target
 
     def _shown(self, name: str) -> _Part:
         old, new = self._old.get(name), self._new.get(name)
