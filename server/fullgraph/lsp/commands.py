@@ -102,9 +102,10 @@ async def toggle_guards(server: Server, arguments: list[Any]) -> bool:
     unit = _unit(server, uri)
     if unit is None:
         raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
-    unit.guards_shown ^= {target or _only_target(unit)}
+    target = target or _only_target(unit)
+    unit.guards_shown ^= {target}
     server.publication.changed(unit, final=True)
-    return bool(unit.guards_shown & {target or _only_target(unit)})
+    return target in unit.guards_shown
 
 
 def _showing(kind: DocumentKind) -> Callable[[Server, list[Any]], Awaitable[Any]]:

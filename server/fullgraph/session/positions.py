@@ -46,6 +46,10 @@ class TextPositions:
         """Code points of the text before a line; all of them for a line behind the last."""
         return self._starts[min(max(number, 0), len(self._lines))]
 
+    def offset(self, position: Position) -> int:
+        """Code points of the text before a byte position."""
+        return self.start(position.line) + self.column(position)
+
     @cached_property
     def _starts(self) -> tuple[int, ...]:
         if "\r" in self._text:

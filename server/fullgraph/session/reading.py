@@ -120,15 +120,7 @@ class Readings:
         return written
 
     def _basis(self, unit: Unit) -> object:
-        settings = self._library.settings(unit)
-        return (
-            unit.document.hash,
-            settings.interpreter,
-            settings.mode,
-            settings.try_dynamic,
-            settings.extra_paths,
-            settings.limits(),
-        )
+        return unit.document.hash, self._library.settings(unit).tracing()
 
     def _forget(self, wish: Wish, written: _Written) -> None:
         if self._written.get(wish) is written:

@@ -109,12 +109,12 @@ def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
                 if ascii_:  # in most lines, and several times faster
                     where = begin + start, begin + end
                 else:
-                    where = _offset(text, line, start), _offset(text, line, end)
+                    first, last = Position(line, start), Position(line, end)
+                    where = text.offset(first), text.offset(last)
                 if spans.setdefault(where, kind) != kind:
                     spans[where] = None
         for range_, kind in target.long:
-            first, last = range_.start, range_.end
-            where = _offset(text, first.line, first.byte), _offset(text, last.line, last.byte)
+            where = text.offset(range_.start), text.offset(range_.end)
             if spans.setdefault(where, kind) != kind:
                 spans[where] = None
         for local, kind in target.locals:
@@ -124,7 +124,3 @@ def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:
         tuple(SeenSpan(*where, kind) for where, kind in spans.items() if kind is not None),
         {local: kind for local, kind in locals_.items() if kind is not None},
     )
-
-
-def _offset(text: TextPositions, line: int, byte: int) -> int:
-    return text.start(line) + text.column(Position(line, byte))

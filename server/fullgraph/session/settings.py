@@ -420,6 +420,10 @@ class Settings:
             targets=self.max_targets,
         )
 
+    def tracing(self) -> tuple[object, ...]:
+        """All of them that what a trace finds depends on."""
+        return self.interpreter, self.mode, self.try_dynamic, self.extra_paths, self.limits()
+
     def roots(self, project: Path | None) -> tuple[str, ...]:
         """``extra_paths`` as absolute paths; a relative one is below the project root."""
         base = project if project is not None else Path.cwd()

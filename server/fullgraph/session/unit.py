@@ -242,12 +242,8 @@ class Unit:
         return (
             self.document.hash,
             self._only if only is None else only,
-            settings.interpreter,
-            settings.mode,
-            settings.try_dynamic,
+            settings.tracing(),
             settings.forecast,
-            settings.extra_paths,
-            settings.limits(),
         )
 
     def _known(self, *, forecast: bool) -> bool:

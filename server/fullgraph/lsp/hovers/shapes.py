@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.render import shapes
-from fullgraph_engine.protocol import Position
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 if TYPE_CHECKING:
@@ -19,17 +18,13 @@ _LONGEST = 60
 
 def section(server: Server, unit: Unit, offset: int) -> Section | None:
     text, positions = unit.document.text, unit.document.positions
-
-    def offset_of(position: Position) -> int:
-        return positions.start(position.line) + positions.column(position)
-
     place: PlaceShapes | None = None
     extent = 0, len(text)
     line = text.count("\n", 0, offset) if "\r" not in text else None
     for one in unit.shapes():
         if line is not None and not one.range.start.line <= line <= one.range.end.line:
             continue
-        start, end = offset_of(one.range.start), offset_of(one.range.end)
+        start, end = positions.offset(one.range.start), positions.offset(one.range.end)
         # The innermost; of those with one range the last, which is the expression that is returned.
         if start <= offset <= end and end - start <= extent[1] - extent[0]:
             place, extent = one, (start, end)
