@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .expressions import Expressions
 from .index import OperatorIndex
+from .scopes import commas
 from .seen import NOTHING_SEEN, Seen
 from .subject import Subject, is_call, subject_of
 from .text import Code, is_name
@@ -60,11 +61,11 @@ def call_at(
 def _arguments(code: Code, opener: int, offset: int) -> tuple[tuple[Argument, ...], int]:
     """The arguments behind a bracket, and the index of the one at an offset."""
     stop = _stop(code, opener)
-    commas = _commas(code, opener, stop)
-    active = sum(code.starts[comma] < offset for comma in commas)
+    ends = [*commas(code, opener + 1, stop, opener), stop]
+    active = sum(code.starts[comma] < offset for comma in ends[:-1])
     arguments = []
     begin = opener + 1
-    for at, end in enumerate([*commas, stop]):
+    for at, end in enumerate(ends):
         if begin < end:
             arguments.append(_argument(code, begin, end - 1))
         elif at == active or end != stop:
@@ -85,21 +86,6 @@ def _argument(code: Code, first: int, last: int) -> Argument:
         value += 2
     text = code.text[code.starts[value] : code.end(last)] if value <= last else ""
     return Argument(code.starts[first], code.end(last), keyword, text, star)
-
-
-def _commas(code: Code, opener: int, stop: int) -> list[int]:
-    found = []
-    in_lambda = False
-    for index in range(opener + 1, stop):
-        if code.parent[index] == opener:
-            word = code.words[index]
-            if word == "lambda":
-                in_lambda = True
-            elif word == ":":
-                in_lambda = False
-            elif word == "," and not in_lambda:
-                found.append(index)
-    return found
 
 
 def _stop(code: Code, opener: int) -> int:

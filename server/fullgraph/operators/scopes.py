@@ -345,26 +345,26 @@ class _Reading:
 
 
 def parts(code: Code, first: int, stop: int, opener: int) -> Iterator[tuple[int, int]]:
-    """First and last word of what commas separate inside a bracket; not the empty ones.
-
-    The commas between a ``lambda`` and its colon separate nothing.
-    """
+    """First and last word of what commas separate inside a bracket; not the empty ones."""
     begin = first
+    for end in (*commas(code, first, stop, opener), stop):
+        if begin < end:
+            yield begin, end - 1
+        begin = end + 1
+
+
+def commas(code: Code, first: int, stop: int, opener: int) -> Iterator[int]:
+    """The commas inside a bracket. Those between a ``lambda`` and its colon separate nothing."""
     in_lambda = False
     for index in range(first, stop):
-        if code.parent[index] != opener:
-            continue
-        word = code.words[index]
-        if word == "lambda":
-            in_lambda = True
-        elif word == ":":
-            in_lambda = False
-        elif word == "," and not in_lambda:
-            if begin < index:
-                yield begin, index - 1
-            begin = index + 1
-    if begin < stop:
-        yield begin, stop - 1
+        if code.parent[index] == opener:
+            word = code.words[index]
+            if word == "lambda":
+                in_lambda = True
+            elif word == ":":
+                in_lambda = False
+            elif word == "," and not in_lambda:
+                yield index
 
 
 def suite_colon(code: Code) -> int | None:
