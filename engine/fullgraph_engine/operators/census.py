@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -21,9 +21,9 @@ from ..protocol.operators import (
 )
 from ..protocol.plain import from_plain, sparse
 from . import dispatcher, documentation, tree, uses
+from .notes import attempt
 from .spoken import corrected
 
-_T = TypeVar("_T")
 _Raw = dict[str, Any]
 
 _PRIVATE = "torch._C."
@@ -33,17 +33,17 @@ def take(static: Path | None) -> bytes:
     """The content of the index file, from what was read out of torch's files."""
     notes: list[str] = []
     names, operators = _read(static, notes)
-    counted: Counter[str] = _attempt(
+    counted: Counter[str] = attempt(
         lambda: uses.count(Path(torch.__file__).parent), Counter(), "Uses are not counted", notes
     )
     nothing: dict[str, tree.Live] = {}
-    live = _attempt(
+    live = attempt(
         lambda: tree.live_names(names), nothing, "Only names from files are known", notes
     )
     if live:
         names = _names(names, live)
-        _attempt(lambda: _follow(names, live), None, "References are not followed", notes)
-    operators = _attempt(
+        attempt(lambda: _follow(names, live), None, "References are not followed", notes)
+    operators = attempt(
         lambda: _operators(operators), operators, "Only operators from files are known", notes
     )
     _connect(names, operators)
@@ -75,14 +75,6 @@ def _read(static: Path | None, notes: list[str]) -> tuple[dict[str, _Raw], dict[
     for entry in entries:
         (operators if entry.kind == "operator" else names)[entry.key] = entry.raw()
     return names, operators
-
-
-def _attempt(do: Callable[[], _T], otherwise: _T, lost: str, notes: list[str]) -> _T:
-    try:
-        return do()
-    except Exception as error:
-        notes.append(f"{lost}: {type(error).__name__}: {error}.")
-        return otherwise
 
 
 # -- names ------------------------------------------------------------------------------------

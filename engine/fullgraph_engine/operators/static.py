@@ -5,19 +5,17 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ..protocol.operators import Name, Operator, encode_index, entry_of
 from .bindings import bindings, names_of
 from .cache import write_whole
 from .derivatives import Derivatives
 from .native import callers, natives, operators
+from .notes import attempt
 from .sources import NoTorch, Sources, sources
 from .stubs import Written, written_names
-
-_T = TypeVar("_T")
 
 _NATIVE = "ATen/native/native_functions.yaml"
 _TAGS = "ATen/native/tags.yaml"
@@ -70,7 +68,7 @@ def static_index(found: Sources) -> tuple[list[Name], list[Operator], tuple[str,
     if found.packaged is not None:
 
         def read(path: str, lost: str) -> list[Any]:
-            return _attempt(lambda: found.yaml(path), [], lost, notes)
+            return attempt(lambda: found.yaml(path), [], lost, notes)
 
         tags = frozenset(
             entry["tag"]
@@ -81,7 +79,7 @@ def static_index(found: Sources) -> tuple[list[Name], list[Operator], tuple[str,
         notes += known.notes
         formulas = read(_DERIVATIVES, "Derivatives are unknown")
         native = known, Derivatives(formulas, known.functions)
-        made = _attempt(
+        made = attempt(
             lambda: bindings(known.functions, found.packaged / _DEPRECATED),  # type: ignore[operator]
             None,
             "Signatures are those of the stubs",
@@ -99,11 +97,3 @@ def static_index(found: Sources) -> tuple[list[Name], list[Operator], tuple[str,
         public = [(n.path, n.signatures) for n in sorted(names.values(), key=lambda n: n.path)]
         listed = list(operators(*native, callers(public)))
     return list(names.values()), listed, tuple(notes)
-
-
-def _attempt(do: Callable[[], _T], otherwise: _T, lost: str, notes: list[str]) -> _T:
-    try:
-        return do()
-    except Exception as error:
-        notes.append(f"{lost}: {type(error).__name__}: {error}.")
-        return otherwise

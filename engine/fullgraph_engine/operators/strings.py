@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal as Choice
 
 from ..protocol import Position, Range
-from ..targets.source import byte_lines, range_of
+from ..targets.source import byte_lines, range_of, written
 
 Api = Choice["define", "Library.define", "custom_op", "triton_op"]
 
@@ -246,7 +246,7 @@ class _Search:
                     self._libraries[name].append((node.lineno, ""))
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
-        name = _written(target)
+        name = written(target)
         if not name:
             return
         if isinstance(value, (ast.Name, ast.Attribute)):
@@ -260,7 +260,7 @@ class _Search:
 
     def _dotted(self, expression: ast.expr) -> str:
         """The full name of an expression through the imports."""
-        name = _written(expression)
+        name = written(expression)
         root, dot, rest = name.partition(".")
         return self._imports.get(root, root) + dot + rest
 
@@ -273,7 +273,7 @@ class _Search:
             if isinstance(namespace, ast.Constant) and isinstance(namespace.value, str):
                 return namespace.value
             return ""
-        bound = self._libraries.get(_written(expression))
+        bound = self._libraries.get(written(expression))
         if not bound:
             return None
         earlier = [one for one in bound if one[0] <= expression.lineno]
@@ -333,17 +333,6 @@ class _Search:
         if any(before or not found for before, found, _ in names):
             return None
         return frozenset(name for _, _, name in names)
-
-
-def _written(expression: ast.expr) -> str:
-    """``self.lib`` as text; empty for what is no dotted name."""
-    parts: list[str] = []
-    while isinstance(expression, ast.Attribute):
-        parts.append(expression.attr)
-        expression = expression.value
-    if not isinstance(expression, ast.Name):
-        return ""
-    return ".".join([expression.id, *reversed(parts)])
 
 
 def _argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:

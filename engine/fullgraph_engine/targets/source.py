@@ -39,14 +39,8 @@ class Source:
 
         ``nn.Linear`` is ``torch.nn.Linear`` after ``from torch import nn``.
         """
-        parts: list[str] = []
-        while isinstance(expression, ast.Attribute):
-            parts.append(expression.attr)
-            expression = expression.value
-        if not isinstance(expression, ast.Name):
-            return ""
-        root = self.imports.get(expression.id, expression.id)
-        return ".".join([root, *reversed(parts)])
+        root, dot, rest = written(expression).partition(".")
+        return f"{self.imports.get(root, root)}{dot}{rest}"
 
     def bases(self, node: ast.ClassDef) -> Iterator[ast.ClassDef]:
         """The class and its bases that this file defines, nearest first."""
@@ -249,6 +243,17 @@ def required_parameters(function: Function) -> list[str]:
         if default is None
     ]
     return names
+
+
+def written(expression: ast.expr) -> str:
+    """A dotted name such as ``self.lib`` as text; empty for any other expression."""
+    parts: list[str] = []
+    while isinstance(expression, ast.Attribute):
+        parts.append(expression.attr)
+        expression = expression.value
+    if not isinstance(expression, ast.Name):
+        return ""
+    return ".".join([expression.id, *reversed(parts)])
 
 
 def range_of(node: ast.expr | ast.stmt | ast.alias) -> Range:
