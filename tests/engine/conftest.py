@@ -75,6 +75,26 @@ def engine_says() -> Callable[..., list[Event]]:
     return says
 
 
+@pytest.fixture(scope="session")
+def warm_tracer() -> None:
+    import torch
+
+    from fullgraph_engine import tracing
+
+    torch.set_num_threads(1)
+    tracing.warm()
+
+
+@pytest.fixture
+def fresh_tracer(warm_tracer: None) -> Iterator[None]:
+    """For tests that trace in this process: Dynamo knows nothing of the tests around them."""
+    import torch
+
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
 def written(events: list[Event]) -> IndexWritten | None:
     """The complete index that was announced."""
     return next((e for e in events if isinstance(e, IndexWritten) and e.complete), None)

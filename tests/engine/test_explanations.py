@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from fullgraph_engine import shapes, targets, tracing
 from fullgraph_engine.findings import explanations, runs
 from fullgraph_engine.protocol import Finding
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 
 TEXT = """\
 # fullgraph: f32[b=6, 4]
@@ -25,19 +24,6 @@ def pinned(x):
 """
 PLAIN = "The code's conditions on `x.shape[0]` leave only the value 6."
 EXPLAINED = "became 6 at line 4 because `x.shape[0] == 6` had to hold"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    torch.set_num_threads(1)
-    tracing.warm()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def finding_of(text: str, path: str) -> Finding:

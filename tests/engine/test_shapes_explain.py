@@ -12,33 +12,18 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fullgraph_engine import shapes, targets, tracing
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
 MARKER = re.compile(r"# (creates|pins|needs|merges|bounds|guards|violates): ([^#]+)")
 KINDS = {"value": "pins", "equal": "merges", "range": "bounds", "guard": "guards"}
 SEPARATORS = {"value": " = ", "equal": " = ", "range": " in ", "guard": " has "}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    torch.set_num_threads(1)
-    tracing.warm()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def record(path: Path) -> list[shapes.Tape]:

@@ -8,7 +8,6 @@ import logging
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,8 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from fullgraph_engine import shapes, tracing
 from fullgraph_engine.shapes import upstream
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 ENGINE = Path(__file__).parents[2] / "engine"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    torch.set_num_threads(1)
-    tracing.warm()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 class Net(torch.nn.Module):

@@ -11,7 +11,6 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +25,13 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
 from fullgraph_engine.tracing import shapes_seen
 from fullgraph_engine.tracing.recording import Recording
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 COLUMNS = pytest.mark.skipif(sys.version_info < (3, 11), reason="bytecode has no columns")
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "hints"
 
 _MARK = re.compile(r"#? *(?P<carets>\^+) (?P<role>[a-z]+) (?P<values>.+)$")
 Told = tuple[int, int, int, str, tuple[str, ...]]
 """Line, first byte and the byte behind the last, role, values."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    torch.set_num_threads(1)
-    tracing.warm()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def marked(text: str) -> set[Told]:

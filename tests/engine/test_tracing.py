@@ -17,23 +17,10 @@ from fullgraph_engine import tracing
 from fullgraph_engine.tracing import recorder
 from fullgraph_engine.tracing.recording import Break, Recording
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 ENGINE = Path(__file__).parents[2] / "engine"
 HERE = __file__
 COLUMNS = sys.version_info >= (3, 11)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    torch.set_num_threads(1)
-    tracing.warm()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def line_of(words: str) -> int:

@@ -8,7 +8,6 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.tracing import values as recorded
 from fullgraph_engine.tracing.recording import Recording
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 COLUMNS = pytest.mark.skipif(sys.version_info < (3, 11), reason="bytecode has no columns")
 
 MODEL = """\
@@ -76,19 +75,6 @@ class Net(nn.Module):
         total = [part.floor() for part in z.split(1)]
         return z, n, total
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm() -> None:
-    torch.set_num_threads(1)
-    tracing.warm()
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 class Module:
