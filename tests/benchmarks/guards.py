@@ -1,6 +1,6 @@
 """Compares recorded guards with those that TORCH_LOGS=guards prints, file by file.
 
-    python guards.py [--real] [--seconds 120] FILE...
+    python guards.py [--real] [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
 
 Each file is traced twice in processes of its own: by a plain ``torch.compile`` whose log is read
 back, and by our tracer. Both see fake tensors unless ``--real`` is given.
@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import logging
-import os
 import re
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "engine")]
 
 import plain  # noqa: E402
+import survey  # noqa: E402
 
 LEAF = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z_]+): (?P<words>.*)$", re.M)
 NUMBER = re.compile(r"\b\d{7,}\b|(?<=__builtins_dict___)\d+|_[0-9a-f]{8,}\b|0x[0-9a-f]+|_c\d+\b")
@@ -92,34 +90,26 @@ def logged(model: Any, args: Any, kwargs: Any) -> list[str]:
     return handler.found
 
 
-def apart(path: str, ours: bool, fake: bool, seconds: int) -> dict[str, Any]:
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        signal.alarm(seconds)
-        try:
-            result = guards_of(path, ours, fake)
-        except BaseException as error:
-            result = {"error": f"{type(error).__name__}: {error}"[:200]}
-        with os.fdopen(write, "w") as pipe:
-            json.dump(result, pipe)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    return dict(json.loads(text)) if text else {"error": "ended"}
+def plain_run(path: str) -> dict[str, Any]:
+    return guards_of(path, ours=False, fake=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=120)
-    parser.add_argument("--real", action="store_true")
-    parser.add_argument("files", nargs="+")
+def our_run(path: str) -> dict[str, Any]:
+    return guards_of(path, ours=True, fake=True)
+
+
+def plain_run_on_real_tensors(path: str) -> dict[str, Any]:
+    return guards_of(path, ours=False, fake=False)
+
+
+def our_run_on_real_tensors(path: str) -> dict[str, Any]:
+    return guards_of(path, ours=True, fake=False)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    survey.options(parser, seconds=120.0)
+    parser.add_argument("--real", action="store_true", help="trace with real tensors")
     options = parser.parse_args()
     import torch
     import torch._dynamo
@@ -127,26 +117,30 @@ def main() -> None:
     from fullgraph_engine import tracing  # noqa: F401
 
     torch.set_num_threads(1)
+    plainly, by_us = plain_run, our_run
+    if options.real:
+        plainly, by_us = plain_run_on_real_tensors, our_run_on_real_tensors
     files = targets = printed = lost = invented = 0
-    for path in options.files:
-        one, other = (
-            apart(path, ours, not options.real, options.seconds) for ours in (False, True)
-        )
+    pairs = zip(survey.survey(plainly, options), survey.survey(by_us, options), strict=True)
+    for (path, one), (_, other) in pairs:
         if "error" in one or "error" in other:
-            print(f"{path}: {one.get('error')} / {other.get('error')}")
+            print(f"{path}: left out: {one.get('error')} / {other.get('error')}", flush=True)
             continue
         files += 1
-        for name, plainly in one.items():
-            said, ours = Counter(plainly), Counter(other[name])
+        print(f"{path}: {', '.join(f'{len(said)} in {name}' for name, said in one.items())}")
+        for name, printed_here in one.items():
+            said, ours = Counter(printed_here), Counter(other[name])
             targets += 1
             printed += sum(said.values())
             for word, difference in (("lost", said - ours), ("invented", ours - said)):
                 for guard, count in difference.items():
-                    print(f"{path} {name}: {word} x{count} {guard[:300]}")
+                    print(f"    {name}: {word} x{count} {guard[:300]}")
             lost += sum((said - ours).values())
             invented += sum((ours - said).values())
+        sys.stdout.flush()
     print(f"{files} files, {targets} targets, {printed} printed, {lost} lost, {invented} invented")
+    return 1 if lost or invented else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

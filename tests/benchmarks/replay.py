@@ -1,7 +1,8 @@
 """Replay what Dynamo learnt about sizes, over many files, and measure what recording it costs.
 
-    python replay.py FILE ...            the files' targets, with their batch dimensions dynamic
-    python replay.py --cost FILE ...     paired runs of one trace with and without recording
+    python replay.py FILE...            the files' targets, with their batch dimensions dynamic
+    python replay.py --every FILE...    with every dimension dynamic
+    python replay.py --cost FILE...     paired runs of one trace with and without recording
 
 For every recording: all events replayed give the state of the live ShapeEnv; a sample of prefixes
 replays; what is written as JSON and read back gives the same state; every symbol that was pinned is
@@ -11,7 +12,6 @@ explained. Each file has a process of its own.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import random
 import statistics
 import sys
@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "engine"))
 warnings.simplefilter("ignore")
 
+import survey  # noqa: E402
 import torch  # noqa: E402
 
 from fullgraph_engine import shapes, targets, tracing  # noqa: E402
@@ -72,7 +73,7 @@ def examine(path: str, every: bool) -> dict[str, Any]:
             count["traces that raised"] += 1
         for tape in tapes:
             check(tape, count, failures, texts)
-    return {"path": path, "count": count, "failures": failures, "texts": texts}
+    return {"count": count, "failures": failures, "texts": texts}
 
 
 def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str]) -> None:
@@ -106,38 +107,31 @@ def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str])
         failures.append(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
 
 
-def work(path: str, every: bool, pipe: Any) -> None:
-    try:
-        pipe.send(examine(path, every))
-    except BaseException as error:
-        pipe.send({"path": path, "error": f"{type(error).__name__}: {error}"[:200]})
+def batches_dynamic(path: str) -> dict[str, Any]:
+    return examine(path, every=False)
 
 
-def survey(paths: list[str], every: bool, quiet: bool, seconds: int) -> int:
+def everything_dynamic(path: str) -> dict[str, Any]:
+    return examine(path, every=True)
+
+
+def replay(options: argparse.Namespace) -> int:
     tracing.warm()
-    context = multiprocessing.get_context("fork")
     total: Counter[str] = Counter()
     failed = 0
-    for path in paths:
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(path, every, theirs))
-        process.start()
-        theirs.close()
-        result = {"path": path, "error": f"{seconds} s were not enough"}
-        if ours.poll(seconds):
-            result = ours.recv()
-        process.kill()
-        process.join()
+    work = everything_dynamic if options.every else batches_dynamic
+    for path, result in survey.survey(work, options):
         if "error" in result:
             total["files that could not be traced"] += 1
-            print(f"{path}: {result['error']}", flush=True)
+            print(f"{path}: left out: {result['error']}", flush=True)
             continue
         total["files"] += 1
         total.update(result["count"])
         failed += len(result["failures"])
+        print(f"{path}: {result['count']}", flush=True)
         for failure in result["failures"]:
             print(f"FAILED {path}: {failure}", flush=True)
-        if not quiet:
+        if not options.quiet:
             for text in dict.fromkeys(result["texts"]):
                 print(f"{path}: {text}", flush=True)
     print(", ".join(f"{number:,} {name}" for name, number in total.items()), f"{failed} failures")
@@ -179,19 +173,19 @@ def cost(paths: list[str], repetitions: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("files", nargs="+")
-    parser.add_argument("--cost", action="store_true")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    survey.options(parser, seconds=300.0)
+    parser.add_argument("--cost", action="store_true", help="measure what recording costs instead")
     parser.add_argument("--every", action="store_true", help="mark every dimension, not batches")
     parser.add_argument("--quiet", action="store_true", help="do not print explanations")
-    parser.add_argument("--seconds", type=int, default=300, help="for one file")
-    parser.add_argument("--repetitions", type=int, default=15)
+    parser.add_argument("--repetitions", type=int, default=15, help="pairs of runs for the cost")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.cost:
         cost(options.files, options.repetitions)
         return 0
-    return survey(options.files, options.every, options.quiet, options.seconds)
+    return replay(options)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

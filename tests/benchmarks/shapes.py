@@ -1,6 +1,6 @@
 """Compare the values that hints tell of with those of a real run, over many files.
 
-    python shapes.py [--seconds N] FILE...
+    python shapes.py [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
 
 Each file is traced with fake tensors, once as its probe gives the call and once with its batch
 dimensions symbolic. A copy of its code that notes every value where it is assigned, given or
@@ -13,22 +13,18 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import os
 import re
-import select
-import signal
 import sys
-import time
-import traceback
 import types
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "engine"))
 
+import survey
 import torch
 
 from fullgraph_engine import targets, tracing
@@ -50,12 +46,25 @@ class Instrument(ast.NodeTransformer):
         call = ast.Call(ast.Name(NOTE, ast.Load()), arguments, [])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
-    def _statements(self, target: ast.AST, role: str) -> list[ast.stmt]:
-        return [
-            ast.copy_location(ast.Expr(self._name(role, name)), name)
-            for name in ast.walk(target)
+    def _statements(self, targets: list[Any], role: str) -> list[ast.stmt]:
+        """What notes the names that were just assigned, from left to right.
+
+        Where one is assigned twice, as in ``_, n, _ = x.shape``, all but the last value would be
+        gone by then: they are given names of ours.
+        """
+        names = [
+            name
+            for target in targets
+            for name in _from_left(target)
             if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
         ]
+        last = {name.id: name for name in names}
+        notes: list[ast.stmt] = []
+        for number, name in enumerate(names):
+            if last[name.id] is not name:
+                name.id = f"{NOTE}{number}"
+            notes.append(ast.copy_location(ast.Expr(self._name(role, name)), name))
+        return notes
 
     def _name(self, role: str, name: ast.Name) -> ast.expr:
         value = ast.Name(name.id, ast.Load())
@@ -63,7 +72,7 @@ class Instrument(ast.NodeTransformer):
 
     def _assign(self, node: Any) -> Any:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        noted = [note for target in targets for note in self._statements(target, "assigned")]
+        noted = self._statements(targets, "assigned")
         self.generic_visit(node)
         if isinstance(node, ast.AnnAssign) and node.value is None:
             return node
@@ -72,18 +81,23 @@ class Instrument(ast.NodeTransformer):
     visit_Assign = visit_AugAssign = visit_AnnAssign = _assign
 
     def visit_For(self, node: ast.For) -> Any:
-        noted = self._statements(node.target, "loop")
+        noted = self._statements([node.target], "loop")
         self.generic_visit(node)
         node.body[:0] = noted
         return node
 
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        noted = self._statements([node.target], "loop")
+        self.generic_visit(node)
+        # A tuple of something is true, whatever that says of itself.
+        values = [note.value for note in noted if isinstance(note, ast.Expr)]
+        if values:
+            node.ifs.insert(0, ast.copy_location(ast.Tuple(values, ast.Load()), values[0]))
+        return node
+
     def visit_With(self, node: ast.With) -> Any:
-        noted = [
-            note
-            for item in node.items
-            if item.optional_vars is not None
-            for note in self._statements(item.optional_vars, "assigned")
-        ]
+        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+        noted = self._statements(targets, "assigned")
         self.generic_visit(node)
         node.body[:0] = noted
         return node
@@ -102,17 +116,37 @@ class Instrument(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        given = node.args
-        every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-        every += [one for one in (given.vararg, given.kwarg) if one is not None]
-        noted = []
-        for one in every:
-            value = ast.Name(one.arg, ast.Load())
-            note = self._note("parameter", one, value, one.lineno - 1, one.col_offset)
-            noted.append(ast.copy_location(ast.Expr(note), one))
+        noted: list[ast.stmt] = [
+            ast.copy_location(ast.Expr(note), note) for note in self._parameters(node.args)
+        ]
         self.generic_visit(node)
         node.body[:0] = noted
         return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        noted = self._parameters(node.args)
+        self.generic_visit(node)
+        if noted:
+            every = ast.Tuple([*noted, node.body], ast.Load())
+            node.body = ast.Subscript(every, ast.Constant(-1), ast.Load())
+            ast.fix_missing_locations(ast.copy_location(node.body, every.elts[-1]))
+        return node
+
+    def _parameters(self, given: ast.arguments) -> list[ast.expr]:
+        every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+        every += [one for one in (given.vararg, given.kwarg) if one is not None]
+        return [
+            self._note(
+                "parameter", one, ast.Name(one.arg, ast.Load()), one.lineno - 1, one.col_offset
+            )
+            for one in every
+        ]
+
+
+def _from_left(target: ast.AST) -> Iterator[ast.AST]:
+    yield target
+    for child in ast.iter_child_nodes(target):
+        yield from _from_left(child)
 
 
 def described(value: Any) -> str | None:
@@ -141,8 +175,9 @@ def load(path: Path, code: Any) -> dict[str, Any]:
     return module.__dict__
 
 
-def compared(path: Path) -> dict[str, Any]:
+def compared(file: str) -> dict[str, Any]:
     """What became of each place of a file, counted by kind of value."""
+    path = Path(file)
     text = path.read_text()
     namespace = load(path, compile(text, str(path), "exec"))
     source = SourceText(str(path), text)
@@ -237,58 +272,23 @@ def matches(told: str, real: str | None) -> bool:
     return real is not None and re.fullmatch(".+".join(parts), real) is not None
 
 
-def forked(work: Callable[[Path], Any], path: Path, seconds: float) -> Any:
-    come, go = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setpgid(0, 0)
-            void = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(void, 1)
-            os.dup2(void, 2)
-            try:
-                answer = work(path)
-            except BaseException as error:
-                last = traceback.extract_tb(error.__traceback__)[-1]
-                words = f"{type(error).__name__}: {error}"[:300]
-                answer = {"error": f"{words} ({Path(last.filename).name}:{last.lineno})"}
-            with os.fdopen(go, "wb") as pipe:
-                pipe.write(json.dumps(answer).encode())
-        finally:
-            os._exit(0)
-    os.close(go)
-    parts = []
-    until = time.monotonic() + seconds
-    while select.select([come], [], [], max(0.0, until - time.monotonic()))[0]:
-        part = os.read(come, 1 << 16)
-        if not part:
-            break
-        parts.append(part)
-    else:
-        os.killpg(pid, signal.SIGKILL)
-    os.close(come)
-    os.waitpid(pid, 0)
-    return json.loads(b"".join(parts)) if parts else {"error": "nothing came in time"}
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="most for one file")
-    parser.add_argument("files", nargs="+", type=Path)
+    survey.options(parser, seconds=60.0)
     options = parser.parse_args()
     torch.set_num_threads(1)
     tracing.warm()
     totals = {"as it is": Counter[str](), "symbolic": Counter[str]()}
     done = 0
-    for path in options.files:
-        result = forked(compared, path, options.seconds)
+    for path, result in survey.survey(compared, options):
+        name = Path(path).name
         if "error" in result:
-            print(f"{path.name}: left out: {result['error']}", flush=True)
+            print(f"{name}: left out: {result['error']}", flush=True)
             continue
         done += 1
         for way, total in totals.items():
             total.update(result[way])
-        print(f"{path.name}: {result['as it is']} {result['symbolic']}", flush=True)
+        print(f"{name}: {result['as it is']} {result['symbolic']}", flush=True)
         for words in result["different"]:
             print(f"    {words}", flush=True)
     print(f"{done} of {len(options.files)} files")
