@@ -1,0 +1,75 @@
+"""What crosses the pipe about repros: small scripts that show one finding with torch alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .places import Range
+
+ReproStage = Literal["looking", "reducing", "verifying"]
+"""Looking for a program that shows the finding, making it smaller, running it in a fresh Python."""
+
+Backend = Literal["", "eager", "aot_eager", "inductor"]
+"""What compiles the graphs of a run; empty where a finding is about the tracer alone."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The finding to reproduce, as it was told.
+
+    Where no ``backend`` is given, ``code`` and ``range`` name a finding of ``target``. With one,
+    the graphs of the target are compiled by it, and what is wanted is that this fails, or, with
+    ``accuracy``, gives other numbers than the graph as it is.
+    """
+
+    code: str
+    range: Range
+    target: str
+    run: str = ""
+    message: str = ""
+    backend: Backend = ""
+    accuracy: bool = False
+
+
+@dataclass(frozen=True)
+class ReproProgress:
+    """How far it is. ``lines`` are those of code in the best program so far, 0 while none is
+    known; ``tried`` counts the programs that were run; ``seconds`` since the request."""
+
+    request: int
+    stage: ReproStage
+    lines: int
+    tried: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ReproFound:
+    """A script that shows the finding; a later one of the same request replaces it.
+
+    ``verified``: it was run in a fresh Python and has exited 1; ``output`` is what it printed
+    there. ``lines`` are its lines of code, without its header and blank lines. ``notes`` say what
+    a reader should know: what is still imported, that no smaller one was verified.
+    """
+
+    request: int
+    script: str
+    lines: int
+    verified: bool = False
+    notes: tuple[str, ...] = ()
+    output: str = ""
+    environment: str = ""
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """Last event of a request that began to look. ``reason`` says in one sentence why there is no
+    verified script, with the next step; empty if there is one."""
+
+    request: int
+    seconds: float
+    tried: int
+    verified: bool
+    reason: str = ""
+    cancelled: bool = False
