@@ -17,6 +17,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest::
     # mode: fake                      fake, real or auto (the default)
     # status: Net failed              how a target ended; to be stated where it is not "traced"
     # graphs: Net 3                   also ops, breaks, skips, chosen, recompiles
+    # inputs: Net f32[b=4, 16]        what it was traced with
     # python: 3.12                    the oldest Python that the file means anything to
     # dynamic: off                    no second run with first dimensions dynamic
     # forecast: on                    further calls with other sizes and values
@@ -107,6 +108,7 @@ class Fixture:
     host_only: bool = False
     statuses: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, str, int], ...] = ()
+    inputs: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -133,11 +135,14 @@ def read(path: Path) -> Fixture:
     text = path.read_text(encoding="utf-8")
     headers = [(m["key"], m["value"]) for m in _HEADER.finditer(text)]
     one = dict(headers)
-    statuses, numbers = [], []
+    statuses, numbers, inputs = [], [], []
     for key, value in headers:
         if key == "status":
             name, status = value.rsplit(" ", 1)
             statuses.append((name, status))
+        elif key == "inputs":
+            name, given = value.split(" ", 1)
+            inputs.append((name, given))
         elif key in _NUMBERS:
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
@@ -157,6 +162,7 @@ def read(path: Path) -> Fixture:
         host_only=one.get("host") == "only",
         statuses=tuple(statuses),
         numbers=tuple(numbers),
+        inputs=tuple(inputs),
     )
 
 
@@ -341,6 +347,10 @@ def _report_differences(fixture: Fixture, reports: Sequence[TargetReport]) -> It
             if report.status != status:
                 why = f" ({report.error})" if report.error else ""
                 yield f"status of {name}: {status} expected, {report.status} found{why}"
+    for name, given in fixture.inputs:
+        shown = [r.probe.inputs for r in reports if r.name == name and r.probe is not None]
+        if given not in shown:
+            yield f"inputs of {name}: {given} expected, {' or '.join(shown) or 'none'} found"
     for key, name, number in fixture.numbers:
         total = sum(getattr(report, key) for report in reports if report.name == name)
         if total != number:

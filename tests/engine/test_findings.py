@@ -175,6 +175,9 @@ def test_every_part_of_a_marker_counts(
 def test_reports_count_as_well(tmp_path: Path) -> None:
     assert "traced expected, failed found" in difference(tmp_path, *fitting(), status="failed")
     assert "breaks of f: 2 expected, 1 found" in difference(tmp_path, *fitting(), breaks=1)
+    assert "inputs of f: i64[2] expected, none found" in difference(
+        tmp_path, *fitting(), text=f"{TEXT}# inputs: f i64[2]\n"
+    )
     assert "no target f" in difference(tmp_path, *fitting(), name="g")
 
 

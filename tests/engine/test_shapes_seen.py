@@ -323,8 +323,27 @@ def test_there_is_an_end_to_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     recording = module.trace(torch.ones(3))
     assert recording.shapes_left_out > 10
-    assert "are not shown" in shapes.note(recording)
+    source = SourceText(module.path, module.text)
+    assert "are not shown" in shapes.kept(shapes.of_recording(recording, source), recording)[1]
     assert sum(value.count for place in recording.shapes for value in place.values) <= 5
+
+
+def test_of_very_many_places_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Module(
+        """
+        def f(x):
+            y = x + 1
+            z = y * 2
+            return z
+        """
+    )
+    recording = module.trace(torch.ones(3))
+    every = shapes.of_recording(recording, SourceText(module.path, module.text))
+    assert shapes.kept(every, recording) == (every, "")
+    monkeypatch.setattr(shapes, "MOST_PLACES", 3)
+    told, note = shapes.kept(every, recording)
+    assert [place.role for place in told] == ["parameter", "assigned", "assigned"]
+    assert f"for 3 of {len(every)} places" in note
 
 
 def test_of_very_many_values_the_last_is_told_as_well() -> None:

@@ -9,6 +9,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# related: MESSAGE``      the finding on the line before gets related information at this line
 ``# unnecessary``           the finding on the line before is greyed
 ``# slow: SECONDS``         the run stops there for a while
+``# stub: too-many``      there were more values than are told
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
                           stands `` | ``; one in brackets, as ``(16)``, is a constant
 ``# print: TEXT``           output of user code
@@ -121,9 +122,11 @@ class Stub:
                 continue
             self.say(p.TargetStarted(number, info.name))
             breaks = self.scan(request, lines, row, end, info.name)
-            places = [place for at in range(row, end) for place in self.seen(at, lines[at])]
+            where = range(row, end)
+            places = [place for at in where for place in self.seen(at, lines[at])]
             if places and number not in self.cancelled:
-                self.say(ShapesFound.of(number, info.name, places))
+                note = "Not all." if any("# stub: too-many" in lines[at] for at in where) else ""
+                self.say(ShapesFound.of(number, info.name, places, note))
             if (asked := list(self.guards(lines, row, end))) and number not in self.cancelled:
                 self.say(p.GuardsFound.of(number, info.name, asked))
             if number in self.cancelled:

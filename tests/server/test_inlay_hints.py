@@ -157,6 +157,14 @@ async def test_hover_over_an_expression_and_a_local(opened: Any) -> None:
     assert await editor.hover(uri, "class N", "et") is None
 
 
+async def test_what_is_left_out_is_said_where_the_values_are(opened: Any) -> None:
+    text = NET.replace("x * 2  # seen", "x * 2  # stub: too-many # seen")
+    editor, uri = await opened(text)
+    assert (await editor.titles(uri))[0].endswith(" · not all values are shown")
+    hover = await editor.hover(uri, "print(y.c", "os())")
+    assert hover.contents.value.endswith("\n\nNot all.")
+
+
 @pytest.mark.real_engine
 @pytest.mark.parametrize("profile_name", ["vscode"])
 async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any]) -> None:

@@ -29,7 +29,7 @@ from ..protocol import (
 )
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
-from ..targets import Call, Probe, ProbeError, Target, describe
+from ..targets import Call, Probe, ProbeError, Target
 from ..tracing.recording import Break, Failure, Recording
 from . import (
     breaks,
@@ -254,9 +254,7 @@ class _Attempt:
             self._amend(recording)
 
     def _trace(self, call: Call, mode: Any) -> Recording:
-        self.info = dataclasses.replace(
-            self.info, inputs=describe(call.args, call.kwargs) or self.info.inputs
-        )
+        self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
         self.given = unsteady.Given.of(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
@@ -442,7 +440,7 @@ class _Attempt:
         """What values were in the first trace, and what is left out."""
         if self.recording is None:
             return (), ""
-        return shapes.of_recording(self.recording, self.source), shapes.note(self.recording)
+        return shapes.kept(shapes.of_recording(self.recording, self.source), self.recording)
 
     def guards(self) -> tuple[tuple[GuardedFrame, ...], str]:
         """What the compiled code of the first trace depends on, and what is left out."""

@@ -13,10 +13,11 @@ from ..tracing.recording import Recording, ShapedPlace
 from .places import SourceText, extent
 
 _Key = tuple[ShapeRole, Range]
+_Places = tuple[PlaceShapes, ...]
 _Loop = (ast.For, ast.AsyncFor, ast.comprehension)
 
 
-def of_recording(recording: Recording, source: SourceText) -> tuple[PlaceShapes, ...]:
+def of_recording(recording: Recording, source: SourceText) -> _Places:
     """Every place once, in the order of the text.
 
     What is not found in the text at just that place is left out: code may claim any place.
@@ -32,18 +33,26 @@ def of_recording(recording: Recording, source: SourceText) -> tuple[PlaceShapes,
         key = place.role, place.range
         known = found.get(key)
         found[key] = place if known is None else _joined(known, place)
-    places = sorted(found.values(), key=_order)
-    if len(places) > MOST_PLACES:
-        places = [place for place in places if place.role != "expression"][:MOST_PLACES]
-    return tuple(places)
+    return tuple(sorted(found.values(), key=_order))
 
 
-def note(recording: Recording) -> str:
-    """What was left out, in a sentence; empty if nothing was."""
-    left_out = recording.shapes_left_out
-    if not left_out:
-        return ""
-    return f"There were more values than are kept: {left_out:,} of them are not shown."
+def kept(places: tuple[PlaceShapes, ...], recording: Recording) -> tuple[_Places, str]:
+    """Those that are told, and what was left out in a sentence, which is empty if nothing was."""
+    told = places
+    if len(told) > MOST_PLACES:
+        # Names before expressions: those stand behind the code, these only under the pointer.
+        told = tuple(place for place in told if place.role != "expression")[:MOST_PLACES]
+    notes = []
+    if len(told) < len(places):
+        notes.append(
+            f"Values are shown for {len(told):,} of {len(places):,} places: there are too many."
+        )
+    if recording.shapes_left_out:
+        notes.append(
+            f"There were more values than are kept: {recording.shapes_left_out:,} of them are not "
+            "shown."
+        )
+    return told, " ".join(notes)
 
 
 def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:

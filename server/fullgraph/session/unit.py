@@ -208,6 +208,11 @@ class Unit:
         """What the last runs left out, in a sentence; empty if nothing."""
         return next((found.note for found in self.results.shapes.values() if found.note), "")
 
+    def values_left_out(self, target: str) -> str:
+        """What the last run of one target left out, in a sentence; empty if nothing."""
+        found = self.results.shapes.get(target)
+        return found.note if found is not None else ""
+
     # -- runs ---------------------------------------------------------------------------------
 
     def _want(self, reason: Reason) -> None:

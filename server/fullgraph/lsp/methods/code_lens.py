@@ -46,6 +46,8 @@ def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]
 
 def _title(unit: Unit, shown: ShownReport) -> str:
     title = lens_title(shown.report)
+    if unit.values_left_out(shown.report.name):
+        title += " · not all values are shown"
     if shown.current:
         return title
     if unit.busy or unit.waiting:
