@@ -1,0 +1,1 @@
+"""Small scripts that show one finding with torch alone."""

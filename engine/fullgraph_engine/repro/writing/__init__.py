@@ -1,0 +1,1 @@
+"""Live values, functions and classes as the text of a program."""
