@@ -4,6 +4,10 @@
 
 Each file is traced twice in processes of its own: by a plain ``torch.compile`` whose log is read
 back, and by our tracer. Both see fake tensors unless ``--real`` is given.
+
+To log guards changes them: Dynamo then keeps a stack with each, and drops one that another makes
+needless only where it is equal to it, stack and all. What differs is therefore compared once more,
+with the tree that Dynamo builds when it does not log, and counted apart if it is the same.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import logging
+import os
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +41,10 @@ class Trees(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        for match in LEAF.finditer(record.getMessage()):
+        self.read(record.getMessage())
+
+    def read(self, tree: str) -> None:
+        for match in LEAF.finditer(tree):
             words = match["words"].partition("  # ")[0].partition(" (HINT: ")[0]
             self.found.append(f"{match['kind']}: {settled(words)}")
 
@@ -44,7 +53,7 @@ def settled(words: str) -> str:
     return NUMBER.sub("N", words.rstrip())
 
 
-def guards_of(path: str, ours: bool, fake: bool) -> dict[str, Any]:
+def guards_of(path: str, read: Callable[..., list[str]], fake: bool) -> dict[str, Any]:
     import torch
 
     from fullgraph_engine import tracing
@@ -60,7 +69,7 @@ def guards_of(path: str, ours: bool, fake: bool) -> dict[str, Any]:
         torch.manual_seed(0)
         with tracing.tensor_mode(fake):
             model, args, kwargs = make()
-            found[name] = (recorded if ours else logged)(model, args, kwargs)
+            found[name] = read(model, args, kwargs)
     return found
 
 
@@ -90,20 +99,35 @@ def logged(model: Any, args: Any, kwargs: Any) -> list[str]:
     return handler.found
 
 
-def plain_run(path: str) -> dict[str, Any]:
-    return guards_of(path, ours=False, fake=True)
+def built(model: Any, args: Any, kwargs: Any) -> list[str]:
+    """What would be printed, of a run that prints nothing."""
+    import contextlib
+    import unittest.mock
+
+    import torch
+    from torch._dynamo.guards import CheckFunctionManager
+
+    trees = Trees()
+    original = CheckFunctionManager.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        trees.read(str(self.guard_manager))
+
+    with (
+        unittest.mock.patch.object(CheckFunctionManager, "__init__", init),
+        contextlib.suppress(Exception),
+    ):
+        torch.compile(model, backend="eager")(*args, **kwargs)
+    return trees.found
 
 
-def our_run(path: str) -> dict[str, Any]:
-    return guards_of(path, ours=True, fake=True)
+def work(read: Callable[..., list[str]], real: bool) -> Callable[[str], dict[str, Any]]:
+    def run(path: str) -> dict[str, Any]:
+        return guards_of(path, read, fake=not real)
 
-
-def plain_run_on_real_tensors(path: str) -> dict[str, Any]:
-    return guards_of(path, ours=False, fake=False)
-
-
-def our_run_on_real_tensors(path: str) -> dict[str, Any]:
-    return guards_of(path, ours=True, fake=False)
+    run.__name__ = f"{read.__name__}, {'real' if real else 'fake'}"
+    return run
 
 
 def main() -> int:
@@ -111,34 +135,48 @@ def main() -> int:
     survey.options(parser, seconds=120.0)
     parser.add_argument("--real", action="store_true", help="trace with real tensors")
     options = parser.parse_args()
+    if "PYTHONHASHSEED" not in os.environ:
+        # Sets are printed in the order of their hashes, and what is kept is of another process.
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     import torch
     import torch._dynamo
 
     from fullgraph_engine import tracing  # noqa: F401
 
     torch.set_num_threads(1)
-    plainly, by_us = plain_run, our_run
-    if options.real:
-        plainly, by_us = plain_run_on_real_tensors, our_run_on_real_tensors
-    files = targets = printed = lost = invented = 0
-    pairs = zip(survey.survey(plainly, options), survey.survey(by_us, options), strict=True)
-    for (path, one), (_, other) in pairs:
+    files = targets = printed = lost = invented = logging_only = 0
+    plain_runs = survey.survey(work(logged, options.real), options)
+    our_runs = survey.survey(work(recorded, options.real), options)
+    for (path, one), (_, other) in zip(plain_runs, our_runs, strict=True):
         if "error" in one or "error" in other:
             print(f"{path}: left out: {one.get('error')} / {other.get('error')}", flush=True)
             continue
         files += 1
         print(f"{path}: {', '.join(f'{len(said)} in {name}' for name, said in one.items())}")
+        silent: dict[str, Any] | None = None
         for name, printed_here in one.items():
             said, ours = Counter(printed_here), Counter(other[name])
             targets += 1
             printed += sum(said.values())
+            if said != ours:
+                if silent is None:
+                    silent = survey.apart(work(built, options.real), path, options.seconds)
+                if Counter(silent.get(name, ())) == ours:
+                    for guard in (said - ours) + (ours - said):
+                        print(f"    {name}: only while it is logged: {guard[:300]}")
+                    logging_only += 1
+                    continue
             for word, difference in (("lost", said - ours), ("invented", ours - said)):
                 for guard, count in difference.items():
                     print(f"    {name}: {word} x{count} {guard[:300]}")
             lost += sum((said - ours).values())
             invented += sum((ours - said).values())
         sys.stdout.flush()
-    print(f"{files} files, {targets} targets, {printed} printed, {lost} lost, {invented} invented")
+    print(
+        f"{files} files, {targets} targets, {printed} printed, {lost} lost, {invented} invented; "
+        f"{logging_only} targets whose guards the log itself changes"
+    )
     return 1 if lost or invented else 0
 
 
