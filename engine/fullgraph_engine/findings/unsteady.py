@@ -1,13 +1,12 @@
 """Guards on values that change from call to call.
 
 Of hundreds of guards these few are worth a diagnostic: on what the traced code itself changes, on
-Python numbers and strings that the target was called with, on globals that functions assign, on
-the identity of objects, and conditions on the data of tensors.
+Python numbers, strings and objects that the target was called with, on globals and what is in them
+if functions assign it, and conditions on the data of tensors.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import types
@@ -20,6 +19,7 @@ import torch
 from ..protocol import Finding, Range
 from ..protocol.sources import in_user_words, root_of
 from ..tracing.recording import Guard, Recording, TracedFrame
+from .assignments import Assignments
 from .places import SourceText, identity, related_to
 
 _EQUAL = re.compile(r"^(?P<of>.+) (?:==|is) (?P<value>\S.*)$", re.S)
@@ -29,19 +29,17 @@ _VALUES = frozenset(
 )
 _NUMBERS = ("int", "float", "complex")
 _PLAIN = (*_NUMBERS, "str")
-_STEADY = (
-    "module",
-    "function",
-    "type",
-    "NoneType",
-    "bool",
-    "builtin_function_or_method",
-    "code",
-    "method",
-    "method_descriptor",
-    "wrapper_descriptor",
-    "property",
-)
+_CALLED = {
+    "function": "function",
+    "code": "function",
+    "builtin_function_or_method": "function",
+    "method": "method",
+    "method_descriptor": "function",
+    "type": "class",
+}
+"""What is passed on to be called, and how a person would call it."""
+
+_STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 """Types of objects that a program has one of: the same one at every call."""
 
 
@@ -95,7 +93,7 @@ class _Unsteady:
         self._given, self._fallback = given, fallback
         self._frames = {frame.id: frame for frame in recording.frames}
         self._writes = {write.target: write.value for write in recording.writes}
-        self._assigned = _globals_assigned(source.tree)
+        self._assignments = Assignments(source.tree)
         self._modules = {
             (guard.frame, match["name"])
             for guard in recording.guards
@@ -159,7 +157,7 @@ class _Unsteady:
         if scope == "local":
             if guard.type not in _PLAIN or not self._given.includes(frame, name):
                 return None
-        elif name not in self._assigned or frame.path != self._source.path:
+        elif not self._changes(guard, frame):
             return None
         of, value = _checked(guard.expressions[0]) if guard.expressions else ("", "")
         if not of or of != guard.source:
@@ -167,7 +165,7 @@ class _Unsteady:
         words = in_user_words(guard.source)
         ending = f"is compiled in as {value}: another value compiles again"
         if scope == "global":
-            why = f"A function of this file assigns `{name}`."
+            why = f"A function of this file assigns `{words}`, or what it is in."
             return self._finding("guard/global", guard, f"The global `{words}` {ending}", why)
         later = (
             "Dynamo compiles the first value of a Python number in as a constant; at another one "
@@ -177,19 +175,33 @@ class _Unsteady:
         )
         return self._finding("guard/value", guard, f"`{words}` {ending}", later)
 
+    def _changes(self, guard: Guard, frame: TracedFrame, *, exactly: bool = False) -> bool:
+        """Whether a function of the file that a frame is of assigns the global of a guard."""
+        return frame.path == self._source.path and self._assignments.changes_global(
+            guard.source, exactly=exactly
+        )
+
     def _identity(self, guard: Guard, frame: TracedFrame) -> Finding | None:
         scope, name = root_of(guard.source)
-        closure = ".cell_contents" in guard.source or ".__closure__" in guard.source
-        given = scope == "local" and self._given.includes(frame, name)
-        changing = scope == "global" and name in self._assigned
-        if not (closure or given or changing) or frame.path != self._source.path:
+        called = _CALLED.get(guard.type, "")
+        if scope == "local" and frame.path == self._source.path:
+            # What is below an argument belongs to the program more often than to the call.
+            whole = guard.source.removesuffix(".__code__") == f"L['{name}']"
+            changing = self._given.includes(frame, name) and (whole or not called)
+        else:
+            # Functions are entered into tables of them while files are executed.
+            changing = scope == "global" and self._changes(guard, frame, exactly=bool(called))
+        if not changing:
             return None
-        words = in_user_words(guard.source)
+        words = in_user_words(guard.source.removesuffix(".__code__"))
         return self._finding(
             "guard/identity",
             guard,
-            f"`{words}` has to be the very same object ({guard.type}): another one compiles again",
-            "Dynamo compares the identity of this object, not its contents.",
+            f"`{words}` has to be the very same {called or f'object ({guard.type})'}: "
+            "another one compiles again",
+            "Dynamo compares the code of this function."
+            if guard.type == "code"
+            else "Dynamo compares the identity of this object, not its contents.",
         )
 
     def _data_dependent(self) -> Iterator[Finding]:
@@ -243,13 +255,3 @@ def _born(recording: Recording, frame: int, expression: str) -> str:
                 words.append(f"`{name}` is made in line {symbol.stack[-1].line + 1}.")
                 break
     return " ".join(words)
-
-
-def _globals_assigned(tree: ast.Module | None) -> frozenset[str]:
-    """Globals that functions of a file assign."""
-    return frozenset(
-        name
-        for node in (ast.walk(tree) if tree is not None else ())
-        if isinstance(node, ast.Global)
-        for name in node.names
-    )

@@ -149,18 +149,21 @@ CODES: tuple[Code, ...] = (
         "guard/global",
         Severity.INFORMATION,
         "A global that functions assign is compiled in as a constant",
-        "The compiled code depends on the value of a global variable that a function of this file "
-        "assigns: whenever it has another value, the code is compiled again. Pass the value as an "
-        "argument, or keep it in a tensor.",
+        "The compiled code depends on the value of a global variable, or of an entry or attribute "
+        "of one (`CONFIG['width']`), that a function of this file assigns: whenever it has another "
+        "value, the code is compiled again. What is assigned only while the file is executed is "
+        "not reported. Pass the value as an argument, or keep it in a tensor.",
         "Pass the value as an argument, or keep it in a tensor.",
     ),
     Code(
         "guard/identity",
         Severity.INFORMATION,
         "Only one object will do",
-        "The guards compare the identity of an object that comes as an argument, from a closure or "
-        "from a global that is assigned: with another object the code is compiled again, even if "
-        "the two are equal. Make the object once and use it for all calls.",
+        "The guards compare the identity of an object that comes as an argument, or from a global "
+        "that a function of this file assigns: with another object the code is compiled again, "
+        "even if the two are equal. Enumeration members and functions are such objects; of a "
+        "function that Dynamo traces its code has to be the same. Make the object once and use it "
+        "for all calls.",
         "Make the object once and use it for all calls.",
     ),
     Code(

@@ -1,0 +1,197 @@
+"""What the functions of a file assign outside of themselves: globals and what is in them.
+
+A guard on such a value fails as soon as another one is assigned; a constant that is only set while
+the file is executed is none.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+Path = tuple[str | None, ...]
+"""A name, and the keys and attributes below it; None stands for any."""
+
+_STEP = re.compile(r"\.__dict__(?=\[)|\.(?P<attribute>\w+)|\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]")
+_CHANGE_ALL = frozenset(
+    ("append", "clear", "extend", "insert", "popitem", "remove", "reverse", "sort")
+)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class Assignments:
+    """Found by reading the text: which calls there will be is not known."""
+
+    def __init__(self, tree: ast.Module | None) -> None:
+        self._globals: set[Path] = set()
+        if tree is not None:
+            _Reader(tree, self._globals)
+
+    def changes_global(self, source: str, *, exactly: bool = False) -> bool:
+        """Whether the global value that Dynamo calls ``source`` is assigned, or what it is in.
+
+        ``exactly``: by its own name and keys, not by a key that only the call knows.
+        """
+        if not source.startswith("G["):
+            return False
+        path = _path(source[1:])
+        return any(
+            len(known) <= len(path)
+            and all(
+                one == other or (one is None and not exactly)
+                for one, other in zip(known, path, strict=False)
+            )
+            for known in self._globals
+        )
+
+
+def _path(source: str) -> Path:
+    """As far as it consists of keys and attributes."""
+    path: list[str | None] = []
+    at = 0
+    while (match := _STEP.match(source, at)) is not None:
+        at = match.end()
+        path += [match[group] for group in ("attribute", "key", "index") if match[group]]
+    return tuple(path)
+
+
+class _Reader:
+    def __init__(self, tree: ast.Module, found: set[Path]) -> None:
+        self._found = found
+        self._once = _called_once(tree)
+        for function in _functions_in(tree.body):
+            self._function(function, ())
+
+    def _function(self, function: ast.AST, around: tuple[_Scope, ...]) -> None:
+        scope = _Scope(function)
+        scopes = (*around, scope)
+        once = not around and getattr(function, "name", "") in self._once
+        for node, in_loop in _own_nodes(function, False):
+            if not once or in_loop:
+                for path in _assigned(node):
+                    self._note(path, scope, scopes)
+        for inner in scope.functions:
+            self._function(inner, scopes)
+
+    def _note(self, path: Path, scope: _Scope, scopes: tuple[_Scope, ...]) -> None:
+        name = path[0]
+        if name in scope.globals or (
+            len(path) > 1 and not any(name in each.bound for each in scopes)
+        ):
+            self._found.add(path)
+
+
+class _Scope:
+    """What the names in one function mean."""
+
+    def __init__(self, function: ast.AST) -> None:
+        self.globals: set[str] = set()
+        self.functions: list[ast.AST] = []
+        bound: set[str] = set()
+        arguments = getattr(function, "args", None)
+        for node in ast.walk(arguments) if arguments is not None else ():
+            if isinstance(node, ast.arg):
+                bound.add(node.arg)
+        for node, _ in _own_nodes(function, False):
+            match node:
+                case ast.Global(names=names):
+                    self.globals.update(names)
+                case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                    bound.add(name)
+                case ast.ClassDef(name=name):
+                    bound.add(name)
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    bound.add(name)
+                    self.functions.append(node)
+                case ast.Lambda():
+                    self.functions.append(node)
+                case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                    bound.update((one.asname or one.name).split(".")[0] for one in aliases)
+                case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                    bound.add(name)
+        self.bound = bound - self.globals
+
+
+def _own_nodes(function: ast.AST, in_loop: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """The nodes of a function, not those of functions in it; each with whether it is in a loop."""
+    body = getattr(function, "body", [])
+    pending = [(node, in_loop) for node in reversed(body if isinstance(body, list) else [body])]
+    while pending:
+        node, repeated = pending.pop()
+        yield node, repeated
+        if not isinstance(node, _FUNCTIONS):
+            repeated = repeated or isinstance(node, _LOOPS)
+            pending += [(child, repeated) for child in ast.iter_child_nodes(node)]
+
+
+def _functions_in(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    for node in body:
+        if isinstance(node, _FUNCTIONS):
+            yield node
+        else:
+            yield from _functions_in(ast.iter_child_nodes(node))
+
+
+def _called_once(tree: ast.Module) -> frozenset[str]:
+    """Functions that the file names once, to call them when it is executed: what they assign is
+    as good as assigned there."""
+    named = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    pending: list[ast.AST] = list(tree.body)
+    called: set[str] = set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called.add(node.func.id)
+        if not isinstance(node, (*_FUNCTIONS, *_LOOPS, ast.ClassDef)):
+            pending += ast.iter_child_nodes(node)
+    return frozenset(name for name in called if named[name] == 1)
+
+
+def _assigned(node: ast.AST) -> Iterator[Path]:
+    """What a node gives another value."""
+    match node:
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            yield (node.id,)
+        case (
+            ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del())
+        ):
+            yield from _of_expression(node)
+        case ast.Call(func=ast.Name(id="setattr"), args=[owner, name, _]):
+            for path in _of_expression(owner):
+                yield (*path, _key(name))
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)):
+            for path in _of_expression(owner):
+                yield from ((*path, key) for key in _keys(node, method))
+
+
+def _keys(call: ast.Call, method: str) -> Iterator[str | None]:
+    """What in an object a call of its method changes."""
+    match call.args:
+        case _ if method in _CHANGE_ALL:
+            yield None
+        case [key, *_] if method == "pop":
+            yield _key(key)
+        case [ast.Dict(keys=keys)] if method == "update":
+            yield from (_key(key) for key in keys)
+        case [_, *_] if method == "update":
+            yield None
+    if method == "update":
+        yield from (keyword.arg for keyword in call.keywords)
+
+
+def _of_expression(node: ast.AST) -> Iterator[Path]:
+    """``CONFIG["a"].b`` is ``("CONFIG", "a", "b")``; nothing where that begins with no name."""
+    match node:
+        case ast.Name(id=name):
+            yield (name,)
+        case ast.Attribute(value=owner, attr=attribute):
+            yield from ((*path, attribute) for path in _of_expression(owner))
+        case ast.Subscript(value=owner, slice=key):
+            yield from ((*path, _key(key)) for path in _of_expression(owner))
+
+
+def _key(node: ast.AST | None) -> str | None:
+    return str(node.value) if isinstance(node, ast.Constant) else None
