@@ -1,0 +1,48 @@
+"""Makes a program smaller that shows something, as long as it still shows it.
+
+Hierarchical delta debugging on the syntax tree: text goes in, text comes out, and a tester says of
+each candidate whether it shows what is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+from .passes import PASSES
+from .program import Program, Size, count_lines, format_program
+from .search import Pass, Search, Tester
+
+__all__ = [
+    "PASSES",
+    "Pass",
+    "Program",
+    "Size",
+    "Tester",
+    "count_lines",
+    "format_program",
+    "reduce",
+]
+
+
+def reduce(
+    text: str,
+    test: Tester,
+    *,
+    deadline: float,
+    report: Callable[[str, int], None],
+    clock: Callable[[], float] = monotonic,
+) -> str:
+    """The smallest program that was found, the given one if there is none or it is no Python.
+
+    The given one is taken to be interesting. ``deadline`` is a time of ``clock``; ``report`` is
+    told each better program and how many were tried until then.
+    """
+    try:
+        start, plain = Program.of(text), Program.of(format_program(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+    search = Search(PASSES, test, deadline=deadline, report=report, clock=clock)
+    if text == plain.text or search.shows(plain):
+        start = plain
+    return search.run(start).text

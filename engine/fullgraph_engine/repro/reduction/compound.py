@@ -1,0 +1,82 @@
+"""Compound statements replaced by what they hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from .edits import Edit, Replacement
+from .program import Program
+
+
+def unwrapped(program: Program) -> Iterator[Sequence[Edit]]:
+    """By the statements inside, the first choice of all of them together, then other choices."""
+    first: list[Edit] = []
+    others: list[Edit] = []
+    for node in ast.walk(program.tree):
+        choices = list(_choices(node))
+        first.extend(Edit({node: choice}) for choice in choices[:1])
+        others.extend(Edit({node: choice}) for choice in choices[1:])
+    yield first
+    for edit in others:
+        yield (edit,)
+
+
+def _choices(node: ast.AST) -> Iterator[Replacement]:
+    match node:
+        case ast.If():
+            yield tuple(node.body)
+            if node.orelse:
+                yield tuple(node.orelse)
+                alone = ast.If(test=node.test, body=node.body, orelse=[])
+                yield alone
+        case ast.For():
+            yield tuple(node.body)
+            for first in _first_items(node.iter):
+                yield (_assigned(node.target, first), *node.body)
+        case ast.While() | ast.With() | ast.AsyncWith():
+            yield tuple(node.body)
+        case ast.Try():
+            yield (*node.body, *node.orelse, *node.finalbody)
+            for handler in node.handlers:
+                yield tuple(handler.body)
+            if node.finalbody and node.handlers:
+                yield ast.Try(
+                    body=node.body, handlers=node.handlers, orelse=node.orelse, finalbody=[]
+                )
+        case ast.Match():
+            for case in node.cases:
+                yield tuple(case.body)
+        case ast.With(items=[_, _, *_]):
+            for item in node.items:
+                yield ast.With(items=[item], body=node.body)
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> ast.stmt:
+    return ast.Assign(targets=[target], value=value)
+
+
+def _first_items(iterable: ast.expr) -> Iterator[ast.expr]:
+    """What a loop sees first."""
+    match iterable:
+        case ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]):
+            yield first
+        case ast.Call(func=ast.Name(id="range"), args=[start, _, *_]):
+            yield start
+        case ast.Call(func=ast.Name(id="range")):
+            yield ast.Constant(value=0)
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+            for first in _first_items(inner):
+                yield ast.Tuple(elts=[ast.Constant(value=0), first], ctx=ast.Load())
+        case ast.Call(func=ast.Name(id="zip" | "reversed"), args=[_, *_] as inners):
+            firsts = [next(_first_items(inner), None) for inner in inners]
+            known = [first for first in firsts if first is not None]
+            if len(known) == len(firsts):
+                yield ast.Tuple(elts=known, ctx=ast.Load()) if len(known) > 1 else known[0]
+        case ast.Name() | ast.Attribute():
+            yield ast.Subscript(value=iterable, slice=ast.Constant(value=0), ctx=ast.Load())
+        case ast.Call(func=ast.Attribute(value=inner, attr="items")):
+            everything = ast.Call(
+                func=ast.Name(id="list", ctx=ast.Load()), args=[iterable], keywords=[]
+            )
+            yield ast.Subscript(value=everything, slice=ast.Constant(value=0), ctx=ast.Load())

@@ -1,0 +1,189 @@
+"""Changes to a tree, any number of which can be made together.
+
+An edit says what stands in the place of nodes of one tree. What it puts there may hold nodes of
+the same tree, in which the other edits are made too: if ``b = f(a)`` and ``c = g(b)`` are both
+bypassed, then a later ``c`` becomes ``b`` and that ``a``. Nothing is changed in place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+Replacement = Union[ast.AST, tuple[ast.AST, ...], None]
+"""One node, several in its place (in a list), or none: gone from a list or an optional field."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    changes: Mapping[ast.AST, Replacement]
+
+
+class Conflict(Exception):
+    """Two edits want to put different things in one place."""
+
+
+class Incomplete(Exception):
+    """A node that cannot do without was taken away."""
+
+
+def apply(tree: ast.Module, edits: Iterable[Edit]) -> ast.Module:
+    """A new tree with all of the edits made. Raises Conflict, Incomplete, RecursionError."""
+    changes: dict[ast.AST, Replacement] = {}
+    for edit in edits:
+        for node, replacement in edit.changes.items():
+            if changes.setdefault(node, replacement) is not replacement:
+                raise Conflict
+    return ast.fix_missing_locations(_Rebuild(changes).module(tree))
+
+
+class _Rebuild:
+    def __init__(self, changes: Mapping[ast.AST, Replacement]) -> None:
+        self._changes = changes
+        self._under_way: set[ast.AST] = set()
+
+    def module(self, tree: ast.Module) -> ast.Module:
+        made = ast.Module(body=list(self._each(tree.body)), type_ignores=[])
+        if len(made.body) > 1:
+            made.body = [part for part in made.body if not isinstance(part, ast.Pass)]
+        return made
+
+    def _each(self, nodes: Iterable[Any]) -> Iterator[Any]:
+        for node in nodes:
+            if isinstance(node, ast.AST):
+                yield from self._several(node)
+            else:
+                yield node
+
+    def _several(self, node: ast.AST) -> Sequence[ast.AST]:
+        """What stands in the place of a node in a list."""
+        if node not in self._changes or node in self._under_way:
+            made = self._copy(node)
+            return () if made is None else made if isinstance(made, tuple) else (made,)
+        replacement = self._changes[node]
+        if replacement is None:
+            return ()
+        self._under_way.add(node)
+        try:
+            parts = replacement if isinstance(replacement, tuple) else (replacement,)
+            return tuple(self._each(parts))
+        finally:
+            self._under_way.discard(node)
+
+    def _one(self, node: ast.AST) -> ast.AST | None:
+        made = self._several(node)
+        if len(made) > 1:
+            raise Incomplete
+        return made[0] if made else None
+
+    def _copy(self, node: ast.AST) -> Replacement:
+        if isinstance(node, ast.arguments):
+            return self._arguments(node)
+        if isinstance(node, ast.Dict):
+            return self._dict(node)
+        if isinstance(node, (ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)):
+            return node
+        fields: dict[str, Any] = {}
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                fields[name] = list(self._each(value))
+            elif isinstance(value, ast.AST):
+                fields[name] = self._one(value)
+            else:
+                fields[name] = value
+        if isinstance(node, ast.Compare):
+            kept = [n for n in node.comparators if not self._gone(n)]
+            fields["ops"] = [o for n, o in zip(node.comparators, node.ops) if n in kept]
+        return _settled(type(node)(**fields))
+
+    def _gone(self, node: ast.AST) -> bool:
+        return node in self._changes and self._changes[node] is None
+
+    def _arguments(self, node: ast.arguments) -> ast.arguments:
+        positional = [*node.posonlyargs, *node.args]
+        defaults = [None] * (len(positional) - len(node.defaults)) + list(node.defaults)
+        made = ast.arguments(
+            posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None,
+            defaults=[],
+        )  # fmt: skip
+        for argument, default in zip(positional, defaults):
+            new = self._one(argument)
+            if not isinstance(new, ast.arg):
+                continue
+            (made.posonlyargs if argument in node.posonlyargs else made.args).append(new)
+            value = self._one(default) if default is not None else None
+            if isinstance(value, ast.expr):
+                made.defaults.append(value)
+            elif made.defaults:
+                raise Incomplete  # a parameter without a default after one with
+        for argument, default in zip(node.kwonlyargs, node.kw_defaults):
+            new = self._one(argument)
+            if isinstance(new, ast.arg):
+                made.kwonlyargs.append(new)
+                value = self._one(default) if default is not None else None
+                made.kw_defaults.append(value if isinstance(value, ast.expr) else None)
+        for name in ("vararg", "kwarg"):
+            argument = getattr(node, name)
+            setattr(made, name, None if argument is None else self._one(argument))
+        return made
+
+    def _dict(self, node: ast.Dict) -> ast.Dict:
+        made = ast.Dict(keys=[], values=[])
+        for key, value in zip(node.keys, node.values):
+            new = self._one(value)
+            new_key = None if key is None else self._one(key)
+            if isinstance(new, ast.expr) and (key is None or isinstance(new_key, ast.expr)):
+                made.values.append(new)
+                made.keys.append(new_key if isinstance(new_key, ast.expr) else None)
+        return made
+
+
+def _settled(node: Any) -> Replacement:
+    """The node, or what it means, after some of what it held is gone."""
+    match node:
+        case ast.Try() if not node.handlers and not node.finalbody:
+            return (*node.body, *node.orelse)
+        case ast.With() | ast.AsyncWith() if not node.items:
+            return tuple(node.body)
+        case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal() if not node.names:
+            return None
+        case ast.Delete() if not node.targets:
+            return None
+        case ast.Match() if not node.cases:
+            return None
+        case ast.Assign() if node.value is None:
+            return None
+        case ast.Assign() if not node.targets:
+            return ast.Expr(value=node.value)
+        case ast.AnnAssign() if node.annotation is None:
+            if node.value is None:
+                return None
+            return ast.Assign(targets=[node.target], value=node.value)
+        case ast.Expr() if node.value is None:
+            return None
+        case ast.BoolOp() if len(node.values) == 1:
+            return _node(node.values[0])
+        case ast.Compare() if not node.comparators:
+            return _node(node.left)
+        case ast.JoinedStr() if not node.values:
+            return ast.Constant(value="")
+    body = getattr(node, "body", None)
+    if isinstance(body, list):
+        node.body = _filled(body)
+    for name in ("orelse", "finalbody"):
+        if isinstance(getattr(node, name, None), list):
+            setattr(node, name, _filled(getattr(node, name), optional=True))
+    return _node(node)
+
+
+def _filled(body: list[Any], optional: bool = False) -> list[Any]:
+    kept = [part for part in body if not isinstance(part, ast.Pass)]
+    return kept if kept or optional else [ast.Pass()]
+
+
+def _node(node: Any) -> ast.AST:
+    if not isinstance(node, ast.AST):
+        raise Incomplete
+    return node

@@ -1,0 +1,153 @@
+"""Expressions replaced by something inside of them, or by a constant."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from .edits import Edit
+from .places import Places
+from .program import Program
+
+_DEEPEST = 6
+
+
+def leaves(program: Program) -> Iterator[Sequence[Edit]]:
+    """By the first variable in it; the outermost expressions of all statements together first."""
+    places = Places.of(program.tree)
+    for level in _levels(program.tree):
+        edits = []
+        for node in level:
+            leaf = None if isinstance(node, (ast.Name, ast.Constant)) else places.value_in(node)
+            if leaf is not None:
+                edits.append(Edit({node: leaf}))
+        yield edits[::-1]
+
+
+def children(program: Program) -> Iterator[Sequence[Edit]]:
+    """By one of the expressions directly in it."""
+    levels = _levels(program.tree)
+    for level in levels:
+        first: list[Edit] = []
+        others: list[Edit] = []
+        for node in level:
+            parts = [part for part in _parts(node)]
+            first.extend(Edit({node: part}) for part in parts[:1])
+            others.extend(Edit({node: part}) for part in parts[1:])
+        yield first[::-1]
+        for edit in others:
+            yield (edit,)
+
+
+def elements(program: Program) -> Iterator[Sequence[Edit]]:
+    """Arguments, keywords, elements and conditions that can go."""
+    for level in _levels(program.tree):
+        edits = []
+        for node in level:
+            edits.extend(Edit({part: None}) for part in _removable(node))
+        yield edits[::-1]
+
+
+def constants(program: Program) -> Iterator[Sequence[Edit]]:
+    """By None or 1, where what stands there is more than a name."""
+    for level in _levels(program.tree):
+        for value in (None, 1):
+            yield [
+                Edit({node: ast.Constant(value=value)})
+                for node in level
+                if not isinstance(node, (ast.Name, ast.Constant)) and not _is_torch(node)
+            ][::-1]
+
+
+def _is_torch(node: ast.expr) -> bool:
+    """Whether this is no more than a dotted name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _levels(tree: ast.Module) -> list[list[ast.expr]]:
+    """The expressions that are read, by how deep they are in their statement."""
+    level: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):
+            level.extend(_expressions(node))
+        elif isinstance(node, ast.withitem):
+            level.append(node.context_expr)
+    levels: list[list[ast.expr]] = []
+    while level and len(levels) < _DEEPEST:
+        levels.append([node for node in level if _is_read(node)])
+        level = [part for node in level for part in _inside(node)]
+    return levels
+
+
+def _is_read(node: ast.expr) -> bool:
+    return isinstance(getattr(node, "ctx", None), (ast.Load, type(None)))
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "bases"):
+            continue
+        parts = value if isinstance(value, list) else [value]
+        yield from (part for part in parts if isinstance(part, ast.expr))
+
+
+def _inside(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions one level deeper."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            yield child
+        elif isinstance(child, (ast.keyword, ast.comprehension, ast.Slice)):
+            yield from _inside(child)
+
+
+def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    match node:
+        case ast.Call(func=func):
+            values = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if isinstance(func, ast.Attribute) and not _is_torch(func):
+                yield func.value
+            for value in values:
+                yield value.value if isinstance(value, ast.Starred) else value
+            if isinstance(func, ast.Attribute) and _is_torch(func) and func.value:
+                yield func.value
+            if isinstance(func, ast.Call):
+                yield func
+        case ast.Attribute(value=ast.Name()) | ast.Constant() | ast.Lambda() | ast.Slice():
+            return
+        case ast.IfExp():
+            yield node.body
+            yield node.orelse
+            yield node.test
+        case ast.Subscript():
+            yield node.value
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            yield ast.List(elts=[node.elt], ctx=ast.Load())
+            yield node.generators[0].iter
+        case ast.Starred() | ast.JoinedStr() | ast.FormattedValue():
+            return
+        case _:
+            yield from _inside(node)
+
+
+def _removable(node: ast.expr) -> Iterator[ast.AST]:
+    match node:
+        case ast.Call():
+            for keyword in node.keywords:
+                if not (keyword.arg == "backend" and ast.unparse(node.func) == "torch.compile"):
+                    yield keyword
+            yield from node.args
+        case ast.List() | ast.Tuple() | ast.Set():
+            yield from node.elts
+        case ast.Dict():
+            yield from node.values
+        case ast.JoinedStr():
+            yield from node.values
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            for generator in node.generators:
+                yield from generator.ifs
+        case ast.BoolOp():
+            yield from node.values
+        case ast.Lambda():
+            yield from node.args.args

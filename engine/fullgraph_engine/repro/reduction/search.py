@@ -1,0 +1,258 @@
+"""The search: passes over a program, each a list of edits that are tried together and in parts.
+
+A pass gives edits to the best program so far. Most of them can be made together, so all are tried
+first, then each half of those that could not, and so on. While the oracle is busy with one
+candidate, the next ones are given to it as if that one failed; if it does not, they are dropped.
+The way taken depends on the verdicts alone, not on their order in time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Protocol
+
+from .edits import Conflict, Edit, Incomplete, apply
+from .program import Program, formatted
+from .unbound import unbound
+
+
+class Judged(Protocol):
+    @property
+    def interesting(self) -> bool: ...
+
+
+class Tester(Protocol):
+    """Runs programs, as many at a time as it has room for."""
+
+    @property
+    def capacity(self) -> int: ...
+    def submit(self, text: str) -> int: ...
+    def wait(self) -> tuple[int, Judged]: ...
+    def kill(self, ticket: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pass:
+    """``groups`` gives edits that are tried together at first; alternatives are groups of one.
+
+    ``basic`` passes are tried once more, also what has failed before, when nothing else is left.
+    ``order`` is what a candidate must make smaller.
+    """
+
+    name: str
+    groups: Callable[[Program], Iterable[Sequence[Edit]]]
+    basic: bool = False
+    order: Callable[[Program], object] = lambda program: program.size
+
+
+_Group = tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Where the search is: the best program, the pass, and what of it is still to be tried.
+
+    ``accepted`` edits of ``base`` make ``best``. ``groups`` is None before a pass has begun.
+    """
+
+    best: Program
+    number: int
+    base: Program
+    accepted: _Group = ()
+    groups: tuple[_Group, ...] | None = None
+    improved: bool = False
+    again: bool = False
+    thorough: bool = False
+
+
+@dataclass(eq=False)
+class _Attempt:
+    program: Program
+    then: _Position
+    trace: object
+    ticket: int = -1
+    verdict: bool | None = None
+
+
+class Search:
+    def __init__(
+        self,
+        passes: Sequence[Pass],
+        test: Tester,
+        *,
+        deadline: float,
+        report: Callable[[str, int], None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._passes = passes
+        self._test = test
+        self._deadline = deadline
+        self._report = report
+        self._clock = clock
+        self.tried = 0
+        self._known: dict[str, bool] = {}
+        self._failed: set[object] = set()
+        self._unbound: frozenset[str] = frozenset()
+        self._anchors: tuple[str, ...] = ()
+
+    def shows(self, program: Program) -> bool:
+        """One program, tried alone."""
+        ticket = self._test.submit(program.text)
+        self.tried += 1
+        while True:
+            decided, verdict = self._test.wait()
+            if decided == ticket:
+                return verdict.interesting
+
+    def run(self, start: Program) -> Program:
+        self._unbound = unbound(start.tree)
+        self._anchors = tuple(word for word in _ANCHORS if word in start.text)
+        best = start
+        stream = self._attempts(_Position(start, 0, start))
+        path: deque[_Attempt] = deque()
+        exhausted = False
+        while True:
+            while not exhausted and self._running(path) < max(1, self._test.capacity):
+                if self._clock() >= self._deadline:
+                    break
+                attempt = next(stream, None)
+                if attempt is None:
+                    exhausted = True
+                    break
+                self._begin(attempt)
+                path.append(attempt)
+                if attempt.verdict:
+                    stream = self._attempts(attempt.then)
+            while path and path[0].verdict is not None:
+                first = path.popleft()
+                if first.verdict:
+                    best = first.program
+                    self._report(best.text, self.tried)
+                elif first.trace is not None:
+                    self._failed.add(first.trace)
+            if self._clock() >= self._deadline:
+                break
+            if not self._running(path):
+                if exhausted and not path:
+                    return best
+                continue
+            decided = self._wait(path)
+            if decided is not None and decided.verdict:
+                while path[-1] is not decided:
+                    self._drop(path.pop())
+                stream, exhausted = self._attempts(decided.then), False
+        for attempt in path:
+            self._drop(attempt)
+        return best
+
+    def _running(self, path: Iterable[_Attempt]) -> int:
+        return sum(1 for attempt in path if attempt.verdict is None)
+
+    def _begin(self, attempt: _Attempt) -> None:
+        known = self._known.get(attempt.program.text)
+        if known is not None:
+            attempt.verdict = known
+            return
+        attempt.ticket = self._test.submit(attempt.program.text)
+        self.tried += 1
+
+    def _wait(self, path: Iterable[_Attempt]) -> _Attempt | None:
+        ticket, verdict = self._test.wait()
+        for attempt in path:
+            if attempt.verdict is None and attempt.ticket == ticket:
+                attempt.verdict = verdict.interesting
+                self._known[attempt.program.text] = verdict.interesting
+                return attempt
+        return None
+
+    def _drop(self, attempt: _Attempt) -> None:
+        if attempt.verdict is None:
+            self._test.kill(attempt.ticket)
+
+    def _attempts(self, at: _Position) -> Iterator[_Attempt]:
+        """What to try from here, one after the other, as long as everything fails."""
+        assumed: set[str] = set()
+        while True:
+            if at.number == len(self._passes):
+                if at.improved:
+                    at = _Position(at.best, 0, at.best)
+                elif not at.thorough:
+                    at = _Position(at.best, 0, at.best, thorough=True)
+                else:
+                    return
+            step = self._passes[at.number]
+            if at.thorough and not step.basic:
+                at = replace(at, number=at.number + 1)
+                continue
+            if at.groups is None:
+                groups = tuple(tuple(group) for group in step.groups(at.best))
+                at = replace(at, base=at.best, accepted=(), groups=groups)
+            while at.groups:
+                group, rest = at.groups[0], at.groups[1:]
+                failed = replace(at, groups=_halves(group) + rest)
+                program = self._candidate(at, group, step)
+                if program is not None and program.text not in assumed:
+                    trace = _trace(step.name, at.best, program) if len(group) == 1 else None
+                    if at.thorough or trace not in self._failed:
+                        known = self._known.get(program.text)
+                        if known is not False:
+                            then = _Position(
+                                program, at.number, at.base, at.accepted + group, rest,
+                                improved=True, again=True, thorough=False,
+                            )  # fmt: skip
+                            yield _Attempt(program, then, trace)
+                            assumed.add(program.text)
+                at = failed
+            if at.again:
+                at = replace(at, groups=None, again=False)
+            else:
+                at = replace(at, groups=None, number=at.number + 1)
+
+    def _candidate(self, at: _Position, group: _Group, step: Pass) -> Program | None:
+        """The program with the edits made, or None where it cannot be one or is no smaller."""
+        try:
+            text = formatted(apply(at.base.tree, (*at.accepted, *group)))
+            program = Program.of(text)
+            compile(text, "<candidate>", "exec", dont_inherit=True)
+        except (Conflict, Incomplete, SyntaxError, ValueError, TypeError, AttributeError):
+            return None
+        except RecursionError:
+            return None
+        if program.surplus > at.best.surplus:
+            return None
+        if not step.order(program) < step.order(at.best):  # type: ignore[operator]
+            return None
+        if any(word not in text for word in self._anchors):
+            return None
+        if not unbound(program.tree) <= self._unbound:
+            return None
+        return program
+
+
+# What makes a program one that is traced. Without it a candidate need not be run.
+_ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(")
+
+
+def _halves(group: _Group) -> tuple[_Group, ...]:
+    if len(group) < 2:
+        return ()
+    middle = len(group) // 2
+    return group[:middle], group[middle:]
+
+
+def _trace(name: str, before: Program, after: Program) -> object:
+    """What a change looks like where it is made: it is not tried again while this stays the same.
+
+    A change that fails in one program mostly does so in a smaller one.
+    """
+    old, new = before.text.splitlines(), after.text.splitlines()
+    first = 0
+    while first < min(len(old), len(new)) and old[first] == new[first]:
+        first += 1
+    last = 0
+    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    return name, tuple(old[first : len(old) - last]), tuple(new[first : len(new) - last])

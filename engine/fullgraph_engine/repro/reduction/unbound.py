@@ -1,0 +1,243 @@
+"""Names that a program uses and nothing binds: what would be a NameError, found without running.
+
+It errs on the side of a program: a name counts as bound where it may be, on any path.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+
+_BUILT_IN = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "__builtins__"}
+_IN_A_CLASS = frozenset({"__class__", "__qualname__", "__module__"})
+
+_Function = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def unbound(tree: ast.Module) -> frozenset[str]:
+    """The names that are read where they cannot have been bound; empty if that cannot be told."""
+    if any(isinstance(node, ast.alias) and node.name == "*" for node in ast.walk(tree)):
+        return frozenset()
+    module = _Scope(None, set(bound_in(tree.body)) | set(_global_names(tree)))
+    walk = _Walk(module)
+    walk.statements(tree.body)
+    walk.later()
+    return frozenset(walk.missing)
+
+
+def bound_in(body: Iterable[ast.AST]) -> Iterator[str]:
+    """The names that statements bind in their own scope."""
+    for node in own_nodes(body):
+        match node:
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                yield node.id
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.alias():
+                yield node.asname or node.name.partition(".")[0]
+            case ast.ExceptHandler(name=str(name)):
+                yield name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield name
+            case ast.MatchMapping(rest=str(name)):
+                yield name
+
+
+def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every node of a scope, and of a scope inside only what is evaluated outside of it.
+
+    A name bound by ``:=`` in a comprehension is the scope's own.
+    """
+    for node in nodes:
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from own_nodes(node.decorator_list)
+            yield from own_nodes(_outside(node.args))
+            yield from own_nodes([node.returns] if node.returns else [])
+        elif isinstance(node, ast.Lambda):
+            yield from own_nodes(_outside(node.args))
+        elif isinstance(node, ast.ClassDef):
+            yield from own_nodes([*node.decorator_list, *node.bases, *node.keywords])
+        elif isinstance(node, _COMPREHENSIONS):
+            yield from own_nodes([node.generators[0].iter])
+            yield from (
+                inner.target for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)
+            )
+        else:
+            yield from own_nodes(ast.iter_child_nodes(node))
+
+
+def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
+    yield from arguments.posonlyargs
+    yield from arguments.args
+    if arguments.vararg:
+        yield arguments.vararg
+    yield from arguments.kwonlyargs
+    if arguments.kwarg:
+        yield arguments.kwarg
+
+
+def _outside(arguments: ast.arguments) -> Iterator[ast.expr]:
+    """What of a parameter list is evaluated where the function is defined."""
+    yield from arguments.defaults
+    yield from (default for default in arguments.kw_defaults if default is not None)
+    yield from (arg.annotation for arg in parameters(arguments) if arg.annotation is not None)
+
+
+def _global_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+
+
+class _Scope:
+    """``names`` are all that the scope binds anywhere; ``sure`` those that may be bound by now."""
+
+    def __init__(self, outer: _Scope | None, names: set[str], is_class: bool = False) -> None:
+        self.outer = outer
+        self.names = names
+        self.sure: set[str] = set()
+        self.is_class = is_class
+
+    def binds(self, name: str) -> bool:
+        if name in self.names:
+            return name in self.sure or (self.is_class and self._enclosing(name))
+        return self._enclosing(name)
+
+    def _enclosing(self, name: str) -> bool:
+        """In the scopes around, of which a function sees what they bind in the end."""
+        scope = self.outer
+        while scope is not None:
+            if not scope.is_class and name in scope.names:
+                return True
+            scope = scope.outer
+        return name in _BUILT_IN or name in _IN_A_CLASS
+
+
+class _Walk:
+    def __init__(self, scope: _Scope) -> None:
+        self._scope = scope
+        self.missing: set[str] = set()
+        self._waiting: list[tuple[_Scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]] = []
+
+    def statements(self, body: Iterable[ast.stmt]) -> None:
+        for statement in body:
+            self._visit(statement)
+
+    def later(self) -> None:
+        """The bodies of functions, which run when all around them is bound."""
+        while self._waiting:
+            outer, node = self._waiting.pop()
+            body = [node.body] if isinstance(node, ast.Lambda) else node.body
+            own = {argument.arg for argument in parameters(node.args)}
+            names = set(bound_in(body)) | own
+            for inner in own_nodes(body):
+                if isinstance(inner, (ast.Global, ast.Nonlocal)):
+                    names -= set(inner.names)
+            before, self._scope = self._scope, _Scope(outer, names)
+            self._scope.sure |= own
+            for part in body:
+                self._visit(part)
+            self._scope = before
+
+    def _visit(self, node: ast.AST) -> None:
+        match node:
+            case ast.Name(ctx=ast.Load() | ast.Del()):
+                if not self._scope.binds(node.id):
+                    self.missing.add(node.id)
+            case ast.Name():
+                self._scope.sure.add(node.id)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                for part in own_nodes([node]):
+                    if part is not node and isinstance(part, ast.Name):
+                        self._visit(part)
+                self._waiting.append((self._scope, node))
+                if not isinstance(node, ast.Lambda):
+                    self._scope.sure.add(node.name)
+            case ast.ClassDef():
+                for part in [*node.decorator_list, *node.bases, *node.keywords]:
+                    self._visit(part)
+                before, self._scope = (
+                    self._scope,
+                    _Scope(self._scope, set(bound_in(node.body)), is_class=True),
+                )
+                self.statements(node.body)
+                self._scope = before
+                self._scope.sure.add(node.name)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._comprehension(node)
+            case ast.Assign():
+                self._visit(node.value)
+                for target in node.targets:
+                    self._visit(target)
+            case ast.AugAssign():
+                self._visit(node.value)
+                if isinstance(node.target, ast.Name) and not self._scope.binds(node.target.id):
+                    self.missing.add(node.target.id)
+                self._visit(node.target)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self._visit(node.value)
+                    self._visit(node.target)
+                self._visit(node.annotation)
+            case ast.NamedExpr():
+                self._visit(node.value)
+                self._visit(node.target)
+            case ast.For() | ast.AsyncFor():
+                self._visit(node.iter)
+                self._visit(node.target)
+                self._scope.sure |= set(bound_in(node.body))
+                self.statements(node.body)
+                self.statements(node.orelse)
+            case ast.While():
+                self._scope.sure |= set(bound_in(node.body))
+                self._children(node)
+            case ast.alias():
+                self._scope.sure.add(node.asname or node.name.partition(".")[0])
+            case ast.ExceptHandler(name=str(name)):
+                self._scope.sure.add(name)
+                self._children(node)
+            case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+                self._scope.sure |= set(bound_in([node]))
+                self._children(node)
+            case _:
+                self._children(node)
+
+    def _children(self, node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            self._visit(child)
+
+    def _comprehension(
+        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    ) -> None:
+        self._visit(node.generators[0].iter)
+        targets = set(bound_in(generator.target for generator in node.generators))
+        scope = _Scope(self._scope, targets)
+        # What the scope around may have bound by now is all that is seen of it.
+        around, self._scope = self._scope, scope
+        scope.outer = _Snapshot(around)
+        for position, generator in enumerate(node.generators):
+            if position:
+                self._visit(generator.iter)
+            self._visit(generator.target)
+            for condition in generator.ifs:
+                self._visit(condition)
+        if isinstance(node, ast.DictComp):
+            self._visit(node.key)
+            self._visit(node.value)
+        else:
+            self._visit(node.elt)
+        self._scope = around
+        around.sure |= {
+            inner.target.id for inner in ast.walk(node) if isinstance(inner, ast.NamedExpr)
+        }
+
+
+class _Snapshot(_Scope):
+    """A scope as it is now, for what is evaluated in the middle of it."""
+
+    def __init__(self, of: _Scope) -> None:
+        super().__init__(of.outer, set(of.names) & of.sure if not of.is_class else set())
+        self.is_class = of.is_class
