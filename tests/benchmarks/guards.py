@@ -1,9 +1,10 @@
 """Compares recorded guards with those that TORCH_LOGS=guards prints, file by file.
 
-    python guards.py [--real] [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
+    python guards.py [--real] [--dynamic] [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
 
 Each file is traced twice in processes of its own: by a plain ``torch.compile`` whose log is read
-back, and by our tracer. Both see fake tensors unless ``--real`` is given.
+back, and by our tracer. Both see fake tensors unless ``--real`` is given, and with ``--dynamic``
+the first dimensions of their inputs are marked.
 
 To log guards changes them: Dynamo then keeps a stack with each, and drops one that another makes
 needless only where it is equal to it, stack and all. What differs is therefore compared once more,
@@ -53,7 +54,11 @@ def settled(words: str) -> str:
     return NUMBER.sub("N", words.rstrip())
 
 
-def guards_of(path: str, read: Callable[..., list[str]], fake: bool) -> dict[str, Any]:
+Read = Callable[[Any, Any, Any, "list[tuple[Any, int]]"], "list[str]"]
+"""Of a callable, its arguments, and the dimensions that are to be dynamic."""
+
+
+def guards_of(path: str, read: Read, fake: bool, dynamic: bool) -> dict[str, Any]:
     import torch
 
     from fullgraph_engine import tracing
@@ -69,14 +74,16 @@ def guards_of(path: str, read: Callable[..., list[str]], fake: bool) -> dict[str
         torch.manual_seed(0)
         with tracing.tensor_mode(fake):
             model, args, kwargs = make()
-            found[name] = read(model, args, kwargs)
+            tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+            sizable = [one for one in tensors if one.dim() and one.shape[0] > 1]
+            found[name] = read(model, args, kwargs, [(one, 0) for one in sizable if dynamic])
     return found
 
 
-def recorded(model: Any, args: Any, kwargs: Any) -> list[str]:
+def recorded(model: Any, args: Any, kwargs: Any, dynamic: list[tuple[Any, int]]) -> list[str]:
     from fullgraph_engine import tracing
 
-    recording = tracing.trace(model, args, kwargs)
+    recording = tracing.trace(model, args, kwargs, dynamic=dynamic)
     return [
         f"{guard.kind}: {settled(expression)}"
         for guard in recording.guards
@@ -84,27 +91,33 @@ def recorded(model: Any, args: Any, kwargs: Any) -> list[str]:
     ]
 
 
-def logged(model: Any, args: Any, kwargs: Any) -> list[str]:
-    import contextlib
-
+def logged(model: Any, args: Any, kwargs: Any, dynamic: list[tuple[Any, int]]) -> list[str]:
     import torch
 
     torch._logging.set_logs(guards=True)
     handler = Trees()
     log = logging.getLogger("torch._dynamo.guards.__guards")
     log.addHandler(handler)
-    with contextlib.suppress(Exception):
-        torch.compile(model, backend="eager")(*args, **kwargs)
+    plainly(model, args, kwargs, dynamic)
     log.removeHandler(handler)
     return handler.found
 
 
-def built(model: Any, args: Any, kwargs: Any) -> list[str]:
-    """What would be printed, of a run that prints nothing."""
+def plainly(model: Any, args: Any, kwargs: Any, dynamic: list[tuple[Any, int]]) -> None:
     import contextlib
-    import unittest.mock
 
     import torch
+
+    for tensor, dim in dynamic:
+        torch._dynamo.maybe_mark_dynamic(tensor, dim)
+    with contextlib.suppress(Exception):
+        torch.compile(model, backend="eager")(*args, **kwargs)
+
+
+def built(model: Any, args: Any, kwargs: Any, dynamic: list[tuple[Any, int]]) -> list[str]:
+    """What would be printed, of a run that prints nothing."""
+    import unittest.mock
+
     from torch._dynamo.guards import CheckFunctionManager
 
     trees = Trees()
@@ -114,19 +127,17 @@ def built(model: Any, args: Any, kwargs: Any) -> list[str]:
         original(self, *args, **kwargs)
         trees.read(str(self.guard_manager))
 
-    with (
-        unittest.mock.patch.object(CheckFunctionManager, "__init__", init),
-        contextlib.suppress(Exception),
-    ):
-        torch.compile(model, backend="eager")(*args, **kwargs)
+    with unittest.mock.patch.object(CheckFunctionManager, "__init__", init):
+        plainly(model, args, kwargs, dynamic)
     return trees.found
 
 
-def work(read: Callable[..., list[str]], real: bool) -> Callable[[str], dict[str, Any]]:
+def work(read: Read, options: argparse.Namespace) -> Callable[[str], dict[str, Any]]:
     def run(path: str) -> dict[str, Any]:
-        return guards_of(path, read, fake=not real)
+        return guards_of(path, read, not options.real, options.dynamic)
 
-    run.__name__ = f"{read.__name__}, {'real' if real else 'fake'}"
+    ways = [way for way in ("real", "dynamic") if getattr(options, way)]
+    run.__name__ = ", ".join([read.__name__, *ways])
     return run
 
 
@@ -134,6 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     survey.options(parser, seconds=120.0)
     parser.add_argument("--real", action="store_true", help="trace with real tensors")
+    parser.add_argument("--dynamic", action="store_true", help="mark batch dimensions")
     options = parser.parse_args()
     if "PYTHONHASHSEED" not in os.environ:
         # Sets are printed in the order of their hashes, and what is kept is of another process.
@@ -146,8 +158,8 @@ def main() -> int:
 
     torch.set_num_threads(1)
     files = targets = printed = lost = invented = logging_only = 0
-    plain_runs = survey.survey(work(logged, options.real), options)
-    our_runs = survey.survey(work(recorded, options.real), options)
+    plain_runs = survey.survey(work(logged, options), options)
+    our_runs = survey.survey(work(recorded, options), options)
     for (path, one), (_, other) in zip(plain_runs, our_runs, strict=True):
         if "error" in one or "error" in other:
             print(f"{path}: left out: {one.get('error')} / {other.get('error')}", flush=True)
@@ -161,7 +173,7 @@ def main() -> int:
             printed += sum(said.values())
             if said != ours:
                 if silent is None:
-                    silent = survey.apart(work(built, options.real), path, options.seconds)
+                    silent = survey.apart(work(built, options), path, options.seconds)
                 if Counter(silent.get(name, ())) == ours:
                     for guard in (said - ours) + (ours - said):
                         print(f"    {name}: only while it is logged: {guard[:300]}")
