@@ -1,6 +1,6 @@
 """Compare the values that hints tell of with those of a real run, over many files.
 
-    python shapes.py [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
+    python shapes.py [--expressions] [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
 
 Each file is traced with fake tensors, once as its probe gives the call and once with its batch
 dimensions symbolic. A copy of its code that notes every value where it is assigned, given or
@@ -34,16 +34,54 @@ from fullgraph_engine.findings.runs import batch_dimensions
 from fullgraph_engine.tracing.describe import describe_tensor
 
 NOTE = "__fullgraph_note__"
-Place = tuple[str, int, int]
-"""Role, line and byte, zero-based."""
+Place = tuple[str, int, int, int, int]
+"""Role, then line and byte of both ends, zero-based; of a name only its beginning."""
+
+NOT_VALUES = (ast.Constant, ast.Starred, ast.Slice, ast.JoinedStr, ast.FormattedValue)
 
 
 class Instrument(ast.NodeTransformer):
-    """Has a function called with the place and value of everything that may have a hint."""
+    """Has a function called with the place and value of everything that may have a hint, and of
+    every expression in a function if these are wanted."""
 
-    def _note(self, role: str, node: Any, value: ast.expr, line: int, byte: int) -> ast.expr:
-        arguments = [ast.Constant(role), ast.Constant(line), ast.Constant(byte), value]
-        call = ast.Call(ast.Name(NOTE, ast.Load()), arguments, [])
+    def __init__(self, expressions: bool) -> None:
+        self._expressions = expressions
+        self._depth = 0
+
+    def visit(self, node: ast.AST) -> Any:
+        inner = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        self._depth += inner
+        wanted = (
+            self._expressions
+            and self._depth > inner
+            and isinstance(node, ast.expr)
+            and isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+            and not isinstance(node, NOT_VALUES)
+        )
+        result = super().visit(node)
+        self._depth -= inner
+        if not wanted:
+            return result
+        end = node.end_lineno - 1, node.end_col_offset
+        return self._note("expression", node, result, node.lineno - 1, node.col_offset, end)
+
+    def visit_match_case(self, node: Any) -> Any:
+        pattern, node.pattern = node.pattern, ast.Pass()  # what is in it are no expressions
+        self.generic_visit(node)
+        node.pattern = pattern
+        return node
+
+    def _note(
+        self,
+        role: str,
+        node: Any,
+        value: ast.expr,
+        line: int,
+        byte: int,
+        end: tuple[int, int] = (0, 0),
+    ) -> ast.expr:
+        place = ast.Tuple([ast.Constant(part) for part in (role, line, byte, *end)], ast.Load())
+        call = ast.Call(ast.Name(NOTE, ast.Load()), [place, value], [])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def _statements(self, targets: list[Any], role: str) -> list[ast.stmt]:
@@ -175,7 +213,15 @@ def load(path: Path, code: Any) -> dict[str, Any]:
     return module.__dict__
 
 
-def compared(file: str) -> dict[str, Any]:
+def assignments_compared(file: str) -> dict[str, Any]:
+    return compared(file, expressions=False)
+
+
+def all_compared(file: str) -> dict[str, Any]:
+    return compared(file, expressions=True)
+
+
+def compared(file: str, expressions: bool) -> dict[str, Any]:
     """What became of each place of a file, counted by kind of value."""
     path = Path(file)
     text = path.read_text()
@@ -211,11 +257,11 @@ def compared(file: str) -> dict[str, Any]:
                     raise RuntimeError(f"{target.name}: {recording.failure.message[:200]}")
                 found = shapes.of_recording(recording, source)
                 seen.append((target.name, number, way, found))
-    tree = ast.fix_missing_locations(Instrument().visit(ast.parse(text)))
+    tree = ast.fix_missing_locations(Instrument(expressions).visit(ast.parse(text)))
     real: dict[Place, list[str | None]] = {}
 
-    def note(role: str, line: int, byte: int, value: Any) -> Any:
-        real.setdefault((role, line, byte), []).append(described(value))
+    def note(place: Place, value: Any) -> Any:
+        real.setdefault(place, []).append(described(value))
         return value
 
     code = compile(tree, str(path), "exec")
@@ -233,22 +279,22 @@ def compared(file: str) -> dict[str, Any]:
             call.function(*call.args, **call.kwargs)
         for name, probe_number, way, found in seen:
             if (name, probe_number) == (target.name, number):
-                compare(found, real, result[way], result["different"], way)
+                told = [one for one in found if expressions or one.role != "expression"]
+                compare(told, real, result[way], result["different"], way)
     return result
 
 
 def compare(
-    found: tuple[Any, ...],
+    found: list[Any],
     real: dict[Place, list[str | None]],
     counts: Counter[str],
     different: list[str],
     way: str,
 ) -> None:
     for place in found:
-        if place.role == "expression":
-            continue
-        start = place.range.start
-        was = real.get((place.role, start.line, start.byte), [])
+        start, end = place.range.start, place.range.end
+        ends = (end.line, end.byte) if place.role == "expression" else (0, 0)
+        was = real.get((place.role, start.line, start.byte, *ends), [])
         told: Counter[str] = Counter()
         for value in place.values:
             told[value.concrete or value.text] += value.count
@@ -275,12 +321,14 @@ def matches(told: str, real: str | None) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     survey.options(parser, seconds=60.0)
+    parser.add_argument("--expressions", action="store_true", help="compare also what hover tells")
     options = parser.parse_args()
     torch.set_num_threads(1)
     tracing.warm()
     totals = {"as it is": Counter[str](), "symbolic": Counter[str]()}
     done = 0
-    for path, result in survey.survey(compared, options):
+    work = all_compared if options.expressions else assignments_compared
+    for path, result in survey.survey(work, options):
         name = Path(path).name
         if "error" in result:
             print(f"{name}: left out: {result['error']}", flush=True)
