@@ -22,7 +22,7 @@ from fullgraph_engine.findings import run_target, shapes
 from fullgraph_engine.findings.places import SourceText
 from fullgraph_engine.protocol import Position, Range, decode, encode
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
-from fullgraph_engine.tracing import shapes_seen
+from fullgraph_engine.tracing import shapes_seen, variables
 from fullgraph_engine.tracing.recording import Recording
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
@@ -301,8 +301,8 @@ def test_a_mistake_of_ours_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     def wrong(_: Any) -> None:
         raise ZeroDivisionError("while looking")
 
-    monkeypatch.setattr(shapes_seen, "read", wrong)
-    monkeypatch.setattr(shapes_seen, "_readers", {})
+    monkeypatch.setattr(variables, "read", wrong)
+    monkeypatch.setattr(variables, "_readers", {})
     found = Module(text).trace(torch.ones(3))
     assert found.failure is None
     assert any("while looking" in loss for loss in found.losses)

@@ -30,7 +30,7 @@ from fullgraph_engine.protocol import (
     decode,
     encode,
 )
-from fullgraph_engine.tracing import values as recorded
+from fullgraph_engine.tracing import variables
 from fullgraph_engine.tracing.recording import Recording
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
@@ -263,7 +263,7 @@ def test_watching_changes_nothing(broken: bool, monkeypatch: pytest.MonkeyPatch)
         def wrong(_: Any) -> None:
             raise ZeroDivisionError("while watching")
 
-        monkeypatch.setattr(recorded, "kind_of", wrong)
+        monkeypatch.setattr(variables, "kind_of", wrong)
     found = module.trace("Net()", x)
     assert found.failure is None
     assert any("while watching" in words for words in found.losses) == broken

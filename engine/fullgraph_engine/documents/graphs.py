@@ -9,8 +9,8 @@ from typing import Any
 
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
-from ..tracing.recorder import source_name
 from ..tracing.recording import Graph
+from ..tracing.variables import name_of_source
 from .places import Places
 
 _CLASS = re.compile(r"class (?:GraphModule|<lambda>)\(torch\.nn\.Module\):$")
@@ -33,7 +33,7 @@ def graph_code(number: int, graph: Graph, module: Any, places: Places) -> str:
     """
     lines = module.print_readable(print_output=False).strip("\n").split("\n")
     origins = {
-        node.name: in_user_words(source_name(node.meta["grapharg"].source))
+        node.name: in_user_words(name_of_source(node.meta["grapharg"].source))
         for node in module.graph.nodes
         if node.op == "placeholder" and getattr(node.meta.get("grapharg"), "source", None)
     }

@@ -45,7 +45,7 @@ class Place:
 
     def __init__(
         self,
-        raw: tuple[Any, ...] = (),
+        raw: stacks.Raw = (),
         callers: Stack = (),
         node: Any = None,
         *,
@@ -61,8 +61,7 @@ class Place:
     def stack(self) -> Stack:
         """User frames, outermost first."""
         if self._stack is None:
-            inner = tuple(stacks.frame_of(*entry) for entry in reversed(self._raw))
-            self._stack = stacks.join(self._callers, inner)
+            self._stack = stacks.join(self._callers, stacks.of_raw(self._raw))
             self._raw = ()
         return self._stack
 
@@ -177,21 +176,16 @@ class _Reel(list[ShapeEnvEvent]):
         return event
 
     def _here(self) -> Place:
-        inner = upstream.translator()
+        inner = stacks.translator()
         if inner is None:
             return Place(callers=self._callers)
         node = _node_under_way(inner)
         now = (inner, inner.current_instruction, node)
         if all(one is other for one, other in zip(now, self._last, strict=True)):
             return self._place  # most lines cause many events
-        raw: list[Any] = []
-        current = inner
-        while current is not None:
-            instruction = current.current_instruction
-            raw.append((current.f_code, current.lineno, getattr(instruction, "positions", None)))
-            current = getattr(current, "parent", None)
         self._last = now
-        self._place = Place(tuple(raw), self._callers, _raw_operator(node))
+        raw = stacks.raw_of_translator(inner)
+        self._place = Place(raw, self._callers, _raw_operator(node))
         return self._place
 
     def close(self) -> None:

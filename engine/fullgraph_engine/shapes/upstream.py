@@ -17,6 +17,7 @@ from torch.fx.experimental.recording import FakeTensorMeta, NotEqualError, Shape
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..tracing.adapter import Private
+from ..tracing.variables import name_of_source
 
 __all__ = [
     "FakeTensorMeta",
@@ -29,7 +30,6 @@ __all__ = [
     "quiet",
     "settings",
     "stage",
-    "translator",
 ]
 
 config: Any = sys.modules["torch.fx.experimental._config"]
@@ -52,20 +52,6 @@ def missing() -> tuple[str, ...]:
         for need in _NEEDED
         if need.get() is None
     )
-
-
-def translator() -> Any:
-    """The innermost symbolic interpreter at work, or None."""
-    import torch._dynamo.symbolic_convert as convert
-
-    root = getattr(convert.tls, "current_tx", None)
-    return None if root is None else root.output.current_tx
-
-
-def name_of_source(source: Any) -> str:
-    """Dynamo's name for where a value comes from; a method before torch 2.9, then a property."""
-    name = getattr(source, "name", "")
-    return str(name() if callable(name) else name)
 
 
 def expression_of(value: Any) -> Any:

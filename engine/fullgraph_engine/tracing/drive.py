@@ -11,7 +11,7 @@ import torch
 import torch._dynamo
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
-from . import absent_cuda, adapter, recorder, recurrent, stacks
+from . import absent_cuda, adapter, causes, hooks, recorder, recurrent, stacks
 from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .tensors import (
     RunTensorMode,
@@ -106,21 +106,21 @@ def failure_of(error: BaseException) -> Failure:
     cause = getattr(error, "inner_exception", None) or error
     # Errors that are a break first and are then raised as one text.
     broken = error.__context__
-    causes: tuple[Cause, ...] = ()
+    chain: tuple[Cause, ...] = ()
     if broken is not None and getattr(broken, "_fullgraph_cause", None) is not None:
         if isinstance(error, torch._dynamo.exc.TorchRuntimeError):
             # An operator failed on fake tensors: the error of that operator says the most.
             cause = getattr(broken, "_fullgraph_source", None) or cause
-            causes = recorder.causes_of(broken)
+            chain = causes.of_error(broken)
         elif isinstance(error, torch._dynamo.exc.UncapturedHigherOrderOpError):
-            causes = recorder.causes_of(broken)
+            chain = causes.of_error(broken)
     words = _words(cause)
     return Failure(
         "tracer" if in_tracer else "eager",
         type(cause).__name__,
-        words.partition(" Got graph break/error:")[0] if causes else words,
+        words.partition(" Got graph break/error:")[0] if chain else words,
         stacks.join(live, traced),
-        causes,
+        chain,
         str(getattr(error, "_hop_name", "")),
     )
 
@@ -234,7 +234,7 @@ def install() -> tuple[str, ...]:
     """Put all hooks in place, once per process; names of those that this torch lacks."""
     global _installed
     if _installed is None:
-        missing = list(recorder.install())
+        missing = list(hooks.install())
         if not adapter.GET_COMPILER.wrap(_around_get_compiler):
             missing.append(adapter.GET_COMPILER.name)
         for hook in (adapter.INDUCTOR_WRAPPER, adapter.BACKEND_WRAPPER):

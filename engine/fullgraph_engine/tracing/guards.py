@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from . import adapter, stacks
+from . import adapter, stacks, variables
 from .recording import Guard, GuardedCode, Recording, Stack, Write
 
 MOST = 10_000
@@ -182,7 +182,7 @@ def _writes(frame: int, output: Any) -> Iterator[Write]:
     """What the traced code leaves with another value than it found."""
     effects = getattr(output, "side_effects", None)
     for owner, attributes in getattr(effects, "store_attr_mutations", {}).items():
-        name = _name_of(owner)
+        name = variables.source_of(owner)
         for attribute, value in attributes.items() if name else ():
             # A global is an attribute of nothing.
             target = name if name.startswith("G[") else f"{name}.{attribute}"
@@ -190,7 +190,7 @@ def _writes(frame: int, output: Any) -> Iterator[Write]:
     for owner in list(getattr(effects, "id_to_variable", {}).values()):
         if not getattr(getattr(owner, "mutation_type", None), "is_modified", False):
             continue
-        name, items = _name_of(owner), getattr(owner, "items", None)
+        name, items = variables.source_of(owner), getattr(owner, "items", None)
         if name and isinstance(items, list):
             yield Write(frame, f"len({name})", str(len(items)))
         elif name and isinstance(items, dict):
@@ -200,14 +200,6 @@ def _writes(frame: int, output: Any) -> Iterator[Write]:
                 # What the code did not touch is in it as well, and is no constant to us.
                 if constant and new:
                     yield Write(frame, f"{name}[{constant}]", new)
-
-
-def _name_of(variable: Any) -> str:
-    try:
-        name = getattr(getattr(variable, "source", None), "name", "")
-        return str(name() if callable(name) else name)
-    except NotImplementedError:  # sources of what only Dynamo knows have no name
-        return ""
 
 
 def _constant(variable: Any) -> str:

@@ -49,20 +49,35 @@ def original_name(name: str) -> str:
     return name
 
 
-def of_translator(translator: Any) -> Stack:
-    """The frames that Dynamo is inlining right now, outermost first."""
-    frames: list[Frame] = []
+def translator() -> Any:
+    """The innermost symbolic interpreter at work, or None."""
+    import torch._dynamo.symbolic_convert as convert
+
+    root = getattr(convert.tls, "current_tx", None)
+    return None if root is None else root.output.current_tx
+
+
+Raw = tuple[tuple[types.CodeType, Any, Any], ...]
+"""Code objects and positions only, innermost first: most stacks are never asked for."""
+
+
+def raw_of_translator(translator: Any) -> Raw:
+    """The frames that Dynamo is inlining right now."""
+    raw: list[tuple[types.CodeType, Any, Any]] = []
     while translator is not None:
-        instruction = translator.current_instruction
-        frames.append(
-            frame_of(
-                translator.f_code,
-                getattr(translator, "lineno", None),
-                getattr(instruction, "positions", None),
-            )
-        )
+        positions = getattr(translator.current_instruction, "positions", None)
+        raw.append((translator.f_code, getattr(translator, "lineno", None), positions))
         translator = getattr(translator, "parent", None)
-    return tuple(reversed(frames))
+    return tuple(raw)
+
+
+def of_raw(raw: Raw) -> Stack:
+    """The same as frames, outermost first."""
+    return tuple(frame_of(*entry) for entry in reversed(raw))
+
+
+def of_translator(translator: Any) -> Stack:
+    return of_raw(raw_of_translator(translator))
 
 
 def of_summary(summary: Iterable[Any] | None) -> Stack:

@@ -1,0 +1,58 @@
+"""Why a graph broke, in the words that Dynamo has for it."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from .recording import Cause
+
+
+def raised_by_unimplemented() -> tuple[Cause | None, BaseException | None]:
+    """The words given to ``unimplemented`` and the exception it was called for.
+
+    Its message is these words laid out for a terminal; its locals are the words themselves.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    for _ in range(8):
+        if frame is None:
+            break
+        if frame.f_code.co_name.startswith("unimplemented") and "gb_type" in frame.f_locals:
+            words = frame.f_locals
+            cause = Cause(
+                str(words["gb_type"]),
+                str(words.get("explanation", "")),
+                tuple(str(hint) for hint in words.get("hints") or ()),
+                str(words.get("context", "")),
+            )
+            source = words.get("from_exc")
+            return cause, source if isinstance(source, BaseException) else None
+        frame = frame.f_back
+    return None, None
+
+
+def of_error(error: BaseException) -> tuple[Cause, ...]:
+    """The break that started it first, then what happened while it was being handled."""
+    chain: list[Cause] = []
+    link: BaseException | None = error
+    while link is not None and len(chain) < 16:
+        cause = getattr(link, "_fullgraph_cause", None) or _cause_behind(link)
+        if cause is None:
+            kind = getattr(link, "gb_type", None) or type(link).__name__
+            text = str(getattr(link, "msg", link))
+            cause = Cause(kind=str(kind), explanation=text)
+        chain.append(cause)
+        source = getattr(link, "_fullgraph_source", None)
+        # A break made from an ordinary exception (a failing fake kernel) is explained by its
+        # own words; only breaks made from breaks are a chain.
+        link = source if hasattr(source, "_fullgraph_cause") else None
+    return tuple(reversed(chain))
+
+
+def _cause_behind(error: BaseException) -> Cause | None:
+    """The cause of a break that was raised again, with the same words, as another exception."""
+    behind = error.__context__
+    if behind is None or getattr(behind, "msg", None) != getattr(error, "msg", ""):
+        return None
+    cause = getattr(behind, "_fullgraph_cause", None)
+    return cause if isinstance(cause, Cause) else None

@@ -1,0 +1,304 @@
+"""Where Dynamo is listened to.
+
+:func:`install` wraps the adapter's hooks once per process; the wrappers do nothing until a
+:class:`Recorder` is active. They are installed in the warm parent, so a run pays nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch._ops
+
+from . import adapter, causes, nodes, stacks, variables
+from .recorder import Recorder, active, asserts_of, undisturbed
+from .recording import Outcome, Resolution, TracedFrame
+
+Around = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _before(tell: Callable[..., None]) -> Around:
+    """Have ``tell(recorder, *arguments)`` called before the original."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            recorder = active()
+            if recorder is not None:
+                with undisturbed(recorder):
+                    tell(recorder, *args, **kwargs)
+            return original(*args, **kwargs)
+
+        return heard
+
+    return around
+
+
+def _behind(tell: Callable[..., None]) -> Around:
+    """Have ``tell(recorder, result, *arguments)`` called when the original has returned."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            recorder = active()
+            if recorder is not None:
+                with undisturbed(recorder):
+                    tell(recorder, result, *args, **kwargs)
+            return result
+
+        return heard
+
+    return around
+
+
+def _with(call: Callable[..., Any]) -> Around:
+    """Have ``call(recorder, original, *arguments)`` called in place of the original."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            recorder = active()
+            if recorder is None:
+                return original(*args, **kwargs)
+            return call(recorder, original, *args, **kwargs)
+
+        return heard
+
+    return around
+
+
+# -- breaks -----------------------------------------------------------------------------------
+
+
+def _unsupported(recorder: Recorder, _none: None, error: Any, *_args: Any, **_kwargs: Any) -> None:
+    recorder.saw_unsupported(error)
+    error._fullgraph_cause, source = causes.raised_by_unimplemented()
+    error._fullgraph_source = source
+    past = getattr(source, "_fullgraph_stack", None)
+    if past is not None:
+        error._fullgraph_stack = past
+    elif summary := getattr(source, "real_stack", None):
+        error._fullgraph_stack = stacks.of_summary(summary)
+    else:
+        error._fullgraph_stack = stacks.of_translator(stacks.translator())
+
+
+def _log_break(
+    recorder: Recorder, translator: Any, _code_options: Any, reason: str = "", exc: Any = None
+) -> None:
+    if exc is not None:
+        traced = getattr(exc, "_fullgraph_stack", None) or stacks.of_translator(translator)
+        recorder.broke(exc, _outcome(str(reason)), traced)
+
+
+def _outcome(reason: str) -> Outcome:
+    if reason.startswith("Failed to handle graph break gracefully"):
+        return "frame-skipped"
+    if reason.startswith("Encountered graph break that we cannot resume from"):
+        return "rest-skipped"
+    return "resumed"
+
+
+def _skipped(recorder: Recorder, reason: str, frame: Any) -> None:
+    recorder.skipped(reason, frame.f_code)
+
+
+# -- frames -----------------------------------------------------------------------------------
+
+
+def _compile(
+    recorder: Recorder, original: Any, code: types.CodeType, *args: Any, **kwargs: Any
+) -> Any:
+    frame = functools.partial(
+        TracedFrame,
+        recorder.enter_frame(code),
+        str(kwargs.get("compile_id", "")),
+        stacks.original_name(code.co_name),
+        code.co_filename,
+        code.co_firstlineno - 1,
+    )
+    try:
+        result = original(code, *args, **kwargs)
+    except BaseException as error:
+        recorder.leave_frame(frame("failed", f"{type(error).__name__}: {error}"))
+        raise
+    reason = getattr(result, "skip_reason", None)
+    compiled = getattr(result, "guarded_code", None) is not None
+    recorder.leave_frame(frame("compiled" if compiled else "skipped", reason or ""))
+    return result
+
+
+def _recompiled(
+    recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    recorder.recompiled(frame, cache_entries, reasons)
+
+
+def _limited(recorder: Recorder, answer: tuple[bool, str], *_args: Any, **_kwargs: Any) -> None:
+    exceeded, setting = answer
+    if exceeded:
+        recorder.reached_limit(setting)
+
+
+# -- graphs -----------------------------------------------------------------------------------
+
+
+def _created_node(recorder: Recorder, node: Any, tracer: Any, *_args: Any, **_kwargs: Any) -> None:
+    nodes.locate(node, tracer.output_graph)
+
+
+def _call_compiler(
+    recorder: Recorder, original: Any, output: Any, module: Any, *args: Any, **kwargs: Any
+) -> Any:
+    with undisturbed(recorder):
+        recorder.captured(output, module)
+        recorder.guards.captured(recorder.frame, output)
+    compiled = original(output, module, *args, **kwargs)
+    return recorder.guards.entered(recorder.frame, compiled)
+
+
+def _check_compliance(
+    recorder: Recorder, original: Any, output: Any, kind: str, target: Any, args: Any, kwargs: Any
+) -> Any:
+    operator = isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+    if kind != "call_function" or not operator:
+        return original(output, kind, target, args, kwargs)
+    # The sets keep each operator once and forget where it was called: look at what this one
+    # call adds to empty ones.
+    bad, good = output.non_compliant_ops, output.compliant_custom_ops
+    output.non_compliant_ops, output.compliant_custom_ops = type(bad)(), type(good)()
+    try:
+        return original(output, kind, target, args, kwargs)
+    finally:
+        new_bad, new_good = output.non_compliant_ops, output.compliant_custom_ops
+        output.non_compliant_ops, output.compliant_custom_ops = bad, good
+        bad.update(new_bad)
+        good.update(new_good)
+        with undisturbed(recorder):
+            for compliant, ops in ((False, new_bad), (True, new_good)):
+                for op in ops:
+                    recorder.called_custom(op, compliant, _resolution(target), output.current_tx)
+
+
+def _resolution(target: Any) -> Resolution:
+    if isinstance(target, torch._ops.OpOverload):
+        return "overload"
+    return "single overload" if len(target.overloads()) == 1 else "resolved packet"
+
+
+# -- guards -----------------------------------------------------------------------------------
+
+
+def _build_guards(
+    recorder: Recorder, original: Any, manager: Any, code: Any, *args: Any, **kwargs: Any
+) -> None:
+    with recorder.guards.building():
+        original(manager, code, *args, **kwargs)
+        with undisturbed(recorder):
+            recorder.guarded(code, manager.guard_manager)
+
+
+def _spoke(
+    recorder: Recorder, words: Any, code_parts: Any, guard: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    recorder.guards.spoken(code_parts, guard, words)
+
+
+def _placed(recorder: Recorder, place: Any, *_args: Any, **_kwargs: Any) -> None:
+    recorder.guards.placed(place, recorder.here)
+
+
+# -- sizes ------------------------------------------------------------------------------------
+
+
+def _set_replacement(
+    recorder: Recorder, original: Any, shape_env: Any, symbol: Any, *args: Any, **kwargs: Any
+) -> Any:
+    before = shape_env.replacements.get(symbol)
+    result = original(shape_env, symbol, *args, **kwargs)
+    after = shape_env.replacements.get(symbol)
+    if after is not None and after.is_number and (before is None or not before.is_number):
+        with undisturbed(recorder):
+            reason = args[1] if len(args) > 1 else kwargs.get("msg", "")
+            recorder.specialised(shape_env, symbol, str(after), str(reason))
+    return result
+
+
+def _created_symbol(
+    recorder: Recorder, symbol: Any, _env: Any, val: Any, source: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    if getattr(symbol, "is_Symbol", False):
+        hint = val if isinstance(val, int) else None
+        recorder.created(str(symbol), variables.name_of_source(source), hint)
+
+
+def _created_unbacked(recorder: Recorder, size: Any, *_args: Any, **_kwargs: Any) -> None:
+    recorder.created(str(size.node.expr), "", None)
+
+
+def _defer_assert(
+    recorder: Recorder, original: Any, shape_env: Any, *args: Any, **kwargs: Any
+) -> Any:
+    before = {id(item) for item in asserts_of(shape_env)}
+    result = original(shape_env, *args, **kwargs)
+    with undisturbed(recorder):
+        recorder.deferred(shape_env, before)
+    return result
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+def _began(recorder: Recorder, _none: None, translator: Any, *_args: Any, **_kwargs: Any) -> None:
+    recorder.began(translator)
+
+
+def _begin_frame(
+    recorder: Recorder, original: Any, translator: Any, *args: Any, **kwargs: Any
+) -> None:
+    with undisturbed(recorder):
+        variables = kwargs["f_locals"] if "f_locals" in kwargs else args[2]
+        recorder.shapes.begin(recorder.frame, variables)
+    original(translator, *args, **kwargs)
+    with undisturbed(recorder):
+        recorder.began_frame(translator)
+
+
+_HOOKS: tuple[tuple[adapter.Private, Around], ...] = (
+    (adapter.UNSUPPORTED, _behind(_unsupported)),
+    (adapter.USER_ERROR, _behind(_unsupported)),
+    (adapter.LOG_BREAK, _before(_log_break)),
+    (adapter.COMPILE, _with(_compile)),
+    (adapter.SKIP, _before(_skipped)),
+    (adapter.RECOMPILE, _behind(_recompiled)),
+    (adapter.RECOMPILE_LIMIT, _behind(_limited)),
+    (adapter.COMPLIANCE, _with(_check_compliance)),
+    (adapter.CREATE_NODE, _behind(_created_node)),
+    (adapter.CALL_COMPILER, _with(_call_compiler)),
+    (adapter.CHECK_FUNCTION, _with(_build_guards)),
+    (adapter.GUARD_WORDS, _behind(_spoke)),
+    (adapter.SIZE_PLACE, _behind(_placed)),
+    (adapter.REPLACEMENT, _with(_set_replacement)),
+    (adapter.CREATE_SYMBOL, _behind(_created_symbol)),
+    (adapter.CREATE_UNBACKED, _behind(_created_unbacked)),
+    (adapter.DEFER_ASSERT, _with(_defer_assert)),
+)
+
+
+def install() -> tuple[str, ...]:
+    """Wrap every hook of the adapter; the names of those that this torch lacks."""
+    global _missing
+    if _missing is None:
+        missing = [hook.name for hook, around in _HOOKS if not hook.wrap(around)]
+        lacking = [hook.name for hook in adapter.VALUES if hook.get() is None]
+        if not lacking:
+            adapter.TRANSLATOR.wrap(_behind(_began))
+            lacking = [hook.name for hook in adapter.SHAPES if hook.get() is None]
+            if not lacking:
+                adapter.ROOT_TRANSLATOR.wrap(_with(_begin_frame))
+        _missing = (*missing, *lacking)
+    return _missing
+
+
+_missing: tuple[str, ...] | None = None

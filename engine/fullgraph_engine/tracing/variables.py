@@ -1,0 +1,254 @@
+"""What Dynamo's variables stand for, as far as it has written that down already.
+
+Nothing is realised, guarded or kept alive for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import torch
+
+from ..protocol import SeenKind
+from . import adapter
+
+_MOST_ITEMS = 8
+
+
+def parameter_names(code: types.CodeType) -> tuple[str, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS)
+    count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
+
+
+def content_of(translator: Any, variable: Any) -> Any:
+    """What is in the cell of a variable that nested functions share."""
+    if type(variable) is not adapter.CELL_VARIABLE.get():
+        return variable
+    # The getter of this dictionary would write down that the cell was read.
+    attributes = translator.output.side_effects.store_attr_mutations.get(variable, {})
+    return attributes.get("cell_contents")
+
+
+# -- kinds ------------------------------------------------------------------------------------
+
+
+def kind_of(variable: Any) -> SeenKind | None:
+    """What a variable of Dynamo's stands for; None where nobody knows.
+
+    ``isinstance`` would have a lazy variable made, and guarded.
+    """
+    kind = type(variable)
+    try:
+        known = _known[kind]
+    except KeyError:
+        known = _known[kind] = kind_of_class(kind)
+    if known != "lazy":
+        return known
+    made = realised(variable)
+    return kind_of_value(vars(variable)["_cache"].value) if made is None else kind_of(made)
+
+
+def realised(variable: Any) -> Any:
+    """What a lazy variable has become; None where nobody has looked at it yet."""
+    return vars(variable)["_cache"].vt
+
+
+Known = Union[SeenKind, Literal["lazy"], None]
+_known: dict[type, Known] = {type(None): None}
+
+
+def kind_of_class(kind: type) -> Known:
+    line = kind.__mro__
+    for result, hooks in _CLASSES:
+        if any(hook.get() in line for hook in hooks):
+            return result
+    return "other"
+
+
+_CLASSES: tuple[tuple[Known, tuple[adapter.Private, ...]], ...] = (
+    ("lazy", (adapter.LAZY_VARIABLE,)),
+    # No value, or an attribute that nobody has looked at yet.
+    (None, (adapter.NULL_VARIABLE, adapter.DELETED_VARIABLE, adapter.ATTRIBUTE_VARIABLE)),
+    # To Dynamo these are tensors, to the program they are not.
+    ("other", (adapter.ARRAY_VARIABLE, adapter.NUMBER_VARIABLE, adapter.ITEM_VARIABLE)),
+    ("tensor", (adapter.TENSOR_VARIABLE,)),
+    ("module", (adapter.MODULE_VARIABLE, adapter.USER_MODULE_VARIABLE)),
+)
+
+
+def kind_of_value(value: Any) -> SeenKind:
+    kind = type(value)
+    if issubclass(kind, torch.Tensor):
+        return "tensor"
+    return "module" if issubclass(kind, torch.nn.Module) else "other"
+
+
+# -- contents ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor at one moment; in-place operators may change its sizes later."""
+
+    dtype: torch.dtype
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...] | None
+    device: torch.device
+    layout: torch.layout
+    requires_grad: bool
+    node: Any = None
+
+
+@dataclass(frozen=True)
+class Number:
+    value: Any
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: object
+    source: str
+
+
+@dataclass(frozen=True)
+class Later:
+    """What nobody had looked at yet; when the frame is done somebody may have."""
+
+    variable: Any
+    value: object
+
+
+@dataclass(frozen=True)
+class Several:
+    brackets: str
+    items: tuple[Any, ...]
+    """Contents, and None for what is none."""
+
+
+Content = Union[Tensor, Number, Constant, Later, Several, None]
+
+
+def read(variable: Any) -> Content:
+    """What Dynamo knows of a variable of its own; None for what is none of our kinds."""
+    reader = _readers.get(type(variable), _read_first)
+    return None if reader is None else reader(variable)
+
+
+def _read_first(variable: Any) -> Content:
+    kind = type(variable)
+    reader = _readers[kind] = _reader(kind)
+    return None if reader is None else reader(variable)
+
+
+_Reader = Callable[[Any], Content]
+_readers: dict[type, _Reader | None] = {}
+
+
+def _reader(kind: type) -> _Reader | None:
+    line = kind.__mro__
+    general = kind_of_class(kind)
+    if general == "tensor":
+        return _read_tensor
+    if general == "lazy":
+        return _read_lazy
+    if general == "module":
+        return None
+    for hooks, reader in (
+        ((adapter.SYMBOL_VARIABLE,), _read_symbol),
+        ((adapter.CONSTANT_VARIABLE,), _read_constant),
+        ((adapter.SIZE_VARIABLE, adapter.TUPLE_VARIABLE), _read_tuple),
+    ):
+        if any(hook.get() in line for hook in hooks):
+            return reader
+    return _read_list if kind is adapter.LIST_VARIABLE.get() else None
+
+
+def _read_tensor(variable: Any) -> Tensor | None:
+    node = variable.proxy.node
+    value = node.meta.get("example_value")
+    return _of_tensor(value, node) if isinstance(value, torch.Tensor) else None
+
+
+def _of_tensor(value: torch.Tensor, node: Any) -> Tensor:
+    strided = value.layout is torch.strided and not value.is_nested
+    return Tensor(
+        value.dtype,
+        tuple(value.shape),
+        value.stride() if strided else None,
+        value.device,
+        value.layout,
+        value.requires_grad,
+        node,
+    )
+
+
+def read_again(later: Later) -> Content:
+    """Of a value that nobody may ever have looked at."""
+    known = realised(later.variable)
+    if known is not None:
+        return read(known)
+    if isinstance(later.value, torch.Tensor):
+        return _of_tensor(later.value, None)
+    return None  # nothing holds it to what it was in this run
+
+
+def _read_lazy(variable: Any) -> Content:
+    known = realised(variable)
+    if known is not None:
+        return read(known)
+    return Later(variable, vars(variable)["_cache"].value)
+
+
+def _read_symbol(variable: Any) -> Content:
+    number = variable.sym_num
+    if isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return Number(number)
+    return constant(number, "")
+
+
+def _read_constant(variable: Any) -> Content:
+    return constant(variable.value, source_of(variable))
+
+
+def constant(value: object, source: str) -> Constant | None:
+    if value is None or type(value) in (int, float, bool, str):
+        return Constant(value, source)
+    if type(value) in (tuple, torch.Size) and all(type(item) is int for item in value):  # type: ignore[attr-defined]
+        return Constant(tuple(value), source) if value else None  # type: ignore[arg-type]
+    return None
+
+
+def source_of(variable: Any) -> str:
+    """Dynamo's name for where a variable comes from; empty where it comes from nowhere."""
+    try:
+        return name_of_source(getattr(variable, "source", None))
+    except NotImplementedError:  # sources of what only Dynamo knows have no name
+        return ""
+
+
+def name_of_source(source: Any) -> str:
+    """A method before torch 2.9, then a property."""
+    name = getattr(source, "name", "")
+    return str(name() if callable(name) else name)
+
+
+def _read_tuple(variable: Any) -> Content:
+    return _read_items(variable, "()")
+
+
+def _read_list(variable: Any) -> Content:
+    return _read_items(variable, "[]")
+
+
+def _read_items(variable: Any, brackets: str) -> Several | None:
+    items = variable.items
+    if not 0 < len(items) <= _MOST_ITEMS:
+        return None
+    found = tuple(map(read, items))
+    return Several(brackets, found) if any(one is not None for one in found) else None
