@@ -69,7 +69,12 @@ def source_of(event: Specialisation, recording: Recording) -> str:
 
 
 def is_size(event: Specialisation, recording: Recording) -> bool:
-    """Whether the symbol is the size of a dimension, as far as anybody knows."""
+    """Whether the symbol is the size of a dimension, as far as anybody knows.
+
+    What only the data know (``u0``) is checked when the graph runs, and compiled for no number.
+    """
+    if event.symbol.startswith("u"):
+        return False
     words = source_of(event, recording)
     return not words or _SIZE.match(words) is not None
 

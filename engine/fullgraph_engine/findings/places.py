@@ -64,6 +64,13 @@ class SourceText:
             return self._headers.get(exact, exact)
         return self.header(frame.line)
 
+    def text_of(self, range_: Range) -> str:
+        """What stands in a range, its first line only."""
+        start, end = range_.start, range_.end
+        raw = self._lines[start.line] if start.line < len(self._lines) else b""
+        last = end.byte if end.line == start.line else len(raw)
+        return raw[start.byte : last].decode(errors="replace")
+
     def header(self, line: int) -> Range:
         """The ``def`` line of the function that begins on a line, be it with a decorator."""
         return self._statements.get(self._definitions.get(line, line)) or self.line_range(line)

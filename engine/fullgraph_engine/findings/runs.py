@@ -43,6 +43,7 @@ from . import (
     unsteady,
     values,
 )
+from .data_sizes import DataSizes
 from .forecast import Branch, Forecast, Forecaster
 from .places import SourceText
 
@@ -391,13 +392,13 @@ class _Attempt:
 
     def _amend(self, recording: Recording) -> None:
         """What only sizes explain of the breaks."""
-        if not self._tapes:
-            return
-        explainer = self._explainer(recording)
+        sizes = DataSizes(recording, self.source)
+        explainer = self._explainer(recording) if self._tapes else None
         for finding in self.ledger.findings:
             if not finding.code.startswith("graph-break/"):
                 continue
-            amended = explainer.amended(finding)
+            amended = explainer.amended(finding) if explainer is not None else finding
+            amended = sizes.amended(amended)
             if amended is not finding:
                 self.ledger.amend(amended)
 

@@ -19,6 +19,7 @@ import torch
 from ..protocol import Finding, Range
 from ..protocol.sources import in_user_words, root_of
 from ..tracing.recording import Guard, Recording, TracedFrame
+from . import data_sizes
 from .assignments import Assignments
 from .places import SourceText, identity, related_to
 
@@ -205,18 +206,21 @@ class _Unsteady:
         )
 
     def _data_dependent(self) -> Iterator[Finding]:
+        sizes = data_sizes.DataSizes(self._recording, self._source)
         for check in self._recording.asserts:
-            if not any(frame.path == self._source.path for frame in check.stack):
+            own = [frame for frame in check.stack if frame.path == self._source.path]
+            if not own or data_sizes.is_own_check(self._source, own[-1]):
                 continue
+            words, about = sizes.spoken(check.frame, check.expression)
             place = self._source.locate(check.stack, self._fallback)
             code = "guard/data-dependent"
             yield Finding(
                 code=code,
-                message=f"`{check.expression}` depends on data and is checked whenever the graph "
-                "runs",
+                message=f"`{words}` depends on data and is checked whenever the graph runs",
                 range=place.range,
-                explanation=_born(self._recording, check.frame, check.expression),
-                context=check.message if check.message != check.expression else "",
+                explanation=" ".join(one.sentence for one in about),
+                hints=(f"`torch._check({words})` in a line before says it in your own words.",),
+                context=check.expression if check.expression != words else "",
                 stack=place.stack,
                 related=related_to(place),
                 identity=f"{identity(code, place.range)} {check.expression}",
@@ -244,14 +248,3 @@ def _checked(expression: str) -> tuple[str, str]:
         return match["of"], match["value"]
     # So the length of an empty sequence is checked.
     return (f"len({expression[4:]})", "0") if expression.startswith("not ") else ("", "")
-
-
-def _born(recording: Recording, frame: int, expression: str) -> str:
-    """Where the symbols of a condition were made."""
-    words = []
-    for name in dict.fromkeys(re.findall(r"\bu\d+\b", expression)):
-        for symbol in recording.symbols:
-            if (symbol.frame, symbol.name) == (frame, name) and symbol.stack:
-                words.append(f"`{name}` is made in line {symbol.stack[-1].line + 1}.")
-                break
-    return " ".join(words)

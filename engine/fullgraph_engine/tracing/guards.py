@@ -185,7 +185,7 @@ def _writes(frame: int, output: Any) -> Iterator[Write]:
         name = variables.source_of(owner)
         for attribute, value in attributes.items() if name else ():
             # A global is an attribute of nothing.
-            target = name if name.startswith("G[") else f"{name}.{attribute}"
+            target = name if name == f"G[{attribute!r}]" else f"{name}.{attribute}"
             yield Write(frame, target, _constant(value))
     for owner in list(getattr(effects, "id_to_variable", {}).values()):
         if not getattr(getattr(owner, "mutation_type", None), "is_modified", False):

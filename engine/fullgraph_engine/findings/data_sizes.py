@@ -1,0 +1,224 @@
+"""Sizes and numbers that only the data know, in the words of the program.
+
+Dynamo calls them ``u0`` and says where it made them. What stands there says what they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..protocol import Finding, Frame, Range
+from ..tracing.recording import Recording, Symbol
+from .places import SourceText, extent
+
+_SYMBOL = re.compile(r"\bu\d+\b")
+_NUMBERS = frozenset(("item", "tolist", "__int__", "__index__", "__float__"))
+_COUNTED = {
+    "argwhere": "nonzero elements",
+    "masked_select": "true elements",
+    "nonzero": "nonzero elements",
+    "unique": "distinct values",
+    "unique_consecutive": "distinct values",
+    "where": "nonzero elements",
+}
+"""What operators return as many of as there are."""
+
+
+@dataclass(frozen=True)
+class DataSize:
+    """``name`` is an expression of the program, ``words`` say what it is."""
+
+    name: str
+    words: str
+
+    @property
+    def sentence(self) -> str:
+        return f"`{self.name}` is {self.words}."
+
+
+class DataSizes:
+    """Those of one trace."""
+
+    def __init__(self, recording: Recording, source: SourceText) -> None:
+        self._recording = recording
+        self._source = source
+
+    def of(self, frame: int, symbol: str) -> DataSize | None:
+        """What a symbol of a compiled frame is; None where no line of the file made it."""
+        return self._all.get((frame, symbol))
+
+    def spoken(self, frame: int, expression: str) -> tuple[str, tuple[DataSize, ...]]:
+        """A condition of a ShapeEnv as the program would write it, and what it is about."""
+        about = {
+            name: found
+            for name in dict.fromkeys(_SYMBOL.findall(expression))
+            if (found := self.of(frame, name)) is not None
+        }
+        try:
+            tree = ast.parse(expression, mode="eval")
+            text = ast.unparse(_Python({name: one.name for name, one in about.items()}).visit(tree))
+        except (SyntaxError, ValueError, RecursionError):
+            text = expression
+        return text, tuple(about.values())
+
+    def amended(self, finding: Finding) -> Finding:
+        """With what the symbols are that its words name; itself if they name none."""
+        said = f"{finding.message} {finding.explanation} {finding.context}"
+        hinted = " ".join(finding.hints)
+        notes = [
+            one.sentence
+            for one in dict.fromkeys(self._all.values())
+            if f"torch._check({one.name} " in hinted
+        ]
+        for name in dict.fromkeys(_SYMBOL.findall(said)):
+            # Every compiled frame counts its own from 0.
+            found = {one for (_, symbol), one in self._all.items() if symbol == name}
+            if len(found) == 1:
+                (one,) = found
+                notes.append(f"`{name}` stands for `{one.name}`. {one.sentence}")
+        new = tuple(note for note in notes if note not in finding.notes)
+        return replace(finding, notes=(*finding.notes, *new)) if new else finding
+
+    @cached_property
+    def _all(self) -> dict[tuple[int, str], DataSize]:
+        found: dict[tuple[int, str], DataSize] = {}
+        made: dict[tuple[int, Frame], int] = {}
+        for symbol in self._recording.symbols:
+            place = self._place(symbol)
+            # A frame that is traced again makes its symbols again.
+            if place is None or (symbol.frame, symbol.name) in found:
+                continue
+            number = made[symbol.frame, place] = made.get((symbol.frame, place), -1) + 1
+            size = self._data_size(place, number)
+            if size is not None:
+                found[symbol.frame, symbol.name] = size
+        return found
+
+    def _place(self, symbol: Symbol) -> Frame | None:
+        if _SYMBOL.fullmatch(symbol.name) is None:
+            return None
+        own = (frame for frame in reversed(symbol.stack) if frame.path == self._source.path)
+        return next(own, None)
+
+    def _data_size(self, place: Frame, number: int) -> DataSize | None:
+        node, assigned = self._nodes.get(self._source.range_of(place), (None, ""))
+        if node is None:
+            return None
+        code = ast.unparse(node)
+        line = f"line {place.line + 1}"
+        if isinstance(node, ast.Call) and _called(node) in _NUMBERS | {"int", "float"}:
+            many = f"[{number}]" if _called(node) == "tolist" else ""
+            if assigned and not many:
+                return DataSize(assigned, f"`{code}` ({line})")
+            return DataSize(f"{code}{many}", f"a number that only the data know ({line})")
+        whole = assigned or code
+        in_tuple = "[0]" if _gives_tuple(node) else ""
+        return DataSize(f"{whole}{in_tuple}.shape[0]", f"{_counted(node, code)} ({line})")
+
+    @cached_property
+    def _nodes(self) -> dict[Range, tuple[ast.expr, str]]:
+        """Expressions by their place, each with the name that it is assigned to if it is one's."""
+        found: dict[Range, tuple[ast.expr, str]] = {}
+        tree = self._source.tree
+        for node in ast.walk(tree) if tree is not None else ():
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                    | ast.NamedExpr(target=ast.Name(id=name), value=value)
+                ):
+                    found[extent(value)] = value, name
+                    found[extent(node)] = value, name
+                case ast.expr():
+                    found.setdefault(extent(node), (node, ""))
+        return found
+
+
+def is_own_check(source: SourceText, frame: Frame) -> bool:
+    """Whether a frame is at a ``torch._check`` that stands in the text."""
+    words = source.text_of(source.range_of(frame))
+    return re.match(r"torch\._check\w*\(", words) is not None
+
+
+def _called(node: ast.Call) -> str:
+    match node.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _gives_tuple(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    named = any(keyword.arg == "as_tuple" for keyword in node.keywords)
+    return _called(node) == "where" or (_called(node) == "nonzero" and named)
+
+
+def _counted(node: ast.expr, code: str) -> str:
+    match node:
+        case ast.Subscript(slice=ast.Name() | ast.Compare() | ast.UnaryOp() | ast.BinOp() as mask):
+            return f"the number of true elements of `{ast.unparse(mask)}`"
+        case ast.Call(args=arguments) if _called(node) in _COUNTED:
+            what = _COUNTED[_called(node)]
+            given = [*_receiver(node), *arguments]
+            about = given[1:2] if _called(node) == "masked_select" else given[:1]
+            if about:
+                return f"the number of {what} of `{ast.unparse(about[0])}`"
+    return f"a size of `{code}` that only the data know"
+
+
+def _receiver(node: ast.Call) -> Iterator[ast.expr]:
+    """What a method is called on; nothing for a function of torch."""
+    match node.func:
+        case ast.Attribute(value=ast.Name(id="torch" | "F")):
+            return
+        case ast.Attribute(value=value):
+            yield value
+
+
+class _Python(ast.NodeTransformer):
+    """Sympy's functions as Python's operators, and names for symbols."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        name = self._names.get(node.id)
+        return node if name is None else ast.parse(name, mode="eval").body
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[left, right]):
+                if name in _COMPARISONS:
+                    return ast.Compare(left, [_COMPARISONS[name]], [right])
+                if name in _OPERATORS:
+                    return ast.BinOp(left, _OPERATORS[name], right)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.left, ast.Constant) and len(node.ops) == 1:
+            turned = _TURNED.get(type(node.ops[0]))
+            if turned is not None:
+                return ast.Compare(node.comparators[0], [turned], [node.left])
+        return node
+
+
+_COMPARISONS: dict[str, ast.cmpop] = {"Eq": ast.Eq(), "Ne": ast.NotEq()}
+_OPERATORS: dict[str, ast.operator] = {
+    "CleanDiv": ast.FloorDiv(),
+    "FloorDiv": ast.FloorDiv(),
+    "Mod": ast.Mod(),
+    "PythonMod": ast.Mod(),
+}
+_TURNED: dict[type[ast.cmpop], ast.cmpop] = {
+    ast.Lt: ast.Gt(),
+    ast.LtE: ast.GtE(),
+    ast.Gt: ast.Lt(),
+    ast.GtE: ast.LtE(),
+}
