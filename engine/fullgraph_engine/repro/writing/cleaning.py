@@ -1,0 +1,119 @@
+"""Taking out of a definition what does not matter when it is executed."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .scopes import outer_names
+
+# Decorators that do not read the annotations of a function.
+_BLIND_NAMES = """
+abstractmethod allow_in_graph assume_constant_result autocast cache cached_property classmethod
+compile contextmanager custom_bwd custom_fwd disable enable_grad final getter inference_mode
+is_compiling lru_cache mark_compile_region no_grad once_differentiable override profile property
+setter staticmethod substitute_in_graph total_ordering wraps
+"""
+_BLIND = frozenset(_BLIND_NAMES.split())
+
+
+def needs_annotations(cls: type) -> bool:
+    """Whether annotations in the body of a class make a difference."""
+    if "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type:
+        return True
+    torch = sys.modules.get("torch")
+    known = (object, torch.nn.Module) if torch is not None else (object,)
+    return not any(issubclass(cls, base) for base in known)
+
+
+def clean(
+    tree: Any, keep_annotations: bool, lazy_annotations: bool, known: Callable[[str], bool]
+) -> Any:
+    """Without docstrings and without annotations that nobody reads.
+
+    ``known`` tells which names mean something: a kept annotation with others becomes a string, if
+    the file says that annotations are not evaluated.
+    """
+    return _Cleaning(keep_annotations, lazy_annotations, known).visit(tree)
+
+
+class _Cleaning(ast.NodeTransformer):
+    def __init__(self, keep: bool, lazy: bool, known: Callable[[str], bool]) -> None:
+        self._keep, self._lazy, self._known = keep, lazy, known
+        self._in_class = False
+        self._depth = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def _function(self, node: Any) -> ast.AST:
+        if all(_last_name(decorator) in _BLIND for decorator in node.decorator_list):
+            node.returns = None
+            for argument in ast.walk(node.args):
+                if isinstance(argument, ast.arg):
+                    argument.annotation = None
+        else:
+            if node.returns is not None:
+                node.returns = self._kept(node.returns)
+            for argument in ast.walk(node.args):
+                if isinstance(argument, ast.arg) and argument.annotation is not None:
+                    argument.annotation = self._kept(argument.annotation)
+        outer, self._in_class = self._in_class, False
+        return self._body(node, outer)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        outer, self._in_class = self._in_class, True
+        keep = self._keep
+        if self._depth:
+            # Nothing live to ask.
+            self._keep = bool(node.decorator_list or node.bases)
+        self._body(node, outer)
+        self._keep = keep
+        return node
+
+    def _body(self, node: Any, outer: bool) -> ast.AST:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        self._in_class = outer
+        if _is_docstring(node.body[:1]):
+            del node.body[0]
+        if not node.body:
+            node.body = [ast.Pass()]
+        return node  # type: ignore[no-any-return]
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+        self.generic_visit(node)
+        if self._in_class and self._keep:
+            node.annotation = self._kept(node.annotation)
+            return node
+        if node.value is None:
+            return None if self._in_class else ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+    def _kept(self, annotation: ast.expr) -> ast.expr:
+        if self._lazy and not all(self._known(name) for name in outer_names(annotation)):
+            return ast.Constant(ast.unparse(annotation))
+        return annotation
+
+
+def _last_name(decorator: ast.expr) -> str:
+    if isinstance(decorator, ast.Call):
+        decorator = decorator.func
+    if isinstance(decorator, ast.Attribute):
+        return decorator.attr
+    return decorator.id if isinstance(decorator, ast.Name) else ""
+
+
+def _is_docstring(body: list[ast.stmt]) -> bool:
+    return (
+        bool(body)
+        and isinstance(body[0], ast.Expr)
+        and isinstance(body[0].value, ast.Constant)
+        and isinstance(body[0].value.value, str)
+    )

@@ -1,0 +1,303 @@
+"""Where live functions and classes come from: the text that was executed, and its syntax."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import importlib.util
+import linecache
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from .scopes import Function, bound
+
+Origin = Literal["torch", "standard", "third-party", "own"]
+
+_TORCH = frozenset({"torch", "torchgen", "functorch"})
+_LIBRARIES = tuple(
+    {str(Path(sysconfig.get_path(kind)).resolve()) for kind in ("purelib", "platlib")}
+)
+_STANDARD = str(Path(sysconfig.get_path("stdlib")).resolve())
+# Statements whose bodies belong to the scope around them.
+_BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+
+
+def origin_of(module: str, path: str | None = None) -> Origin:
+    """Whose code a module is. ``path`` decides where the name says nothing."""
+    top = module.partition(".")[0]
+    if top in _TORCH:
+        return "torch"
+    if top in sys.stdlib_module_names and top != "__main__":
+        return "standard"
+    if path is None:
+        path = getattr(sys.modules.get(module), "__file__", None)
+    return _origin_of_path(path) if isinstance(path, str) else "own"
+
+
+def _origin_of_path(path: str) -> Origin:
+    parts = Path(path).parts
+    if "site-packages" in parts or "dist-packages" in parts or path.startswith(_LIBRARIES):
+        return "third-party"
+    return "standard" if path.startswith(_STANDARD) else "own"
+
+
+def has_compiled_parts(package: str) -> bool:
+    """Whether a package comes with extension modules, as far as it is loaded."""
+    prefix = package + "."
+    for name, module in list(sys.modules.items()):
+        if name == package or name.startswith(prefix):
+            path = getattr(module, "__file__", None)
+            if isinstance(path, str) and path.endswith((".so", ".pyd", ".dylib")):
+                return True
+    return False
+
+
+@dataclass
+class Text:
+    """A file's syntax, with what stands around each function and class."""
+
+    path: str
+    tree: ast.Module
+    _around: dict[int, tuple[ast.AST, ...]] = field(default_factory=dict)
+    _functions: dict[int, list[Function | ast.Lambda]] = field(default_factory=dict)
+    _classes: dict[str, list[ast.ClassDef]] = field(default_factory=dict)
+    _binding: dict[str, list[ast.stmt]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._index(self.tree, ())
+        for statement in statements_of(self.tree.body):
+            for name in bound([statement]):
+                self._binding.setdefault(name, []).append(statement)
+
+    def _index(self, node: ast.AST, around: tuple[ast.AST, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            within = around
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                self._around[id(child)] = around
+                self._functions.setdefault(first_line(child), []).append(child)
+                within = (*around, child)
+            elif isinstance(child, ast.ClassDef):
+                self._around[id(child)] = around
+                self._classes.setdefault(child.name, []).append(child)
+                within = (*around, child)
+            self._index(child, within)
+
+    @property
+    def lazy_annotations(self) -> bool:
+        return any(
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
+            and any(alias.name == "annotations" for alias in node.names)
+            for node in self.tree.body
+        )
+
+    def around(self, node: ast.AST) -> tuple[ast.AST, ...]:
+        """The functions and classes that a definition stands in, outermost first."""
+        return self._around[id(node)]
+
+    def binding(self, name: str) -> list[ast.stmt]:
+        """The statements outside functions and classes that bind a name, in file order."""
+        return self._binding.get(name, [])
+
+    def function(self, code: types.CodeType) -> Function | ast.Lambda | None:
+        """The definition that a code object was compiled from."""
+        if code.co_name == "<lambda>":
+            return self._lambda(code)
+        for node in self._functions.get(code.co_firstlineno, []):
+            if not isinstance(node, ast.Lambda) and node.name == code.co_name:
+                return node
+        return None
+
+    def _lambda(self, code: types.CodeType) -> ast.Lambda | None:
+        # A lambda's code begins at the line of its first token.
+        on_line = self._functions.get(code.co_firstlineno, [])
+        found = [node for node in on_line if isinstance(node, ast.Lambda)]
+        if len(found) > 1:
+            found = [node for node in found if _same_code(node, code)]
+        return found[0] if found else None
+
+    def class_(self, cls: type) -> ast.ClassDef | None:
+        """The definition of a class: by its qualified name, then by the lines of its methods."""
+        path = cls.__qualname__.split(".")
+        found = self._classes.get(path[-1], [])
+        line = cls.__dict__.get("__firstlineno__")  # Python 3.13
+        exact = [node for node in found if first_line(node) == line]
+        if exact:
+            return exact[0]
+        named = [node for node in found if self._qualified(node) == path]
+        if len(named) > 1:
+            lines = [function.__code__.co_firstlineno for function in own_functions(cls)]
+            within = [
+                node
+                for node in named
+                if lines and all(node.lineno <= line <= (node.end_lineno or 0) for line in lines)
+            ]
+            return within[0] if within else named[-1]
+        return named[0] if named else None
+
+    def _qualified(self, node: ast.ClassDef) -> list[str]:
+        parts: list[str] = []
+        for outer in self.around(node):
+            if isinstance(outer, ast.ClassDef):
+                parts.append(outer.name)
+            elif not isinstance(outer, ast.Lambda):
+                parts += [outer.name, "<locals>"]  # type: ignore[attr-defined]
+        return [*parts, node.name]
+
+
+def statements_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a scope, those in its blocks too, and no block itself.
+
+    What only type checkers or the script itself execute is left out.
+    """
+    for node in body:
+        if isinstance(node, ast.If) and _is_never(node.test):
+            yield from statements_of(node.orelse)
+        elif isinstance(node, _BLOCKS) or type(node).__name__ == "TryStar":
+            if isinstance(node, (ast.For, ast.With)):
+                yield node
+            for name in ("body", "orelse", "finalbody"):
+                yield from statements_of(getattr(node, name, []))
+            for handler in getattr(node, "handlers", []):
+                yield from statements_of(handler.body)
+        else:
+            yield node
+
+
+def _is_never(test: ast.expr) -> bool:
+    if isinstance(test, ast.Name):
+        return test.id == "TYPE_CHECKING"
+    if isinstance(test, ast.Attribute):
+        return test.attr == "TYPE_CHECKING"
+    return is_main_guard(test)
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """``__name__ == "__main__"``."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.Name)
+        and test.left.id == "__name__"
+    )
+
+
+def first_line(node: Function | ast.ClassDef | ast.Lambda) -> int:
+    """The line at which its code begins: that of the first decorator."""
+    if isinstance(node, ast.Lambda):
+        return node.lineno
+    return min([decorator.lineno for decorator in node.decorator_list] + [node.lineno])
+
+
+def own_functions(cls: type) -> Iterator[types.FunctionType]:
+    """The functions in a class body, through descriptors."""
+    for value in vars(cls).values():
+        function = bare(value)
+        if function is not None and function.__module__ == cls.__module__:
+            yield function
+
+
+def bare(value: object) -> types.FunctionType | None:
+    """The function in a static method, class method or property."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def innermost(function: object) -> object:
+    """What ``functools.wraps`` was applied to, however often."""
+    seen: set[int] = set()
+    while id(function) not in seen:
+        seen.add(id(function))
+        inner = getattr(function, "__dict__", {}).get("__wrapped__")
+        if inner is None:
+            break
+        function = inner
+    return function
+
+
+_texts: dict[str, tuple[list[str], Text | None]] = {}
+
+
+def text_of(path: str, namespace: Mapping[str, Any] | None = None) -> Text | None:
+    """The text that was executed under a path: an unsaved one if ``linecache`` has it."""
+    lines = linecache.getlines(path, dict(namespace) if namespace is not None else None)
+    if not lines:
+        return None
+    known = _texts.get(path)
+    if known is not None and known[0] == lines:
+        return known[1]
+    try:
+        text = Text(path, ast.parse("".join(lines)))
+    except (SyntaxError, ValueError, RecursionError):
+        text = None
+    _texts[path] = (list(lines), text)
+    return text
+
+
+@dataclass(frozen=True)
+class Home:
+    """A module as its code sees it: the namespace, and the text that filled it."""
+
+    name: str
+    namespace: dict[str, Any]
+    text: Text | None
+
+    @property
+    def origin(self) -> Origin:
+        return origin_of(self.name, self.namespace.get("__file__"))
+
+
+def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
+    """``path`` where a code object says it; else the module's file."""
+    file = path or namespace.get("__file__")
+    text = text_of(file, namespace) if isinstance(file, str) else None
+    return Home(str(namespace.get("__name__", "")), namespace, text)
+
+
+def home_of_function(function: types.FunctionType) -> Home:
+    return home_of(function.__globals__, function.__code__.co_filename)
+
+
+def home_of_class(cls: type) -> Home | None:
+    for function in own_functions(cls):
+        inner = innermost(function)
+        if isinstance(inner, types.FunctionType) and inner.__code__.co_filename[:1] != "<":
+            return home_of_function(inner)
+    module = sys.modules.get(cls.__module__)
+    return home_of(vars(module)) if module is not None else None
+
+
+def imported_from(home: Home, node: ast.ImportFrom) -> str:
+    """The absolute name of the module in a ``from`` import."""
+    if not node.level:
+        return node.module or ""
+    package = home.namespace.get("__package__") or home.name.rpartition(".")[0]
+    try:
+        return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+    except ImportError:
+        return node.module or ""
+
+
+def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
+    if sys.version_info >= (3, 11):
+        start = [place for place in code.co_positions() if place[2] is not None]
+        columns = [(place[0], place[2]) for place in start if place[0] is not None]
+        body = node.body
+        if columns:
+            end = (body.end_lineno or 0, body.end_col_offset or 0)
+            return any((body.lineno, body.col_offset) <= place < end for place in columns[1:])
+    compiled = compile(ast.Expression(node), "<lambda>", "eval")
+    inner = next(const for const in compiled.co_consts if isinstance(const, types.CodeType))
+    return _shape(inner) == _shape(code)
+
+
+def _shape(code: types.CodeType) -> tuple[object, ...]:
+    names = [(instruction.opname, instruction.argrepr) for instruction in dis.Bytecode(code)]
+    return (code.co_varnames, tuple(names))
