@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,12 +27,12 @@ PLAIN = "The code's conditions on `x.shape[0]` leave only the value 6."
 EXPLAINED = "became 6 at line 4 because `x.shape[0] == 6` had to hold"
 
 
-def finding_of(text: str, path: str) -> Finding:
+def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.Outcome:
     module = types.ModuleType("pinned")
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets
     (probe,) = targets.plan(target, module.__dict__)
-    outcome = runs.run_target(
+    return runs.run_target(
         target,
         probe,
         module.__dict__,
@@ -39,9 +40,12 @@ def finding_of(text: str, path: str) -> Finding:
         text=text,
         mode="fake",
         part="first",
-        emit=lambda _: None,
+        emit=emit,
     )
-    (finding,) = outcome.findings
+
+
+def finding_of(text: str, path: str) -> Finding:
+    (finding,) = run(text, path, lambda _: None).findings
     assert finding.code == "guard/specialised-dimension"
     return finding
 
@@ -59,6 +63,40 @@ def test_the_lines_stand_in_place_of_the_short_reason(path: str) -> None:
     assert PLAIN not in finding.explanation
     assert finding.notes == ()
     assert [place.range.start.line for place in finding.related] == [3, 2]
+
+
+TWO = """\
+# fullgraph: f32[b=6, 4]
+def pinned(x):
+    y = x.cos()
+    if x.shape[0] == 6:
+        print("a break")
+        return y * 2
+    return y
+"""
+
+
+def test_nothing_waits_for_what_explains_a_finding(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, bool]] = []
+
+    def emit(finding: Finding) -> None:
+        told.append((finding.code, EXPLAINED in finding.explanation))
+
+    def why(*arguments: Any) -> Any:
+        told.append(("explaining", False))
+        return explain(*arguments)
+
+    explain = shapes.explain
+    monkeypatch.setattr(shapes, "explain", why)
+    run(TWO, path, emit)
+    first, second, *rest = told
+    assert {first, second} == {
+        ("graph-break/GB0059", False),
+        ("guard/specialised-dimension", False),
+    }
+    assert rest == [("explaining", False), ("guard/specialised-dimension", True)]
 
 
 def failing(*_: object) -> None:

@@ -19,7 +19,7 @@ from ..tracing.recording import Recording, Specialisation, TracedFrame
 from .places import SourceText, identity
 
 if TYPE_CHECKING:
-    from ..shapes import DataDependent, Explanation, Step, Tape
+    from ..shapes import Course, DataDependent, Explanation, Step, Tape
 
 EVENTS = 20_000
 """A ShapeEnv with more is not explained."""
@@ -72,6 +72,7 @@ class Explainer:
         self._frames = {frame.id: frame for frame in recording.frames}
         self._left = SECONDS
         self._known: dict[tuple[int, str], Why] = {}
+        self._courses: dict[int, Course] = {}
 
     def why(self, event: Specialisation) -> Why:
         """Why the symbol of an event is a constant; it never raises."""
@@ -89,13 +90,15 @@ class Explainer:
         return self._known[key]
 
     def _why(self, tape: Tape, symbol: str) -> Why:
-        from ..shapes import OutOfTime, explain
+        from ..shapes import OutOfTime, explain, follow
 
         if tape.note or len(tape.events) > EVENTS:
             return _unexplained(f"too much happened to sizes ({EVENTS:,} events and more)")
         try:
             with self._limited():
-                explanation = explain(tape, symbol, "value")
+                if tape.index not in self._courses:
+                    self._courses[tape.index] = follow(tape)
+                explanation = explain(tape, symbol, "value", self._courses[tape.index])
         except OutOfTime:
             return _unexplained("it would take too long")
         except Exception as error:

@@ -30,7 +30,7 @@ from ..protocol import (
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..targets import Call, Probe, ProbeError, Target
-from ..tracing.recording import Break, Failure, Recording
+from ..tracing.recording import Break, Failure, Recording, Specialisation
 from . import (
     breaks,
     dimensions,
@@ -221,6 +221,8 @@ class _Attempt:
         self.names_sizes = False
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
+        self._unexplained: dict[str, Specialisation] = {}
+        """What findings about dimensions are of, by their identities."""
 
     # -- the two traces -----------------------------------------------------------------------
 
@@ -297,6 +299,7 @@ class _Attempt:
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file itself asks for dynamic sizes: the first run says what pins them
             self._report_specialised(recording, tried=True)
+            self._amend(recording)
 
     def forecast(self, branch: Branch) -> Forecast:
         """Further calls with other sizes and values: only to see which of them compile again."""
@@ -373,7 +376,6 @@ class _Attempt:
 
     def _report_specialised(self, recording: Recording, *, tried: bool) -> None:
         known: set[tuple[int, str]] = set()
-        explainer = self._explainer(recording)
         for event in recording.specialisations:
             if not dimensions.is_size(event, recording):
                 continue  # an int that Dynamo made symbolic of its own accord
@@ -383,7 +385,8 @@ class _Attempt:
             # A restarted analysis specialises again.
             if (event.frame, finding.identity) not in known:
                 known.add((event.frame, finding.identity))
-                self.ledger.add(dimensions.explained(finding, explainer.why(event)))
+                self.ledger.add(finding)
+                self._unexplained.setdefault(finding.identity, event)
 
     def _explainer(self, recording: Recording) -> explanations.Explainer:
         if self._explains is None or self._explains.recording is not recording:
@@ -391,10 +394,13 @@ class _Attempt:
         return self._explains
 
     def _amend(self, recording: Recording) -> None:
-        """What only sizes explain of the breaks."""
+        """Say what takes time to find out, of findings that are told already."""
         sizes = DataSizes(recording, self.source)
         explainer = self._explainer(recording) if self._tapes else None
         for finding in self.ledger.findings:
+            event = self._unexplained.get(finding.identity)
+            if event is not None and explainer is not None:
+                self.ledger.amend(dimensions.explained(finding, explainer.why(event)))
             if not finding.code.startswith("graph-break/"):
                 continue
             amended = explainer.amended(finding) if explainer is not None else finding

@@ -10,6 +10,7 @@ from .comparison import (
     find_missing,
     first_difference,
 )
+from .course import Course, follow
 from .explanation import Explanation, Step, Violation, explain, explain_all, final_value, violations
 from .replay import Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
 from .tape import Operand, Operator, Place, Refusal, Tape, record
@@ -21,6 +22,7 @@ from .validation import Validation, validate
 __all__ = [
     "ArchiveError",
     "Condition",
+    "Course",
     "DataDependent",
     "Difference",
     "Divergence",
@@ -50,6 +52,7 @@ __all__ = [
     "final_value",
     "find_missing",
     "first_difference",
+    "follow",
     "guards_at",
     "missing",
     "read",

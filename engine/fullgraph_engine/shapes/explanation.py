@@ -1,7 +1,7 @@
 """Why a symbol has the value, the range or the partner that it has.
 
-The answer is found by experiment. Replay says after which event the fact first holds; then those
-earlier events are sought that it does not come about without, by leaving others out.
+The course of the tape says after which event the fact first holds. Then those earlier events are
+sought by experiment that it does not come about without, by leaving others out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch._guards import Source
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
 from . import upstream, words
+from .course import Course, SymbolCourse, follow
 from .replay import OutOfTime, ReplayError, advance, playing, resolved
 from .tape import Tape
 from .upstream import ShapeEnv
@@ -93,27 +94,39 @@ class _Fact:
             return bool(bounds.issubset(self.value))
         return bool(resolved(env, symbol) == self.value)
 
+    def since(self, course: Course, known: SymbolCourse) -> int:
+        """The event after which it held first."""
+        if self.kind == "guard":
+            return next(index for index, expr in course.guards if expr == self.value)
+        if self.kind == "range":
+            return next(at for at, bounds in known.ranges if bounds.issubset(self.value))
+        return next(index for index, value in known.values if value == self.value)
 
-def explain(tape: Tape, symbol: str, kind: FactKind | None = None) -> Explanation | None:
+
+def explain(
+    tape: Tape, symbol: str, kind: FactKind | None = None, course: Course | None = None
+) -> Explanation | None:
     """Why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
-    Without ``kind``: the strongest of these. None where nothing of the kind is true of it.
+    Without ``kind``: the strongest of these. None where nothing of the kind is true of it. Whoever
+    asks more than once has :func:`follow` make the ``course`` of the tape once.
     Raises :class:`ReplayError` where the tape cannot be replayed, and :class:`OutOfTime` where
     time runs out before anything is known; later the explanation says what it leaves open.
     """
-    found = _creation(tape, symbol)
-    if found is None:
+    course = course or follow(tape)
+    env, known = course.env, course.symbols.get(symbol)
+    if known is None:
         return None
-    made, variable, initial = found
-    with playing(tape) as player:
-        end = advance(player)
-        fact = _fact(end, variable, initial, kind)
-        names = words.names_of(end)
-        values = dict(end.backed_var_to_val)
-        if fact is None:
-            return None
-        source = _source_of(end, variable)
-    pinned, changing = _first(tape, made, lambda env: fact.holds(env, variable))
+    variable, made = known.symbol, known.made
+    with upstream.stage(tape.settings):
+        fact = _fact(env, known, kind)
+    if fact is None:
+        return None
+    names = words.names_of(env)
+    values = dict(env.backed_var_to_val)
+    source = _source_of(env, variable)
+    pinned = fact.since(course, known)
+    changing = [index for index in course.changing if index <= pinned]
     try:
         needed, unexplained = _needed(tape, changing, lambda env: fact.holds(env, variable))
     except OutOfTime:
@@ -151,25 +164,24 @@ def _final_value(env: ShapeEnv, symbol: str) -> str:
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
     """An explanation for every symbol that is a constant or equals another by now."""
-    with playing(tape) as player:
-        env = advance(player)
-        pinned = [str(s) for s in env.var_to_range if resolved(env, s) != s]
-    return tuple(found for name in pinned if (found := explain(tape, name)) is not None)
+    course = follow(tape)
+    pinned = [name for name, known in course.symbols.items() if known.values[-1][1] != known.symbol]
+    explained = (explain(tape, name, course=course) for name in pinned)
+    return tuple(found for found in explained if found is not None)
 
 
 def violations(tape: Tape) -> tuple[Violation, ...]:
     """Dimensions that ``mark_dynamic`` asked to be dynamic and that the code pins."""
     asked: dict[str, str] = {}
-    with playing(tape) as player:
-        env = advance(player)
-        for index in range(1, len(tape.events)):
-            for name in _constrained(tape, index):
-                symbol = env.source_to_var.get(name)
-                if symbol is not None and resolved(env, symbol).is_number:
-                    asked[name] = str(symbol)
+    course = follow(tape)
+    for index in range(1, len(tape.events)):
+        for name in _constrained(tape, index):
+            symbol = course.env.source_to_var.get(name)
+            if symbol is not None and resolved(course.env, symbol).is_number:
+                asked[name] = str(symbol)
     found = []
     for name, symbol_name in asked.items():
-        explanation = explain(tape, symbol_name, "value")
+        explanation = explain(tape, symbol_name, "value", course)
         if explanation is not None:
             shown = in_user_words(name)
             text = f"`{shown}` is marked dynamic, but {explanation.text}"
@@ -197,47 +209,15 @@ def _constrained(tape: Tape, index: int) -> list[str]:
 # -- the search -------------------------------------------------------------------------------
 
 
-def _creation(tape: Tape, symbol: str) -> tuple[int, sympy.Symbol, Any] | None:
-    """The event that made a symbol, the symbol, and the range that it had then."""
-    with playing(tape) as player:
-        for index in range(1, len(tape.events)):
-            before = len(player.env.var_to_range)
-            player.step()
-            ranges = player.env.var_to_range
-            if len(ranges) != before:
-                for known, bounds in ranges.items():
-                    if str(known) == symbol:
-                        return index, known, bounds
-    return None
-
-
-def _first(tape: Tape, start: int, holds: Callable[[ShapeEnv], bool]) -> tuple[int, list[int]]:
-    """The event after which something is true first, and it with those before that changed
-    anything: nine of ten do not. Replay steps through the tape once: that costs less than a
-    bisection, which would replay half a tape log n times."""
-    changing = [0]
-    with playing(tape) as player:
-        before = _signature(player.env)
-        for index in range(1, len(tape.events)):
-            player.step()
-            after = _signature(player.env)
-            if after != before:
-                changing.append(index)
-                if index >= start and holds(player.env):
-                    return index, changing
-            before = after
-    last = len(tape.events) - 1
-    return last, changing if changing[-1] == last else [*changing, last]
-
-
-def _fact(env: ShapeEnv, symbol: sympy.Symbol, initial: Any, kind: FactKind | None) -> _Fact | None:
+def _fact(env: ShapeEnv, known: SymbolCourse, kind: FactKind | None) -> _Fact | None:
+    symbol = known.symbol
     value = resolved(env, symbol)
     if value.is_number:
         return _Fact("value", value) if kind in (None, "value") else None
     if value != symbol and kind in (None, "equal"):
         return _Fact("equal", value)
-    bounds = env.var_to_range[symbol]
-    if bounds != initial and kind in (None, "range"):
+    bounds = known.ranges[-1][1]
+    if bounds != known.ranges[0][1] and kind in (None, "range"):
         return _Fact("range", bounds)
     if kind in (None, "guard"):
         left = [
@@ -314,18 +294,6 @@ def _part(tape: Tape, numbers: list[int]) -> Tape:
         [tape.events[number] for number in numbers],
         [tape.places[number] for number in numbers],
         settings=tape.settings,
-    )
-
-
-def _signature(env: ShapeEnv) -> tuple[Any, ...]:
-    return (
-        len(env.guards),
-        dict(env.replacements),
-        dict(env.var_to_range),
-        len(env.axioms),
-        len(env.divisible),
-        env.num_deferred_runtime_asserts,
-        len(env.size_like),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
+from torch._guards import Source
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, SymbolicContext
 
 from ..protocol.sources import in_user_words
@@ -77,7 +78,11 @@ class Player:
         if time.monotonic() > _deadline:
             raise OutOfTime
         try:
-            return self._prepared(event).run(None if index == 0 else self.env)
+            if index == 0:
+                return event.run()
+            if _is_plain(event):
+                return event.f(self.env, *(event.args or [])[1:], **(event.kwargs or {}))
+            return self._prepared(event).run(self.env)
         except Exception as error:
             first = str(error).strip().split("\n")[0]
             sentence = f"it raised {type(error).__name__}{f': {first}' if first else ''}".rstrip(
@@ -109,6 +114,18 @@ class Player:
             self._contexts[id(value)] = known
             self._kept.append(value)
         return known
+
+
+_PLAIN = (bool, int, float, str, type(None), sympy.Basic, Source)
+
+
+def _is_plain(event: ShapeEnvEvent) -> bool:
+    """Whether nothing of the recorded ShapeEnv is among the arguments, besides itself.
+
+    torch's own way of replaying looks for it in everything, which takes longer than most events.
+    """
+    values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
+    return bool(event.args) and all(isinstance(value, _PLAIN) for value in values)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,85 @@
+"""A process without user code that makes a program smaller, by executing candidates in forks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ..protocol import Log, Reproduce
+from . import descriptors, limits, sandbox, wire
+from .branches import silence
+from .pipeline import Pipeline
+from .trials import Trials
+
+_exit, _dirname = os._exit, os.path.dirname
+TRIAL_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to make smaller. ``began`` is when it was asked for, in ``time.monotonic()``."""
+
+    request: Reproduce
+    packed: str
+    began: float
+    scratch: str
+
+
+def main(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
+    """Never returns."""
+    report = descriptors.raised(report)
+    number = order.request.request
+    try:
+        _shrink(order, report, pipeline, user_path)
+    except wire.Lost:
+        _exit(1)
+    except BaseException:
+        try:
+            wire.report(report, Log(number, "engine", traceback.format_exc()))
+        finally:
+            _exit(1)
+    _exit(0)
+
+
+def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) -> None:
+    request, analyse = order.request, order.request.analyse
+    silence()
+    limits.reset_signals(lambda number, frame: None)
+    sys.dont_write_bytecode = True
+    own = [*analyse.roots, *([_dirname(analyse.path)] if analyse.path else [])]
+    sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
+    os.environ.update(sandbox.environment(order.scratch))
+    os.chdir(order.scratch)
+    box = sandbox.Sandbox(_dirname(order.scratch), pipeline.pass_over, pipeline.untouched)
+    box.install()
+    pipeline.audit_native_writes()
+    pipeline.before_forks()
+    gc.freeze()
+
+    def forking(begins: bool) -> None:
+        box.forking = begins
+
+    def trials(work: Callable[[str], bytes]) -> Trials:
+        return Trials(
+            work,
+            capacity=max(analyse.jobs, 1),
+            seconds=TRIAL_SECONDS,
+            memory=analyse.limits.memory,
+            forking=forking,
+        )
+
+    pipeline.shrink(
+        order.packed,
+        request.request,
+        request.seconds,
+        order.began,
+        trials,
+        forking,
+        order.scratch,
+        lambda event: wire.report(report, event),
+    )

@@ -1,0 +1,227 @@
+"""One Reproduce from its request to its last event: a run that writes seeds, then a reducer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..protocol import (
+    Analysed,
+    Event,
+    Failed,
+    FindingFound,
+    Log,
+    Reproduce,
+    Reproduced,
+    ReproFound,
+    ReproProgress,
+)
+from . import processes, reducer, wire
+from .analysis import Analysis
+from .limits import MIB
+from .lines import LineReader
+from .wire import SeedsMade
+
+if TYPE_CHECKING:
+    from .loop import Host
+
+_GRACE = 20.0
+"""Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time."""
+_WATCH = 0.5
+
+
+class _Listener:
+    """The host as the analysis sees it that writes the seeds: what it says is for us."""
+
+    def __init__(self, host: Host, reproduction: Reproduction) -> None:
+        self._host, self._reproduction = host, reproduction
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def send(self, event: Event) -> None:
+        self._reproduction.heard(event)
+
+    def forward(self, line: bytes) -> None:
+        message = wire.received(line.rstrip(b"\n"))
+        if message is not None:
+            self._reproduction.heard(message)
+
+    def finished(self, request: int) -> None:
+        """The reproduction ends by itself."""
+
+
+class Reproduction:
+    """It is for the loop what an analysis is."""
+
+    def __init__(self, request: Reproduce, host: Host, scratch: str) -> None:
+        self.request, self.scratch = request, scratch
+        self._host = host
+        self._began = time.monotonic()
+        self._trouble = ""
+        """Why there may be no seeds: how the run or the module ended."""
+        self._made: SeedsMade | None = None
+        self._pid = 0
+        self._reports: LineReader | None = None
+        self._deadline = float("inf")
+        self._next_watch = 0.0
+        self._last: ReproProgress | None = None
+        self._finished = False
+        wanted = request.wanted
+        analyse = replace(
+            request.analyse,
+            request=request.request,
+            parts=("seeds",),
+            only=(wanted.target,),
+            documents=(),
+            nice=0,
+            wanted=wanted,
+        )
+        # Its own folder: a preamble may stay and use it.
+        folder = tempfile.mkdtemp(dir=host.scratch)
+        self._analysis: Analysis | None = Analysis(
+            analyse,
+            _Listener(host, self),  # type: ignore[arg-type]
+            folder,
+        )
+
+    def begin(self) -> None:
+        """Start the run that writes the seeds."""
+        if self._analysis is not None:
+            self._analysis.begin()
+
+    # -- the run ------------------------------------------------------------------------------
+
+    def heard(self, message: Any) -> None:
+        """What the analysis would have told the server."""
+        if isinstance(message, SeedsMade):
+            # Of several probes the first that shows the finding decides.
+            if self._made is None or not self._made.packed:
+                self._made = message
+        elif isinstance(message, Log):
+            self._host.send(message)
+        elif isinstance(message, FindingFound):
+            if message.finding.code in ("trace/timeout", "trace/crashed"):
+                self._trouble = message.finding.message
+        elif isinstance(message, Failed):
+            self._analysis = None
+            self._finish(message)
+        elif isinstance(message, Analysed) and not self._finished:
+            self._analysis = None
+            self._proceed()
+
+    def _proceed(self) -> None:
+        made = self._made
+        if made is None or not made.packed:
+            reason = made.reason if made is not None else self._trouble
+            self._end(
+                reason or "The target was not traced again; run its analysis and look at its error."
+            )
+            return
+        come, go = os.pipe()
+        self._reports = LineReader(come)
+        self._host.watch(come, self._read)
+        order = reducer.Order(self.request, made.packed, self._began, self.scratch)
+        try:
+            self._pid = self._host.fork_reducer(order, go, self._ended)
+        except OSError as error:
+            self._end(f"The engine could not start a process: {error.strerror or error}.")
+        finally:
+            os.close(go)
+        self._deadline = self._began + self.request.seconds + _GRACE
+
+    # -- the reducer --------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        if self._reports is None:
+            return
+        for line in self._reports.read():
+            self._from_reducer(line)
+        if self._reports is not None and self._reports.ended:
+            self._host.unwatch(self._reports.descriptor)
+
+    def _from_reducer(self, line: bytes) -> None:
+        message = wire.received(line)
+        if isinstance(message, Reproduced):
+            self._finish(message)
+        elif isinstance(message, (ReproFound, ReproProgress, Log)):
+            if isinstance(message, ReproProgress):
+                self._last = message
+            self._host.forward(line + b"\n")
+
+    def _ended(self, status: int) -> None:
+        self._pid = 0
+        if self._finished or self._reports is None:
+            return
+        for line in self._reports.drain():
+            self._from_reducer(line)
+        if not self._finished:
+            words = "it took too long" if self._deadline == 0.0 else "it crashed"
+            self._end(f"Making it smaller was broken off: {words}. What was found is kept.")
+
+    # -- for the loop -------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        if self._analysis is not None:
+            return self._analysis.next_deadline()
+        return min(self._deadline, self._next_watch)
+
+    def tick(self, now: float) -> None:
+        """End what is over its limits."""
+        if self._analysis is not None:
+            self._analysis.tick(now)
+            return
+        if now >= self._next_watch:
+            self._next_watch = now + _WATCH
+            self._measure()
+        if now >= self._deadline and self._pid:
+            self._deadline = 0.0
+            processes.kill([self._pid])
+            self._next_watch = now + _WATCH
+
+    def _measure(self) -> None:
+        if not self._pid:
+            return
+        table = processes.parents()
+        self._host.kill_strangers(table)
+        limits, shared = self.request.analyse.limits, processes.resident(os.getpid())
+        used = processes.usage(self._pid, table)
+        jobs = max(self.request.analyse.jobs, 1)
+        most = (limits.memory * jobs + 2048) * MIB
+        many = used.processes > limits.processes + jobs
+        if many or used.memory - used.processes * shared > most:
+            processes.kill([self._pid])
+
+    def cancel(self) -> None:
+        """End it; what was told so far stays."""
+        self._end("It was cancelled.", cancelled=True)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _end(self, reason: str, *, cancelled: bool = False) -> None:
+        tried = self._last.tried if self._last is not None else 0
+        seconds = round(time.monotonic() - self._began, 2)
+        number = self.request.request
+        self._finish(Reproduced(number, seconds, tried, False, reason, cancelled))
+
+    def _finish(self, last: Reproduced | Failed) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        analysis, self._analysis = self._analysis, None
+        if analysis is not None:
+            analysis.cancel()
+        if self._pid:
+            processes.signal_process(self._pid, signal.SIGKILL)
+        if self._reports is not None:
+            self._host.close(self._reports.descriptor)
+            self._reports = None
+        self._host.send(last)
+        if self._pid:
+            processes.kill([self._pid])
+        self._host.finished(self.request.request)
+        self._host.remove(self.scratch)

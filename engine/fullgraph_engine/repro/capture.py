@@ -1,0 +1,151 @@
+"""What the variables of a frame were when a line of it was reached, found by running it eagerly.
+
+The tracer only imitates user code: the values that a program needs so as to begin in the middle of
+it exist in a run of the same call without Dynamo.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from ..protocol import Frame
+from ..tracing.stacks import original_name
+from .statements import Definition, Layer, function_around, layers
+
+_MOST_ENTRIES = 12
+
+
+class _Enough(BaseException):
+    """Ends the run: everything is known."""
+
+
+@dataclass
+class Point:
+    """A frame on the way to a finding, and what its variables were.
+
+    ``entered`` holds the arguments of its last call; ``at`` the variables before each of
+    ``layers``, the statements around the line, innermost first. ``entries`` are the arguments of
+    all calls in order, up to a limit.
+    """
+
+    frame: Frame
+    definition: Definition
+    layers: tuple[Layer, ...]
+    code: CodeType | None = None
+    globals: dict[str, Any] = field(default_factory=dict)
+    cells: dict[str, Any] = field(default_factory=dict)
+    entered: dict[str, Any] = field(default_factory=dict)
+    at: dict[int, dict[str, Any]] = field(default_factory=dict)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def reached(self) -> bool:
+        return self.code is not None
+
+
+def points(frames: Sequence[Frame]) -> list[Point]:
+    """Where to look, for those of the frames whose source is known."""
+    found: list[Point] = []
+    for frame in frames:
+        definition = function_around(frame.path, original_name(frame.function), frame.line + 1)
+        if definition is not None:
+            found.append(Point(frame, definition, layers(definition, frame.line + 1)))
+    return found
+
+
+def watch(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
+    """Fill the points from a call, which is broken off when the last of them is reached.
+
+    ``whole``: go on to the end, for all the entries. What the call raises is of no interest.
+    """
+    if not wanted:
+        return
+    watcher = _Watcher(wanted, whole)
+    before = sys.gettrace()
+    sys.settrace(watcher.called)
+    try:
+        call()
+    except BaseException:
+        return
+    finally:
+        sys.settrace(before)
+
+
+class _Watcher:
+    def __init__(self, wanted: Sequence[Point], whole: bool) -> None:
+        self._by_file: dict[str, list[Point]] = {}
+        for point in wanted:
+            self._by_file.setdefault(point.frame.path, []).append(point)
+        self._last, self._whole = wanted[-1], whole
+
+    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        nearby = self._by_file.get(frame.f_code.co_filename)
+        if nearby is None:
+            return None
+        for point in nearby:
+            if _is_of(frame.f_code, point.definition):
+                self._enter(frame, point)
+                return _Inside(self, point).event if point.layers else None
+        return None
+
+    def _enter(self, frame: FrameType, point: Point) -> None:
+        point.code, point.globals = frame.f_code, frame.f_globals
+        point.entered = snapshot(frame)
+        point.cells = {name: point.entered.get(name) for name in frame.f_code.co_freevars}
+        if len(point.entries) < _MOST_ENTRIES:
+            point.entries.append(point.entered)
+        if point is self._last and not point.layers:
+            self.enough()
+
+    def reached(self, point: Point, depth: int) -> None:
+        if point is self._last and depth == 0:
+            self.enough()
+
+    def enough(self) -> None:
+        if not self._whole:
+            sys.settrace(None)
+            raise _Enough
+
+
+class _Inside:
+    """One execution of a function that is watched."""
+
+    def __init__(self, watcher: _Watcher, point: Point) -> None:
+        self._watcher, self._point, self._line = watcher, point, -1
+
+    def event(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            line, before = frame.f_lineno, self._line
+            self._line = line
+            for depth in range(len(self._point.layers) - 1, -1, -1):
+                layer = self._point.layers[depth]
+                if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
+                    self._point.at[depth] = snapshot(frame)
+                    self._watcher.reached(self._point, depth)
+        return self.event
+
+
+def snapshot(frame: FrameType) -> dict[str, Any]:
+    """The variables, with copies of the containers that may change afterwards."""
+    return {name: _copied(value) for name, value in frame.f_locals.items()}
+
+
+def _copied(value: Any) -> Any:
+    if type(value) in (list, dict, set):
+        with contextlib.suppress(Exception):
+            return value.copy()
+    return value
+
+
+def _is_of(code: CodeType, definition: Definition) -> bool:
+    if isinstance(definition, ast.Lambda):
+        return code.co_name == "<lambda>" and code.co_firstlineno == definition.lineno
+    lines = [definition.lineno, *(each.lineno for each in definition.decorator_list)]
+    named = code.co_name == definition.name
+    return named and code.co_firstlineno in (min(lines), definition.lineno)

@@ -1,0 +1,102 @@
+"""What a plain script looks at to tell whether it shows a finding."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from ..protocol import Finding
+
+_BREAKS = 'torch._dynamo.utils.counters["graph_break"]'
+_VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
+
+
+@dataclass(frozen=True)
+class Check:
+    """``found`` is an expression, true where the finding shows. ``error`` says that it may be
+    about the exception that is on its way; ``before`` are statements ahead of the program's
+    calls, ``what`` is what is looked for, in words."""
+
+    what: str
+    found: str
+    error: bool = False
+    before: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, finding: Finding) -> Check:
+        """The check for a finding."""
+        family = finding.code.partition("/")[0]
+        if family == "graph-break":
+            return _of_break(str(finding.data["type"]))
+        if family == "op":
+            name = str(finding.data.get("operator", ""))
+            found = f'[r for r in {_BREAKS} if "non-PT2-compliant" in r]'
+            before = ("torch._dynamo.config.only_allow_pt2_compliant_ops = True",)
+            return cls(f"operator {name} without pt2_compliant_tag", found, before=before)
+        if family == "recompile":
+            found = "[*torch._dynamo.utils.guard_failures.values()]"
+            return cls(f"recompile ({finding.code})", found)
+        if family == "frame-skipped":
+            found = 'not torch._dynamo.utils.counters["stats"]["calls_captured"]'
+            return cls(f"a function that is not compiled ({finding.code})", found)
+        if family == "guard":
+            return cls(
+                "a dynamic dimension that gets specialised",
+                '"ConstraintViolationError" in error',
+                error=True,
+            )
+        return _of_error(str(finding.data.get("exception", "")), finding.message)
+
+
+def assembled(program: str, check: Check) -> str:
+    """The program with its last calls inside of the check."""
+    tree = ast.parse(program)
+    split = len(tree.body)
+    while split > 0 and isinstance(tree.body[split - 1], ast.Expr):
+        split -= 1
+    if split == len(tree.body) and split:
+        split -= 1
+    first = tree.body[split].lineno - 1 if split < len(tree.body) else 0
+    lines = program.rstrip("\n").split("\n")
+    head, act = lines[:first], lines[first:]
+    if not any(line.strip() == "import sys" for line in head):
+        head.insert(0, "import sys")
+    while head and not head[-1].strip():
+        head.pop()
+    error = ["    error = repr(sys.exc_info()[1])"] if check.error else []
+    seen = "error" if check.error else "found or sys.exc_info()[1]"
+    return "\n".join(
+        [
+            *head,
+            "",
+            *check.before,
+            "try:",
+            *(f"    {line}" if line.strip() else "" for line in act),
+            "finally:",
+            *error,
+            f"    found = {check.found}",
+            f'    print("Looked for {_literal(check.what)}. Seen:", {seen})',
+            "    sys.exit(bool(found))",
+            "",
+        ]
+    )
+
+
+def _of_break(kind: str) -> Check:
+    found = f'[r for r in {_BREAKS} if "{_literal(kind)}" in r]'
+    return Check(f"graph break: {kind}", found)
+
+
+def _of_error(kind: str, message: str) -> Check:
+    """By the class of the exception and the longest part of its message that cannot vary."""
+    words = message.partition(f"{kind}: ")[2]
+    part = max((part.strip() for part in _VARYING.split(words)), key=len, default="")
+    found = f'"{_literal(kind)}" in error'
+    if len(part) > 8:
+        found += f' and "{_literal(part)}" in error'
+    return Check(f"{kind}: {part}".rstrip(": "), found, error=True)
+
+
+def _literal(words: str) -> str:
+    return words.replace("\\", "\\\\").replace('"', '\\"')

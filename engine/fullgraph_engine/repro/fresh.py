@@ -1,0 +1,108 @@
+"""A fresh Python, started ahead: by the time there is a script to run, torch is imported in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_START = """
+import os, runpy, sys
+import torch, torch._dynamo
+path = sys.stdin.readline().rstrip("\\n")
+sys.argv = [path]
+sys.stdin.close()
+runpy.run_path(path, run_name="__main__")
+"""
+_MOST_OUTPUT = 1 << 16
+
+_select, _monotonic, _read, _write = select.select, time.monotonic, os.read, os.write
+
+
+@dataclass(frozen=True)
+class Ended:
+    """``status`` is None if it was ended because time was up."""
+
+    status: int | None
+    output: str
+
+
+class FreshPython:
+    """Another process of this interpreter, without anything of ours in it.
+
+    Imports of torch are the same as in the script itself, only earlier. It inherits what the kernel
+    keeps this process from, so it is started behind the sandbox. ``forking`` is called with True
+    before a process is started or ended and with False after it.
+    """
+
+    def __init__(self, scratch: str, forking: Callable[[bool], None]) -> None:
+        self._forking = forking
+        come, out = os.pipe()
+        into, self._go = os.pipe()
+        self._output = come
+        environment = {**os.environ, "PYTHONPATH": "", "TMPDIR": scratch}
+        environment.pop("PYTHONSTARTUP", None)
+        actions = [
+            (os.POSIX_SPAWN_DUP2, into, 0),
+            (os.POSIX_SPAWN_DUP2, out, 1),
+            (os.POSIX_SPAWN_DUP2, out, 2),
+        ]
+        forking(True)
+        try:
+            self._pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-c", _START],
+                environment,
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=(),
+                setsigdef=(signal.SIGPIPE, signal.SIGINT),
+            )
+        finally:
+            forking(False)
+            os.close(into)
+            os.close(out)
+
+    def run(self, path: str, seconds: float) -> Ended:
+        """Run a file as the main program. To be called once."""
+        with contextlib.suppress(OSError):
+            _write(self._go, f"{path}\n".encode())
+        os.close(self._go)
+        output, until = bytearray(), _monotonic() + seconds
+        while True:
+            left = until - _monotonic()
+            ready, _, _ = _select([self._output], [], [], max(left, 0.0))
+            if not ready:
+                self.end()
+                return Ended(None, _text(output))
+            part = _read(self._output, 1 << 16)
+            if not part:
+                break
+            if len(output) < _MOST_OUTPUT:
+                output += part
+        os.close(self._output)
+        _, status = os.waitpid(self._pid, 0)
+        return Ended(os.waitstatus_to_exitcode(status), _text(output))
+
+    def end(self) -> None:
+        """Kill it."""
+        self._forking(True)
+        try:
+            with contextlib.suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                os.waitpid(self._pid, 0)
+        finally:
+            self._forking(False)
+        for descriptor in (self._go, self._output):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _text(output: bytearray) -> str:
+    return output.decode(errors="replace")

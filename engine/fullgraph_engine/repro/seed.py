@@ -1,0 +1,53 @@
+"""What a run of the user's code hands on to be made smaller: programs, and what they must show."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from ..protocol import from_plain, to_plain
+from .check import Check
+from .likeness import Likeness
+
+Origin = Literal["statement", "function", "target", "slice", "file"]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A program that may show the finding, and how much of the user's code it was written from.
+
+    ``notes`` say what in it is not self-contained.
+    """
+
+    text: str
+    origin: Origin
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Programs from small to large. ``own`` are names that the user's file gives to things.
+
+    ``title`` and ``explanation`` describe the finding, ``place`` where it was found. ``flaky`` says
+    how often it was there, if it was not always.
+    """
+
+    seeds: tuple[Seed, ...]
+    likeness: Likeness
+    check: Check
+    own: tuple[str, ...]
+    title: str
+    explanation: str
+    place: str
+    href: str = ""
+    flaky: str = ""
+
+    def packed(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(to_plain(self))
+
+    @classmethod
+    def unpacked(cls, text: str) -> Seeds:
+        found: Seeds = from_plain(cls, json.loads(text))
+        return found

@@ -1,0 +1,265 @@
+"""From seeds to a verified script: choose one, make it smaller, run it in a fresh Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ..protocol import (
+    Reproduced,
+    ReproFound,
+    ReproProgress,
+    from_plain,
+    to_plain,
+)
+from ..protocol.repro import ReproStage
+from . import oracle, reduction
+from .fresh import Ended, FreshPython
+from .likeness import Likeness, own_names
+from .oracle import Verdict, Wish
+from .script import environment, lines_of_code, script
+from .seed import Seed, Seeds
+
+
+class Trials(Protocol):
+    """What runs candidates in forks: ``host.trials``."""
+
+    capacity: int
+
+    def submit(self, text: str) -> int: ...
+    def wait(self) -> tuple[int, bytes | None]: ...
+    def kill(self, number: int) -> None: ...
+
+
+Say = Callable[[ReproProgress | ReproFound | Reproduced], None]
+Judge = Callable[[str], bytes]
+
+_VERIFYING = 8.0
+"""Seconds of the budget that are kept for running the script in a fresh Python."""
+_TELL_EVERY = 0.2
+_BACKWARDS = 3
+"""How many earlier programs are verified if the last one is not."""
+
+_monotonic = time.monotonic
+
+
+@dataclass
+class Surroundings:
+    """What the process gives: trials of texts in forks, and how processes may be started."""
+
+    trials: Callable[[Judge], Trials]
+    forking: Callable[[bool], None]
+    scratch: str
+
+
+def shrink(
+    seeds: Seeds, request: int, seconds: float, started: float, around: Surroundings, say: Say
+) -> None:
+    """Make the smallest script in the time there is. ``started`` is when the user has asked
+    (``time.monotonic()``), ``seconds`` how long it may take from then."""
+    _Shrinking(seeds, request, seconds, started, around, say).run()
+
+
+class _Shrinking:
+    def __init__(
+        self,
+        seeds: Seeds,
+        request: int,
+        seconds: float,
+        started: float,
+        around: Surroundings,
+        say: Say,
+    ) -> None:
+        self.seeds, self.request, self.around, self.say = seeds, request, around, say
+        self.started, self.until = started, started + seconds
+        self.tried = 0
+        self.lines = 0
+        self.notes: tuple[str, ...] = ()
+        self.history: list[str] = []
+        self._told = 0.0
+        self.fresh: FreshPython | None = None
+
+    def run(self) -> None:
+        self.fresh = FreshPython(self.around.scratch, self.around.forking)
+        self.progress("looking", now=True)
+        chosen = self.choose()
+        if chosen is None:
+            self.fresh.end()
+            self.end(
+                "No program outside of your files shows it: it may depend on what other code has "
+                "done before. Reduce the file by hand, or give the probe simpler inputs."
+            )
+            return
+        seed, wish = chosen
+        self.notes = seed.notes
+        self.history.append(seed.text)
+        self.better(seed.text)
+        self.reduce(seed, wish)
+        self.verify(wish)
+
+    # -- the first program --------------------------------------------------------------------
+
+    def choose(self) -> tuple[Seed, Wish] | None:
+        """The first seed that shows the finding, and what smaller programs must show."""
+        own = frozenset(self.seeds.own)
+        for fake in (False, True):
+            wish = Wish(self.seeds.likeness, self.seeds.check, own, loose=True, fake=fake)
+            found = self.first(wish)
+            if found is not None:
+                seed, likeness = found
+                kept = own | own_names(seed.text)
+                return seed, replace(wish, likeness=likeness, own=kept, loose=False)
+        return None
+
+    def first(self, wish: Wish) -> tuple[Seed, Likeness] | None:
+        trials = self.around.trials(lambda text: _judged(text, wish))
+        waiting = list(enumerate(self.seeds.seeds))
+        running: dict[int, int] = {}
+        found: dict[int, Likeness] = {}
+        while True:
+            while waiting and len(running) < trials.capacity and not found:
+                index, seed = waiting.pop(0)
+                running[trials.submit(seed.text)] = index
+            # A smaller seed may still be running.
+            running_below = [at for at in running.values() if not found or at < min(found)]
+            if not running_below:
+                for number in running:
+                    trials.kill(number)
+                break
+            number, answer = trials.wait()
+            index = running.pop(number)
+            self.tried += 1
+            verdict, likeness = _verdict(answer)
+            if verdict.interesting and likeness is not None:
+                found[index] = likeness
+            self.progress("looking")
+        if not found:
+            return None
+        best = min(found)
+        return self.seeds.seeds[best], found[best]
+
+    # -- smaller ------------------------------------------------------------------------------
+
+    def reduce(self, seed: Seed, wish: Wish) -> None:
+        trials = self.around.trials(lambda text: _judged(text, wish))
+        before = self.tried
+
+        def report(text: str, tried: int) -> None:
+            self.tried = before + tried
+            if text != self.history[-1]:
+                self.history.append(text)
+                self.better(text)
+            self.progress("reducing")
+
+        deadline = self.until - min(_VERIFYING, (self.until - self.started) / 3)
+        best = reduction.reduce(seed.text, _Tester(trials), deadline=deadline, report=report)
+        if best != self.history[-1]:
+            self.history.append(best)
+            self.better(best)
+
+    # -- in a fresh Python --------------------------------------------------------------------
+
+    def verify(self, wish: Wish) -> None:
+        """Run the last program there; if it does not show the finding, earlier ones."""
+        self.progress("verifying", now=True)
+        candidates = _backwards(self.history)
+        for number, program in enumerate(candidates):
+            ended = self.executed(program)
+            if ended.status == 1:
+                notes = self.notes
+                if number:
+                    notes = (
+                        *notes,
+                        "A smaller program shows it only within a process that has traced before; "
+                        "this is the smallest that does so by itself.",
+                    )
+                self.tell(program, notes, verified=True, output=ended.output)
+                self.end("")
+                return
+        notes = (*self.notes, "It was not verified in a fresh Python process.")
+        self.tell(self.history[-1], notes, verified=False, output=ended.output)
+        reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
+        if wish.fake:
+            reason += ", which has real tensors in place of fake ones"
+        self.end(f"{reason}; look at its output.")
+
+    def executed(self, program: str) -> Ended:
+        fresh = self.fresh or FreshPython(self.around.scratch, self.around.forking)
+        self.fresh = None
+        path = os.path.join(self.around.scratch, "repro.py")  # noqa: PTH118
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(script(program, self.seeds, self.notes))
+        return fresh.run(path, max(self.until - _monotonic(), _VERIFYING))
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def better(self, program: str) -> None:
+        self.tell(program, (*self.notes, "It was not verified in a fresh Python process."))
+
+    def tell(
+        self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""
+    ) -> None:
+        text = script(program, self.seeds, notes)
+        self.lines = lines_of_code(text)
+        about = "\n".join(environment())
+        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about))
+
+    def progress(self, stage: ReproStage, *, now: bool = False) -> None:
+        at = _monotonic()
+        if now or at - self._told >= _TELL_EVERY:
+            self._told = at
+            seconds = round(at - self.started, 2)
+            self.say(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
+
+    def end(self, reason: str) -> None:
+        seconds = round(_monotonic() - self.started, 2)
+        self.say(Reproduced(self.request, seconds, self.tried, not reason, reason))
+
+
+class _Tester:
+    """Trials as the reduction wants them."""
+
+    def __init__(self, trials: Trials) -> None:
+        self._trials = trials
+        self.capacity = trials.capacity
+
+    def submit(self, text: str) -> int:
+        return self._trials.submit(text)
+
+    def wait(self) -> tuple[int, Verdict]:
+        number, answer = self._trials.wait()
+        return number, _verdict(answer)[0]
+
+    def kill(self, ticket: int) -> None:
+        self._trials.kill(ticket)
+
+
+def _judged(text: str, wish: Wish) -> bytes:
+    verdict, likeness = oracle.judge(text, wish)
+    plain = None if likeness is None else to_plain(likeness)
+    return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
+
+
+def _verdict(answer: bytes | None) -> tuple[Verdict, Likeness | None]:
+    if answer is None:
+        return Verdict(False, "it did not end"), None
+    try:
+        interesting, reason, plain = json.loads(answer)
+    except ValueError:
+        return Verdict(False, "it crashed"), None
+    likeness = None if plain is None else from_plain(Likeness, plain)
+    return Verdict(bool(interesting), str(reason)), likeness
+
+
+def _backwards(history: list[str]) -> list[str]:
+    """The last program, and earlier ones at growing distances, the first one at the end."""
+    found = [history[-1]]
+    step = max(len(history) // (_BACKWARDS + 1), 1)
+    found += history[-1 - step :: -step][: _BACKWARDS - 1]
+    if history[0] not in found:
+        found.append(history[0])
+    return found

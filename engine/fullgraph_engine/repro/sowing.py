@@ -1,0 +1,324 @@
+"""Find the finding again in a run of the user's code, and write programs that may show it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from .. import tracing
+from ..findings import run_target
+from ..findings.runs import batch_dimensions
+from ..protocol import Finding, Frame, Mode, Part, Wanted
+from ..targets import Call, Probe, Target
+from ..tracing.stacks import is_machinery, is_torch
+from . import act, capture, units
+from .capture import Point
+from .check import Check
+from .likeness import Likeness, own_names
+from .seed import Origin, Seed, Seeds
+from .writing.definitions import slice_of
+from .writing.draft import Draft
+from .writing.unwritable import Unwritable
+
+_ODDS = 6
+"""How often a finding that was not there the second time is looked for."""
+_OUTWARDS = 3
+"""Callers of the innermost function that programs are written from."""
+
+
+@dataclass(frozen=True)
+class Sown:
+    """What came of it: seeds, packed; or why there are none, with the next step; or why the run
+    should be repeated with real tensors."""
+
+    packed: str = ""
+    reason: str = ""
+    needs_real: str | None = None
+
+
+def sow(
+    target: Target,
+    probe: Probe,
+    namespace: dict[str, Any],
+    *,
+    path: str,
+    text: str,
+    mode: Mode,
+    wanted: Wanted,
+) -> Sown:
+    """Seeds for a finding of a target. The text was executed; ``namespace`` is what it has made."""
+    part: Part = "second" if wanted.run.endswith("+") else "first"
+    if wanted.run.endswith("~"):
+        return Sown(
+            reason="A forecast is about a call that the program does not make; call the function "
+            "again with the other size in the file, and reproduce the recompile that this gives."
+        )
+
+    def look() -> tuple[Finding | None, str | None]:
+        torch._dynamo.reset()
+        outcome = run_target(
+            target, probe, namespace, path=path, text=text, mode=mode, part=part, emit=_ignored
+        )
+        return _matching(outcome.findings, wanted), outcome.needs_real
+
+    found, needs_real = look()
+    if needs_real:
+        return Sown(needs_real=needs_real)
+    if found is None:
+        return Sown(
+            reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1}; "
+            "save the file, wait for its findings and try again."
+        )
+    again, _ = look()
+    flaky = ""
+    if again is None:
+        seen = 1 + sum(look()[0] is not None for _ in range(_ODDS))
+        flaky = f"It is flaky: it was there in {seen} of {_ODDS + 2} runs."
+    writer = _Writer(target, probe, namespace, path, text, found, fake=mode != "real")
+    return Sown(
+        Seeds(
+            tuple(writer.seeds()),
+            Likeness.of(found),
+            Check.of(found),
+            tuple(sorted(own_names(text))),
+            found.message,
+            found.explanation,
+            _place(found, path),
+            found.href,
+            flaky,
+        ).packed()
+    )
+
+
+def _ignored(_: Finding) -> None:
+    pass
+
+
+def _matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
+    """The finding that is meant: by its range, else by its line, else by its message."""
+    alike = [each for each in findings if each.code == wanted.code]
+    same = (
+        [each for each in alike if each.range == wanted.range],
+        [each for each in alike if each.range.start.line == wanted.range.start.line],
+        [each for each in alike if each.message == wanted.message],
+    )
+    return next((each for found in same for each in found), None)
+
+
+def _place(finding: Finding, path: str) -> str:
+    name, line = PurePath(path).name, finding.range.start.line + 1
+    inside = next((f.function for f in reversed(finding.stack) if f.path == path), "")
+    place = f"{name}:{line}" + (f" in `{inside}`" if inside else "")
+    return f"{place}, target `{finding.target}`" if finding.target else place
+
+
+class _Writer:
+    """Writes the seeds of one finding, from the smallest to the whole file."""
+
+    def __init__(
+        self,
+        target: Target,
+        probe: Probe,
+        namespace: dict[str, Any],
+        path: str,
+        text: str,
+        finding: Finding,
+        *,
+        fake: bool,
+    ) -> None:
+        self.target, self.probe, self.namespace = target, probe, namespace
+        self.path, self.text, self.finding, self.fake = path, text, finding, fake
+        self.settings = settings()
+
+    def seeds(self) -> Iterator[Seed]:
+        known: set[str] = set()
+        with tracing.tensor_mode(self.fake):
+            for seed in self._all():
+                if seed.text not in known:
+                    known.add(seed.text)
+                    yield seed
+
+    def _all(self) -> Iterator[Seed]:
+        recompile = self.finding.code.startswith("recompile/")
+        points = self._points()
+        capture.watch(self._eagerly, points, whole=recompile)
+        inwards = [point for point in reversed(points) if point.reached]
+        if recompile:
+            for point in inwards[:1]:
+                yield from self._attempt("function", partial(self._again, point))
+        else:
+            for number, point in enumerate(inwards[: 1 + _OUTWARDS]):
+                for depth in range(len(point.layers) if number == 0 else 0):
+                    yield from self._compiled(
+                        "statement", partial(units.of_statement, point, depth)
+                    )
+                yield from self._compiled("function", partial(units.of_function, point))
+        yield from self._compiled("target", self._target)
+        yield from self._from_text(sliced=True)
+        yield from self._from_text(sliced=False)
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def _points(self) -> list[Point]:
+        """The user's frames on the way to the finding, outermost first."""
+        data = self.finding.data
+        if self.finding.code.startswith("recompile/") and "path" in data:
+            frames = [Frame(data["path"], data["function"], data["line"])]
+        else:
+            frames = [
+                frame
+                for frame in self.finding.stack
+                if not is_torch(frame.path) and not is_machinery(frame.path)
+            ]
+        return capture.points(frames)
+
+    def _eagerly(self) -> Any:
+        call = self.probe.build(self.namespace)
+        return tracing.call_eagerly(call.function, call.args, call.kwargs)
+
+    def _again(self, point: Point, draft: Draft) -> list[str]:
+        """All the calls of one function."""
+        given = [units.of_function(point, draft, names) for names in point.entries]
+        if len({unit.entry for unit in given}) != 1:
+            raise Unwritable("the function is called on different objects")
+        return act.calls(draft, given[0].entry, [unit.inputs for unit in given])
+
+    def _target(self, draft: Draft) -> units.Unit:
+        call = self._call()
+        inputs = [act.Input(value, f"x{n}") for n, value in enumerate(call.args)]
+        inputs += [act.Input(value, name, keyword=True) for name, value in call.kwargs.items()]
+        return units.Unit(draft.expression(call.function), tuple(inputs))
+
+    def _call(self) -> Call:
+        torch.manual_seed(0)
+        return self.probe.build(self.namespace)
+
+    # -- programs -----------------------------------------------------------------------------
+
+    def _compiled(self, origin: Origin, write: Callable[[Draft], units.Unit]) -> Iterator[Seed]:
+        """A unit that is compiled and called once; with dynamic dimensions where that matters."""
+
+        def plain(draft: Draft) -> list[str]:
+            unit = write(draft)
+            return act.call(draft, unit.entry, unit.inputs)
+
+        def marked(draft: Draft) -> list[str]:
+            unit = write(draft)
+            return act.marked_call(draft, unit.entry, unit.inputs, sizes)
+
+        sizes = self._dynamic_sizes()
+        if not self.finding.code.startswith("guard/"):
+            yield from self._attempt(origin, plain)
+        if sizes:
+            yield from self._attempt(origin, marked)
+
+    def _attempt(self, origin: Origin, write: Callable[[Draft], list[str]]) -> Iterator[Seed]:
+        draft = Draft()
+        try:
+            statements = write(draft)
+            text = draft.text([*self.settings, *statements])
+        except Unwritable:
+            return
+        except RecursionError:
+            return
+        yield Seed(text, origin, tuple(draft.notes))
+
+    def _dynamic_sizes(self) -> frozenset[int]:
+        """What the dimensions are long that the run had asked to be dynamic."""
+        value = self.finding.data.get("value")
+        if self.finding.code.startswith("guard/") and str(value).isdigit():
+            return frozenset({int(str(value))})
+        with contextlib.suppress(BaseException):
+            call = self._call()
+            wishes = [(wish.tensor, wish.dim) for wish in call.dynamic]
+            if self.finding.code.startswith("guard/"):
+                wishes = wishes or batch_dimensions(call)
+            return frozenset(int(tensor.shape[dim]) for tensor, dim in wishes)
+        return frozenset()
+
+    def _from_text(self, *, sliced: bool) -> Iterator[Seed]:
+        """The user's own text with a call below it."""
+
+        def write(draft: Draft) -> list[str]:
+            call = self._call()
+            entry = self._entry(call)
+            inputs = [act.Input(value, f"x{n}") for n, value in enumerate(call.args)]
+            inputs += [act.Input(value, key, keyword=True) for key, value in call.kwargs.items()]
+            if self.finding.code.startswith("guard/"):
+                return act.marked_call(draft, entry, inputs, self._dynamic_sizes())
+            return act.call(draft, entry, inputs)
+
+        draft = Draft()
+        try:
+            statements = [*self.settings, *write(draft)]
+            text = self.text
+            if sliced:
+                text = slice_of(text, own_names("\n".join(statements)) | self._read(statements))
+        except (Unwritable, SyntaxError, RecursionError):
+            return
+        # The draft's own definitions are those of the inputs.
+        below = draft.text(statements)
+        seed = Seed(f"{text.rstrip()}\n\n{below}", "slice" if sliced else "file")
+        yield replace(seed, notes=(*draft.notes, *_imported(text)))
+
+    def _entry(self, call: Call) -> str:
+        """How the target is called in its own file."""
+        name = self.target.definition or self.target.name
+        is_class = isinstance(self.namespace.get(name), type)
+        entry = f"{name}({call.init})" if is_class else name
+        try:
+            ast.parse(entry, mode="eval")
+        except SyntaxError:
+            raise Unwritable("its constructor is not called with plain values") from None
+        return entry
+
+    @staticmethod
+    def _read(statements: list[str]) -> set[str]:
+        tree = ast.parse("\n".join(statements))
+        return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _imported(text: str) -> Iterator[str]:
+    """What a text imports besides torch and Python's own modules, each in a sentence."""
+    for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = ["." * node.level + (node.module or "")]
+        for name in names:
+            if name.partition(".")[0] not in {"torch", *sys.stdlib_module_names}:
+                yield f"It imports `{name}`."
+
+
+def settings() -> tuple[str, ...]:
+    """Statements for those of torch's settings that user code has changed."""
+    import torch._functorch.config
+
+    found: list[str] = []
+    for module in (torch._dynamo.config, torch._functorch.config):
+        for line in module.codegen_config().split("\n"):
+            try:
+                ast.parse(line)
+            except SyntaxError:
+                continue
+            if line.startswith("torch.") and line not in _OURS:
+                found.append(line)
+    return tuple(found)
+
+
+def remember_settings() -> None:
+    """Call before user code: what is set by then is nobody's choice."""
+    _OURS.update(settings())
+
+
+_OURS: set[str] = set()

@@ -1,0 +1,87 @@
+"""The statement that a line belongs to, and what stands around it in its function."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from functools import lru_cache
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A statement of a function, by its one-based lines. ``head`` is the last line of what is
+    evaluated on entering it: all of a simple statement, the condition of an ``if``."""
+
+    node: ast.stmt
+    first: int
+    head: int
+    last: int
+
+
+@lru_cache(maxsize=32)
+def parsed(path: str) -> ast.Module | None:
+    """The tree of a file as it was executed; None for what is no Python."""
+    text = "".join(linecache.getlines(path))
+    try:
+        return ast.parse(text) if text else None
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def function_around(path: str, name: str, line: int) -> Definition | None:
+    """The innermost definition of a name around a one-based line."""
+    tree = parsed(path)
+    found: Definition | None = None
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if node.name == name and _starts(node) <= line <= _ends(node):
+                found = node  # the walk goes inwards
+        elif (
+            isinstance(node, ast.Lambda)
+            and name == "<lambda>"
+            and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ):
+            found = node
+    return found
+
+
+def layers(function: Definition, line: int) -> tuple[Layer, ...]:
+    """The statements around a one-based line, innermost first; empty if it is in none."""
+    if isinstance(function, ast.Lambda):
+        return ()
+    found: list[Layer] = []
+    block = function.body
+    while True:
+        node = next((each for each in block if _starts(each) <= line <= _ends(each)), None)
+        if node is None:
+            return tuple(found)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.insert(0, Layer(node, _starts(node), _ends(node), _ends(node)))
+            return tuple(found)
+        inner = [each for name in _BLOCKS for each in _inner(node, name)]
+        head = min((_starts(each) for each in inner), default=_ends(node) + 1) - 1
+        found.insert(0, Layer(node, _starts(node), max(head, node.lineno), _ends(node)))
+        block = [each for each in inner if isinstance(each, ast.stmt)]
+
+
+def _inner(node: ast.AST, name: str) -> list[ast.stmt]:
+    found: list[ast.stmt] = []
+    for each in getattr(node, name, ()):
+        if isinstance(each, ast.stmt):
+            found.append(each)
+        else:  # a handler or a case
+            found.extend(each.body)
+    return found
+
+
+def _starts(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", ())
+    return min([node.lineno, *(int(each.lineno) for each in decorators)])
+
+
+def _ends(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno

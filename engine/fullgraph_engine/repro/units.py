@@ -1,0 +1,245 @@
+"""Parts of the user's code as programs: one statement of a function, or the function."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import inspect
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..targets.probes import unwrap
+from .act import Input
+from .capture import Point
+from .writing.draft import Draft
+from .writing.unwritable import Unwritable
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Something to compile: an expression of the draft, and what it is called with."""
+
+    entry: str
+    inputs: tuple[Input, ...]
+
+
+# -- one statement ----------------------------------------------------------------------------
+
+
+def of_statement(point: Point, depth: int, draft: Draft) -> Unit:
+    """A function of nothing but one statement; what it uses of the old function is passed to it.
+
+    Raises:
+        Unwritable: it cannot stand alone, or a value has no expression.
+    """
+    if depth not in point.at:
+        raise Unwritable("the line is not reached when the code runs without Dynamo")
+    node = copy.deepcopy(point.layers[depth].node)
+    refused = _cannot_stand_alone(node)
+    if refused:
+        raise Unwritable(f"{refused} cannot stand alone")
+    variables = point.at[depth]
+    flat = _Flattened(variables, {each.id for each in _names(node)} | set(variables))
+    node = flat.visit(node)
+    used = _used(node)
+    inputs = [Input(value, name) for name, value in flat.values.items()]
+    inputs += [
+        Input(variables[name], name)
+        for name in used
+        if name in variables and name not in flat.values
+    ]
+    node = _Renamed(_referred(used, point, variables, draft)).visit(node)
+    name = draft.fresh("f")
+    parameters = ", ".join(each.name for each in inputs)
+    body = "\n".join(f"    {line}" for line in ast.unparse(node).split("\n"))
+    draft.add(f"def {name}({parameters}):\n{body}")
+    return Unit(name, tuple(inputs))
+
+
+def _cannot_stand_alone(node: ast.stmt) -> str:
+    """What keeps a statement from being the body of another function; empty if nothing does."""
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await, ast.Nonlocal, ast.Global)):
+            return f"`{type(each).__name__.lower()}`"
+        if isinstance(each, ast.Name) and each.id in ("super", "__class__", "locals", "vars"):
+            return f"`{each.id}`"
+    loops = [each for each in ast.walk(node) if isinstance(each, (ast.For, ast.While))]
+    inside = {id(inner) for loop in loops for inner in ast.walk(loop)}
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Break, ast.Continue)) and id(each) not in inside:
+            return f"`{type(each).__name__.lower()}`"
+    return ""
+
+
+def _names(node: ast.AST) -> list[ast.Name]:
+    return [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
+def _used(node: ast.AST) -> list[str]:
+    """The names that are read, in order, each once; also those that the statement binds first:
+    a loop may read what it bound the round before."""
+    bound = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
+    for each in ast.walk(node):
+        if isinstance(each, ast.comprehension):
+            bound |= {name.id for name in _names(each.target)}
+    read = [each.id for each in _names(node) if not isinstance(each.ctx, ast.Store)]
+    read += [
+        each.target.id
+        for each in ast.walk(node)
+        if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)
+    ]
+    return [name for name in dict.fromkeys(read) if name not in bound]
+
+
+def _referred(
+    used: list[str], point: Point, variables: dict[str, Any], draft: Draft
+) -> dict[str, str]:
+    """Bring the globals that are used into the draft; how they are called there."""
+    renamed: dict[str, str] = {}
+    for name in used:
+        if name in variables or name not in point.globals:
+            continue
+        value = point.globals[name]
+        if getattr(builtins, name, draft) is value:
+            continue
+        if isinstance(
+            value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)
+        ):
+            renamed[name] = draft.refer(value)
+        else:
+            renamed[name] = draft.expression(value)
+    return {old: new for old, new in renamed.items() if old != new}
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = {old: ast.parse(new, mode="eval").body for old, new in names.items()}
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self._names and isinstance(node.ctx, ast.Load):
+            return copy.deepcopy(self._names[node.id])
+        return node
+
+
+_PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list, tuple, dict)
+
+
+class _Flattened(ast.NodeTransformer):
+    """``self.norm.weight`` becomes a variable ``weight``: its owner is then not needed.
+
+    ``values`` are those of the new variables.
+    """
+
+    def __init__(self, variables: dict[str, Any], taken: set[str]) -> None:
+        self.values: dict[str, Any] = {}
+        self._variables, self._taken = variables, set(taken)
+        self._known: dict[str, str] = {}
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found = self._resolved(node) if isinstance(node.ctx, ast.Load) else None
+        if found is None:
+            return self.generic_visit(node)
+        path, value = found
+        if path not in self._known:
+            name = node.attr
+            while name in self._taken:
+                name += "_"
+            self._taken.add(name)
+            self._known[path], self.values[name] = name, value
+        return ast.copy_location(ast.Name(self._known[path], ast.Load()), node)
+
+    def _resolved(self, node: ast.Attribute) -> tuple[str, Any] | None:
+        parts: list[str] = []
+        at: ast.expr = node
+        while isinstance(at, ast.Attribute):
+            parts.insert(0, at.attr)
+            at = at.value
+        if not isinstance(at, ast.Name) or at.id not in self._variables:
+            return None
+        value = self._variables[at.id]
+        for part in parts:
+            if isinstance(value, (torch.Tensor, types.ModuleType, type, *_BUILT_IN)):
+                return None
+            try:
+                if isinstance(inspect.getattr_static(type(value), part, None), property):
+                    return None
+                value = getattr(value, part)
+            except Exception:  # an object of the user's
+                return None
+        if not isinstance(value, _PLAIN):
+            return None
+        return f"{at.id}.{'.'.join(parts)}", value
+
+
+_BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, torch.device)
+
+
+# -- a function -------------------------------------------------------------------------------
+
+
+def of_function(point: Point, draft: Draft, names: dict[str, Any] | None = None) -> Unit:
+    """The function of a point, with what it was entered with (or with ``names``).
+
+    Raises:
+        Unwritable: it was not reached, or a value has no expression.
+    """
+    code = point.code
+    if code is None:
+        raise Unwritable("the function is not called when the code runs without Dynamo")
+    entered = point.entered if names is None else names
+    inputs = _inputs(code, entered)
+    first = inputs[0].value if inputs and not inputs[0].keyword else None
+    method = _method(first, code) if inputs else None
+    if method is not None:
+        bound = first if method == "forward" and isinstance(first, torch.nn.Module) else None
+        entry = draft.expression(bound if bound is not None else getattr(first, method))
+        return Unit(entry, tuple(inputs[1:]))
+    return Unit(draft.refer(_function(point, code, entered)), tuple(inputs))
+
+
+def _inputs(code: types.CodeType, entered: dict[str, Any]) -> list[Input]:
+    names = code.co_varnames
+    count, keywords = code.co_argcount, code.co_kwonlyargcount
+    found = [Input(entered[name], name) for name in names[:count] if name in entered]
+    at = count + keywords
+    if code.co_flags & inspect.CO_VARARGS:
+        found += [Input(value, f"x{n}") for n, value in enumerate(entered.get(names[at], ()))]
+        at += 1
+    found += [
+        Input(entered[name], name, keyword=True)
+        for name in names[count : count + keywords]
+        if name in entered
+    ]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        extra = entered.get(names[at], {})
+        found += [Input(value, name, keyword=True) for name, value in extra.items()]
+    return found
+
+
+def _method(owner: Any, code: types.CodeType) -> str | None:
+    """Under which name a code object is a method of an object's class."""
+    for name in (code.co_name, "forward"):
+        try:
+            found = inspect.getattr_static(type(owner), name, None)
+        except Exception:  # an object of the user's
+            return None
+        if isinstance(found, types.FunctionType) and _is(found, code):
+            return name
+    return None
+
+
+def _function(point: Point, code: types.CodeType, entered: dict[str, Any]) -> types.FunctionType:
+    known = unwrap(point.globals.get(code.co_name))
+    if isinstance(known, types.FunctionType) and _is(known, code):
+        return known
+    cells = tuple(types.CellType(point.cells.get(name)) for name in code.co_freevars)
+    return types.FunctionType(code, point.globals, code.co_name, None, cells or None)
+
+
+def _is(function: types.FunctionType, code: types.CodeType) -> bool:
+    own: Any = inspect.unwrap(function)
+    return getattr(own, "__code__", None) is code or function.__code__ is code
