@@ -95,7 +95,9 @@ class _Rebuild:
                 fields[name] = value
         if isinstance(node, ast.Compare):
             kept = [n for n in node.comparators if not self._gone(n)]
-            fields["ops"] = [o for n, o in zip(node.comparators, node.ops) if n in kept]
+            fields["ops"] = [
+                o for n, o in zip(node.comparators, node.ops, strict=True) if n in kept
+            ]
         return _settled(type(node)(**fields))
 
     def _gone(self, node: ast.AST) -> bool:
@@ -108,7 +110,7 @@ class _Rebuild:
             posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None,
             defaults=[],
         )  # fmt: skip
-        for argument, default in zip(positional, defaults):
+        for argument, default in zip(positional, defaults, strict=True):
             new = self._one(argument)
             if not isinstance(new, ast.arg):
                 continue
@@ -118,7 +120,7 @@ class _Rebuild:
                 made.defaults.append(value)
             elif made.defaults:
                 raise Incomplete  # a parameter without a default after one with
-        for argument, default in zip(node.kwonlyargs, node.kw_defaults):
+        for argument, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
             new = self._one(argument)
             if isinstance(new, ast.arg):
                 made.kwonlyargs.append(new)
@@ -131,7 +133,7 @@ class _Rebuild:
 
     def _dict(self, node: ast.Dict) -> ast.Dict:
         made = ast.Dict(keys=[], values=[])
-        for key, value in zip(node.keys, node.values):
+        for key, value in zip(node.keys, node.values, strict=True):
             new = self._one(value)
             new_key = None if key is None else self._one(key)
             if isinstance(new, ast.expr) and (key is None or isinstance(new_key, ast.expr)):
@@ -145,9 +147,9 @@ def _settled(node: Any) -> Replacement:
     match node:
         case ast.Try() if not node.handlers and not node.finalbody:
             return (*node.body, *node.orelse)
-        case ast.With() | ast.AsyncWith() if not node.items:
-            return tuple(node.body)
-        case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal() if not node.names:
+        case ast.Import() | ast.ImportFrom() if not node.names:
+            return None
+        case ast.Global() | ast.Nonlocal() if not node.names:
             return None
         case ast.Delete() if not node.targets:
             return None
@@ -170,6 +172,8 @@ def _settled(node: Any) -> Replacement:
         case ast.JoinedStr() if not node.values:
             return ast.Constant(value="")
     body = getattr(node, "body", None)
+    if isinstance(node, (ast.With, ast.AsyncWith)) and not node.items:
+        return tuple(node.body)
     if isinstance(body, list):
         node.body = _filled(body)
     for name in ("orelse", "finalbody"):

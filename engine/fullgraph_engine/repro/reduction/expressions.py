@@ -16,7 +16,7 @@ def leaves(program: Program) -> Iterator[Sequence[Edit]]:
     """By the first variable in it; the outermost expressions of all statements together first."""
     places = Places.of(program.tree)
     for level in _levels(program.tree):
-        edits = []
+        edits: list[Edit] = []
         for node in level:
             leaf = None if isinstance(node, (ast.Name, ast.Constant)) else places.value_in(node)
             if leaf is not None:
@@ -31,7 +31,7 @@ def children(program: Program) -> Iterator[Sequence[Edit]]:
         first: list[Edit] = []
         others: list[Edit] = []
         for node in level:
-            parts = [part for part in _parts(node)]
+            parts = list(_parts(node))
             first.extend(Edit({node: part}) for part in parts[:1])
             others.extend(Edit({node: part}) for part in parts[1:])
         yield first[::-1]
@@ -42,7 +42,7 @@ def children(program: Program) -> Iterator[Sequence[Edit]]:
 def elements(program: Program) -> Iterator[Sequence[Edit]]:
     """Arguments, keywords, elements and conditions that can go."""
     for level in _levels(program.tree):
-        edits = []
+        edits: list[Edit] = []
         for node in level:
             edits.extend(Edit({part: None}) for part in _removable(node))
         yield edits[::-1]

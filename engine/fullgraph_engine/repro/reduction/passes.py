@@ -1,19 +1,34 @@
-"""The passes, in the order in which they are made."""
+"""The passes, in the order in which they are made: what takes most away with least doubt first."""
 
 from __future__ import annotations
 
-from . import compound, expressions, statements
+from . import calls, classes, compound, expressions, imports, names, statements, values
 from .search import Pass
 
 PASSES = (
     Pass("unused", statements.unused),
     Pass("described", statements.described),
+    Pass("expressions", calls.expressions),
+    Pass("starred", calls.starred),
+    Pass("unread", calls.unread),
     Pass("dropped", statements.dropped, basic=True),
     Pass("submodules", statements.submodules),
     Pass("bypassed", statements.bypassed),
     Pass("unwrapped", compound.unwrapped, basic=True),
+    Pass("fixed", calls.fixed),
     Pass("leaves", expressions.leaves),
-    Pass("children", expressions.children),
+    Pass("variables", calls.variables),
+    Pass("inlined", calls.inlined),
+    Pass("attributes", classes.attributes),
+    Pass("merged", classes.merged),
+    Pass("bases", classes.bases),
+    Pass("functions", classes.functions),
+    Pass("imports", imports.dotted),
     Pass("elements", expressions.elements),
+    Pass("children", expressions.children),
+    Pass("tensors", values.tensors),
+    Pass("numbers", values.numbers),
+    Pass("strings", values.strings),
     Pass("constants", expressions.constants),
+    Pass("names", names.simplified, last=True, order=names.plainness),
 )

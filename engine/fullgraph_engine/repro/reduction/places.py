@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -75,59 +75,82 @@ class Places:
     scopes: dict[ast.AST, ast.AST] = field(default_factory=dict)
     defined: dict[str, ast.stmt] = field(default_factory=dict)
     imported: set[str] = field(default_factory=set)
-    _names: dict[tuple[ast.AST, str], list[ast.Name]] = field(default_factory=dict)
+    _own: dict[ast.AST, set[str]] = field(default_factory=dict)
+    _uses: dict[tuple[ast.AST, str], list[ast.Name]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tree: ast.Module) -> Places:
         made = cls(tree)
+        made._own[tree] = set()
         made._enter(tree, tree)
+        for node in walk(tree):
+            if isinstance(node, ast.Name):
+                made._uses.setdefault((made.home(node), node.id), []).append(node)
         return made
 
     def _enter(self, node: ast.AST, scope: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
-            if not isinstance(child, (ast.expr_context, ast.operator)):
-                self.parents[child] = node
-                self.scopes[child] = scope
-            if isinstance(child, DEFINITIONS):
-                self.defined[child.name] = child
-            if isinstance(child, ast.alias):
-                self.imported.add(child.asname or child.name.partition(".")[0])
-            self._enter(child, child if isinstance(child, FUNCTIONS) else scope)
+            if isinstance(child, (ast.expr_context, ast.operator)):
+                continue
+            self.parents[child] = node
+            self.scopes[child] = scope
+            inner = scope
+            match child:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self.defined[child.name] = child
+                    inner = child
+                    self._own[child] = {argument.arg for argument in parameters(child.args)}
+                case ast.ClassDef():
+                    self.defined[child.name] = child
+                case ast.alias():
+                    self.imported.add(child.asname or child.name.partition(".")[0])
+                case ast.Name(ctx=ast.Store()):
+                    self._own[scope].add(child.id)
+            self._enter(child, inner)
 
-    def names(self, scope: ast.AST, name: str) -> list[ast.Name]:
-        """All uses of a name in a scope and those within it, in the order of evaluation."""
-        if (scope, "") not in self._names:
-            self._names[scope, ""] = []
-            for node in walk(scope):
-                if isinstance(node, ast.Name):
-                    self._names.setdefault((scope, node.id), []).append(node)
-        return self._names.get((scope, name), [])
+    def home(self, node: ast.Name) -> ast.AST:
+        """The scope to which the variable belongs."""
+        scope = self.scopes[node]
+        while node.id not in self._own[scope] and scope is not self.tree:
+            scope = self.scopes[scope]
+        return scope
+
+    def uses(self, node: ast.Name) -> list[ast.Name]:
+        """All uses of the same variable, in the order of evaluation."""
+        return self._uses[self.home(node), node.id]
+
+    def uses_in(self, scope: ast.AST, name: str) -> list[ast.Name]:
+        """All uses of a variable of a scope."""
+        return self._uses.get((scope, name), [])
+
+    def names_in(self, scope: ast.AST) -> set[str]:
+        """The variables of a function or of the module."""
+        return self._own[scope]
 
     def reached(self, target: ast.Name) -> list[ast.Name]:
         """The reads that see what is bound here, taking the text as the order of execution."""
-        scope = self.scopes[target]
-        uses = self.names(scope, target.id)
-        if target not in uses:
-            return []
-        statement = self.statement(target)
+        uses = self.uses(target)
+        stores = [use for use in uses if not isinstance(use.ctx, ast.Load)]
+        if len(stores) == 1 and not self.is_parameter(target):
+            return [use for use in uses if use is not target]
         found: list[ast.Name] = []
         for use in uses[uses.index(target) + 1 :]:
-            if isinstance(use.ctx, ast.Load):
-                found.append(use)
-            elif isinstance(self.parents[use], ast.AugAssign) and self.parents[use] != statement:
-                return found
-            elif self.scopes[use] is scope:
+            if not isinstance(use.ctx, ast.Load):
                 break
+            found.append(use)
         return found
+
+    def is_parameter(self, node: ast.Name) -> bool:
+        home = self.home(node)
+        return isinstance(home, FUNCTIONS) and any(
+            argument.arg == node.id for argument in parameters(home.args)
+        )
 
     def bound_before(self, target: ast.Name) -> bool:
         """Whether the name has a value already when this binds it."""
-        scope = self.scopes[target]
-        if isinstance(scope, FUNCTIONS) and any(
-            argument.arg == target.id for argument in parameters(scope.args)
-        ):
+        if self.is_parameter(target):
             return True
-        for use in self.names(scope, target.id):
+        for use in self.uses(target):
             if use is target:
                 return False
             if isinstance(use.ctx, ast.Store):
@@ -139,6 +162,13 @@ class Places:
             node = self.parents[node]
         return node
 
+    def around(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class around a node."""
+        inner: ast.AST | None = self.parents.get(node)
+        while inner is not None and not isinstance(inner, ast.ClassDef):
+            inner = self.parents.get(inner)
+        return inner
+
     def is_value(self, node: ast.AST) -> bool:
         """Whether this reads a variable that stands for a value: no module, function or class."""
         return (
@@ -147,26 +177,13 @@ class Places:
             and node.id not in self.imported
             and node.id not in self.defined
             and node.id not in ("self", "cls")
-            and not (isinstance(self.parents.get(node), ast.Call) and self._called(node))
-            and (self._local(node) or bool(self._stored_globally(node.id)))
+            and not self._called(node)
+            and node.id in self._own[self.home(node)]
         )
 
     def _called(self, node: ast.AST) -> bool:
         parent = self.parents[node]
         return isinstance(parent, ast.Call) and parent.func is node
-
-    def _local(self, node: ast.Name) -> bool:
-        scope = self.scopes[node]
-        while isinstance(scope, FUNCTIONS):
-            if any(argument.arg == node.id for argument in parameters(scope.args)):
-                return True
-            if any(isinstance(use.ctx, ast.Store) for use in self.names(scope, node.id)):
-                return True
-            scope = self.scopes[scope]
-        return False
-
-    def _stored_globally(self, name: str) -> Sequence[ast.Name]:
-        return [use for use in self.names(self.tree, name) if isinstance(use.ctx, ast.Store)]
 
     def value_in(self, node: ast.AST) -> ast.Name | None:
         """The first variable read in an expression."""

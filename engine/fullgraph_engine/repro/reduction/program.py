@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WIDTH = 88
-"""Longer lines than this are not made where there were none."""
+"""Where a line should end."""
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -20,6 +20,7 @@ _LARGE = 1 << 20
 class Size(NamedTuple):
     """What is made smaller, in the order of what counts most.
 
+    ``lines`` are those of code, where one beyond the margin counts as what it would be broken into.
     ``weight`` tells programs of equal length apart: the sum of their numbers, so that a size of 2
     is smaller than one of 8.
     """
@@ -32,12 +33,9 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
-    """``surplus`` counts the characters beyond the right margin."""
-
     text: str
     tree: ast.Module
     size: Size
-    surplus: int
 
     @classmethod
     def of(cls, text: str) -> Program:
@@ -51,9 +49,10 @@ class Program:
             if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
                 weight += _weight(node.value)
         length = sum(len(line.strip()) for line in text.splitlines())
-        size = Size(count_lines(text), nodes, length, weight)
-        surplus = sum(max(0, len(line) - WIDTH) for line in text.splitlines())
-        return cls(text, tree, size, surplus)
+        lines = count_lines(text) + sum(
+            1 + len(line) // WIDTH for line in text.splitlines() if len(line) > WIDTH
+        )
+        return cls(text, tree, Size(lines, nodes, length, weight))
 
 
 def _weight(number: float) -> int:

@@ -8,6 +8,8 @@ The way taken depends on the verdicts alone, not on their order in time.
 
 from __future__ import annotations
 
+import enum
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,17 +40,26 @@ class Tester(Protocol):
 class Pass:
     """``groups`` gives edits that are tried together at first; alternatives are groups of one.
 
-    ``basic`` passes are tried once more, also what has failed before, when nothing else is left.
-    ``order`` is what a candidate must make smaller.
+    ``basic`` passes are tried once more, also what has failed before, when nothing else is left;
+    ``last`` ones only then, and once. ``order`` is what a candidate must make smaller.
     """
 
     name: str
     groups: Callable[[Program], Iterable[Sequence[Edit]]]
     basic: bool = False
+    last: bool = False
     order: Callable[[Program], object] = lambda program: program.size
 
 
 _Group = tuple[Edit, ...]
+
+
+class _Stage(enum.Enum):
+    """Rounds of all passes until none helps; what has failed, once more; the last touches."""
+
+    ROUNDS = enum.auto()
+    AGAIN = enum.auto()
+    LAST = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -63,9 +74,9 @@ class _Position:
     base: Program
     accepted: _Group = ()
     groups: tuple[_Group, ...] | None = None
+    stage: _Stage = _Stage.ROUNDS
     improved: bool = False
     again: bool = False
-    thorough: bool = False
 
 
 @dataclass(eq=False)
@@ -177,14 +188,16 @@ class Search:
         assumed: set[str] = set()
         while True:
             if at.number == len(self._passes):
-                if at.improved:
-                    at = _Position(at.best, 0, at.best)
-                elif not at.thorough:
-                    at = _Position(at.best, 0, at.best, thorough=True)
-                else:
+                if at.stage is _Stage.LAST:
                     return
+                stage = _Stage.ROUNDS
+                if not at.improved:
+                    stage = _Stage.AGAIN if at.stage is _Stage.ROUNDS else _Stage.LAST
+                at = _Position(at.best, 0, at.best, stage=stage)
             step = self._passes[at.number]
-            if at.thorough and not step.basic:
+            if step.last is not (at.stage is _Stage.LAST) or (
+                at.stage is _Stage.AGAIN and not step.basic
+            ):
                 at = replace(at, number=at.number + 1)
                 continue
             if at.groups is None:
@@ -196,13 +209,17 @@ class Search:
                 program = self._candidate(at, group, step)
                 if program is not None and program.text not in assumed:
                     trace = _trace(step.name, at.best, program) if len(group) == 1 else None
-                    if at.thorough or trace not in self._failed:
+                    if at.stage is _Stage.AGAIN or trace not in self._failed:
                         known = self._known.get(program.text)
                         if known is not False:
-                            then = _Position(
-                                program, at.number, at.base, at.accepted + group, rest,
-                                improved=True, again=True, thorough=False,
-                            )  # fmt: skip
+                            then = replace(
+                                failed,
+                                best=program,
+                                accepted=at.accepted + group,
+                                groups=rest,
+                                improved=True,
+                                again=True,
+                            )
                             yield _Attempt(program, then, trace)
                             assumed.add(program.text)
                 at = failed
@@ -216,12 +233,14 @@ class Search:
         try:
             text = formatted(apply(at.base.tree, (*at.accepted, *group)))
             program = Program.of(text)
-            compile(text, "<candidate>", "exec", dont_inherit=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                # 1(x), ""[x] and the like
+                warnings.filterwarnings("error", _NONSENSE, SyntaxWarning)
+                compile(text, "<candidate>", "exec", dont_inherit=True)
         except (Conflict, Incomplete, SyntaxError, ValueError, TypeError, AttributeError):
             return None
         except RecursionError:
-            return None
-        if program.surplus > at.best.surplus:
             return None
         if not step.order(program) < step.order(at.best):  # type: ignore[operator]
             return None
@@ -231,6 +250,8 @@ class Search:
             return None
         return program
 
+
+_NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
 # What makes a program one that is traced. Without it a candidate need not be run.
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(")

@@ -126,13 +126,13 @@ def _without(statement: ast.stmt, places: Places) -> Edit | None:
                     changes[use] = source
         case ast.Assign(targets=[ast.Tuple() as several]):
             source = places.value_in(statement.value)
-            for target in several.elts:
+            for part in several.elts:
                 if (
                     source is not None
-                    and isinstance(target, ast.Name)
-                    and not places.bound_before(target)
+                    and isinstance(part, ast.Name)
+                    and not places.bound_before(part)
                 ):
-                    changes.update({use: source for use in places.reached(target)})
+                    changes.update(dict.fromkeys(places.reached(part), source))
     return Edit(changes)
 
 

@@ -1,0 +1,131 @@
+"""What of a program is called where: a guess from the text, which the oracle puts right."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from .places import FUNCTIONS, Function, Places
+
+_DEPTH = 8
+# What gives the module back on which it is called.
+_SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
+
+
+@dataclass(frozen=True)
+class Instance:
+    of: ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Method:
+    function: Function
+
+
+Meaning = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, Instance, Method, None]
+
+
+class Callees:
+    """``sites``: the calls of each function, with how many of its parameters are given otherwise
+    (1 for ``self``)."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._attributes: dict[str, list[ast.expr]] = {}
+        for node in ast.walk(places.tree):
+            match node:
+                case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
+                    self._attributes.setdefault(name, []).append(node.value)
+        self.sites: dict[Function, list[tuple[ast.Call, int]]] = {}
+        for node in ast.walk(places.tree):
+            if isinstance(node, ast.Call):
+                for function, offset in self._called(self.meaning(node.func)):
+                    self.sites.setdefault(function, []).append((node, offset))
+
+    def of(self, call: ast.Call) -> Function | None:
+        return next((function for function, _ in self._called(self.meaning(call.func))), None)
+
+    def meaning(self, node: ast.expr, depth: int = 0) -> Meaning:
+        """What an expression stands for, as far as it is defined in the program."""
+        if depth > _DEPTH:
+            return None
+        match node:
+            case ast.Name(id=name):
+                defined = self._places.defined.get(name)
+                if isinstance(defined, (*FUNCTIONS, ast.ClassDef)):
+                    return defined
+                if name == "self":
+                    around = self._places.around(node)
+                    return None if around is None else Instance(around)
+                stores = [use for use in self._places.uses(node) if isinstance(use.ctx, ast.Store)]
+                if len(stores) == 1:
+                    parent = self._places.parents[stores[0]]
+                    if isinstance(parent, ast.Assign):
+                        return self.meaning(parent.value, depth + 1)
+            case ast.Call(func=ast.Attribute(attr="compile"), args=[inner, *_]):
+                return self.meaning(inner, depth + 1)
+            case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _SAME:
+                return self.meaning(inner, depth + 1)
+            case ast.Call(func=func):
+                meant = self.meaning(func, depth + 1)
+                return Instance(meant) if isinstance(meant, ast.ClassDef) else None
+            case ast.Attribute(value=value, attr=attr):
+                owner = self.meaning(value, depth + 1)
+                owner = owner.of if isinstance(owner, Instance) else owner
+                if isinstance(owner, ast.ClassDef):
+                    method = method_of(owner, attr)
+                    if method is not None:
+                        return Method(method)
+                    values = self._attributes.get(attr, [])
+                    if len(values) == 1:
+                        return self.meaning(values[0], depth + 1)
+        return None
+
+    def _called(self, meant: Meaning) -> Iterator[tuple[Function, int]]:
+        match meant:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield meant, 0
+            case Method(function=function):
+                names = {ast.unparse(decorator) for decorator in function.decorator_list}
+                yield function, 0 if "staticmethod" in names else 1
+            case ast.ClassDef():
+                method = method_of(meant, "__init__")
+                if method is not None:
+                    yield method, 1
+            case Instance(of=owner):
+                for name in ("forward", "__call__"):
+                    method = method_of(owner, name)
+                    if method is not None:
+                        yield method, 1
+                        break
+
+
+def method_of(owner: ast.ClassDef, name: str) -> Function | None:
+    for node in owner.body:
+        if isinstance(node, FUNCTIONS) and node.name == name:
+            return node
+    return None
+
+
+def argument_for(call: ast.Call, function: Function, offset: int, name: str) -> ast.AST | None:
+    """The argument or keyword of a call that becomes a parameter, or None if it is not given.
+
+    Raises LookupError where that cannot be told.
+    """
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword
+        if keyword.arg is None:
+            raise LookupError
+    positional = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    if name not in positional:
+        return None
+    index = positional.index(name) - offset
+    for position, argument in enumerate(call.args):
+        if isinstance(argument, ast.Starred):
+            raise LookupError
+        if position == index:
+            return argument
+    return None

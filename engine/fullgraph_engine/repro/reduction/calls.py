@@ -1,0 +1,238 @@
+"""Parameters with their arguments, calls with what they call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from .callees import Callees, argument_for
+from .edits import Edit, Replacement
+from .places import FUNCTIONS, Function, Places
+from .program import Program
+from .unbound import own_nodes, parameters
+
+
+def unread(program: Program) -> Iterator[Sequence[Edit]]:
+    """Parameters that a function does not read, with what is given for them."""
+    yield list(_parameters(program, read=False))
+
+
+def fixed(program: Program) -> Iterator[Sequence[Edit]]:
+    """Parameters that always get the same constant or global: read in their place."""
+    yield list(_parameters(program, read=True))
+
+
+def _parameters(program: Program, read: bool) -> Iterator[Edit]:
+    places = Places.of(program.tree)
+    callees = Callees(places)
+    for function in ast.walk(program.tree):
+        if not isinstance(function, FUNCTIONS):
+            continue
+        first = {argument.arg for argument in function.args.args[:1]} & {"self", "cls", "ctx"}
+        for parameter in parameters(function.args):
+            if parameter.arg in first:
+                continue
+            uses = places.uses_in(function, parameter.arg)
+            if bool(uses) is not read:
+                continue
+            try:
+                given = [
+                    argument_for(call, function, offset, parameter.arg)
+                    for call, offset in callees.sites.get(function, ())
+                ]
+            except LookupError:
+                continue
+            changes: dict[ast.AST, Replacement] = {parameter: None}
+            changes.update((node, None) for node in given if node is not None)
+            if read:
+                default = _default(function, parameter)
+                values = [
+                    node.value if isinstance(node, ast.keyword) else node or default
+                    for node in given
+                ] or [default]
+                value = values[0]
+                if not isinstance(value, ast.expr) or not _same(values):
+                    continue
+                if not _everywhere(value, places):
+                    continue
+                if any(not isinstance(use.ctx, ast.Load) for use in uses):
+                    start = function.body[0]
+                    bound = ast.Assign(
+                        targets=[ast.Name(id=parameter.arg, ctx=ast.Store())], value=value
+                    )
+                    changes[start] = (bound, start)
+                else:
+                    changes.update((use, value) for use in uses)
+            yield Edit(changes)
+
+
+def _same(values: Sequence[ast.AST | None]) -> bool:
+    return len({ast.dump(value) if value is not None else "" for value in values}) == 1
+
+
+def _everywhere(value: ast.expr, places: Places) -> bool:
+    """Whether an expression means the same in any function."""
+    return all(
+        places.home(node) is places.tree and node.id not in ("self", "cls")
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name)
+    ) and not any(isinstance(node, (ast.Lambda, ast.comprehension)) for node in ast.walk(value))
+
+
+def _default(function: Function, parameter: ast.arg) -> ast.expr | None:
+    positional = [*function.args.posonlyargs, *function.args.args]
+    if parameter in positional:
+        index = positional.index(parameter) - len(positional) + len(function.args.defaults)
+        return function.args.defaults[index] if index >= 0 else None
+    if parameter in function.args.kwonlyargs:
+        return function.args.kw_defaults[function.args.kwonlyargs.index(parameter)]
+    return None
+
+
+def starred(program: Program) -> Iterator[Sequence[Edit]]:
+    """``f(*[a, b])`` is ``f(a, b)``."""
+    edits: list[Edit] = []
+    for node in ast.walk(program.tree):
+        match node:
+            case ast.Starred(value=ast.List() | ast.Tuple() as several):
+                edits.append(Edit({node: tuple(several.elts)}))
+            case ast.keyword(arg=None, value=ast.Dict() as several) if all(
+                isinstance(key, ast.Constant) and isinstance(key.value, str) for key in several.keys
+            ):
+                given = [
+                    ast.keyword(arg=key.value, value=value)
+                    for key, value in zip(several.keys, several.values, strict=True)
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                ]
+                edits.append(Edit({node: tuple(given)}))
+    yield edits
+
+
+def variables(program: Program) -> Iterator[Sequence[Edit]]:
+    """A variable that is read once, or that is no more than a name or a constant, where it is
+    read."""
+    places = Places.of(program.tree)
+    edits: list[Edit] = []
+    for node in ast.walk(program.tree):
+        match node:
+            case ast.Assign(targets=[ast.Name() as target]):
+                uses = places.reached(target)
+                simple = isinstance(node.value, (ast.Name, ast.Constant))
+                if uses and (simple or len(uses) == 1):
+                    edits.append(Edit({node: None, **dict.fromkeys(uses, node.value)}))
+    yield edits
+
+
+def inlined(program: Program) -> Iterator[Sequence[Edit]]:
+    """The body of a function in the place of its only call."""
+    places = Places.of(program.tree)
+    callees = Callees(places)
+    for function, sites in callees.sites.items():
+        if len(sites) == 1 and not _is_expression(function):
+            edit = _inline(function, *sites[0], places)
+            if edit is not None:
+                yield (edit,)
+
+
+def expressions(program: Program) -> Iterator[Sequence[Edit]]:
+    """What a function returns that does nothing else, in the place of its only call."""
+    places = Places.of(program.tree)
+    edits: list[Edit] = []
+    for function, sites in Callees(places).sites.items():
+        if len(sites) == 1 and _is_expression(function):
+            edit = _inline(function, *sites[0], places)
+            if edit is not None:
+                edits.append(edit)
+    yield edits
+
+
+def _is_expression(function: Function) -> bool:
+    return len(function.body) == 1 and isinstance(function.body[0], ast.Return)
+
+
+def _inline(function: Function, call: ast.Call, offset: int, places: Places) -> Edit | None:
+    if not _by_name(call) or function.name == "__init__" or _within(call, function, places):
+        return None
+    if function.args.vararg or function.args.kwarg:
+        return None
+    last = function.body[-1]
+    returns = [node for node in own_nodes(function.body) if isinstance(node, ast.Return)]
+    if returns not in ([], [last]):
+        return None
+    if any(
+        isinstance(node, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal))
+        for node in own_nodes(function.body)
+    ):
+        return None
+    site = places.statement(call)
+    scope = places.scopes[call]
+    changes: dict[ast.AST, Replacement] = {function: None}
+    before: list[ast.stmt] = []
+    taken = places.names_in(scope) | set(places.defined) | places.imported
+    renamed: dict[str, str] = {}
+    for name in sorted(places.names_in(function)):
+        new = name
+        while new in taken:
+            new += "_"
+        renamed[name] = new
+    substituted: set[str] = set()
+    for position, parameter in enumerate(parameters(function.args)):
+        uses = places.uses_in(function, parameter.arg)
+        if position < offset:
+            # In a method that is called as self.method(...) self is the same.
+            if not _on_self(call) and uses:
+                return None
+            substituted.add(parameter.arg)
+            continue
+        try:
+            given = argument_for(call, function, offset, parameter.arg)
+        except LookupError:
+            return None
+        value = given.value if isinstance(given, ast.keyword) else given
+        if value is None:
+            value = _default(function, parameter)
+        if not isinstance(value, ast.expr):
+            return None
+        stored = any(not isinstance(use.ctx, ast.Load) for use in uses)
+        if not stored and (isinstance(value, (ast.Name, ast.Constant)) or len(uses) <= 1):
+            changes.update((use, value) for use in uses)
+            substituted.add(parameter.arg)
+        elif isinstance(value, ast.Name) and value.id == parameter.arg:
+            renamed[parameter.arg] = parameter.arg
+        else:
+            target = ast.Name(id=renamed[parameter.arg], ctx=ast.Store())
+            before.append(ast.Assign(targets=[target], value=value))
+    for name, new in renamed.items():
+        if name not in substituted and name != new:
+            for use in places.uses_in(function, name):
+                changes[use] = ast.Name(id=new, ctx=use.ctx)
+    body = function.body[:-1] if returns else function.body
+    result = last.value if isinstance(last, ast.Return) else None
+    statements: list[ast.stmt] = [*before, *body]
+    if isinstance(site, ast.Expr) and site.value is call and result is None:
+        changes[site] = tuple(statements)
+    else:
+        changes[call] = result or ast.Constant(value=None)
+        if statements:
+            changes[site] = (*statements, site)
+    return Edit(changes)
+
+
+def _by_name(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) or _on_self(call)
+
+
+def _on_self(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+    return False
+
+
+def _within(node: ast.AST, function: ast.AST, places: Places) -> bool:
+    inner: ast.AST | None = node
+    while inner is not None:
+        if inner is function:
+            return True
+        inner = places.parents.get(inner)
+    return False

@@ -1,0 +1,189 @@
+"""Classes made simpler, and made functions where nothing of a class is left."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from .callees import method_of
+from .edits import Edit, Replacement
+from .places import FUNCTIONS, Function, Places
+from .program import Program
+
+_CALLED = ("forward", "__call__")
+
+
+def bases(program: Program) -> Iterator[Sequence[Edit]]:
+    """Bases and keywords of classes, with the calls of ``super().__init__`` that they need."""
+    edits: list[Edit] = []
+    for node in ast.walk(program.tree):
+        if isinstance(node, ast.ClassDef):
+            calls = [inner for inner in ast.walk(node) if _starts_base(inner)]
+            for base in (*node.bases, *node.keywords):
+                edits.append(Edit({base: None, **dict.fromkeys(calls)}))
+    yield edits
+
+
+def merged(program: Program) -> Iterator[Sequence[Edit]]:
+    """A base that only one class has: its methods are put into that class."""
+    classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
+    for node in classes.values():
+        for base in node.bases:
+            if not isinstance(base, ast.Name) or base.id not in classes:
+                continue
+            other = classes[base.id]
+            own = {part.name for part in node.body if isinstance(part, FUNCTIONS)}
+            kept = [
+                part
+                for part in other.body
+                if not (isinstance(part, FUNCTIONS) and part.name in own)
+            ]
+            yield (
+                Edit({other: None, base: tuple(other.bases), node.body[0]: (*kept, node.body[0])}),
+            )
+
+
+def attributes(program: Program) -> Iterator[Sequence[Edit]]:
+    """Attributes that are given a constant or something global once: that, where they are read."""
+    places = Places.of(program.tree)
+    stored: dict[str, list[ast.Assign]] = {}
+    read: dict[str, list[ast.AST]] = {}
+    written: dict[str, int] = {}
+    for node in ast.walk(program.tree):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
+                stored.setdefault(name, []).append(node)
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Load):
+                read.setdefault(node.attr, []).append(node)
+            else:
+                written[node.attr] = written.get(node.attr, 0) + 1
+    edits: list[Edit] = []
+    for name, assignments in stored.items():
+        if len(assignments) != 1 or written[name] != 1 or not read.get(name):
+            continue
+        value = assignments[0].value
+        simple = isinstance(value, (ast.Constant, ast.Name))
+        if (simple or len(read[name]) == 1) and _is_global(value, places):
+            edits.append(Edit({assignments[0]: None, **dict.fromkeys(read[name], value)}))
+    yield edits
+
+
+def functions(program: Program) -> Iterator[Sequence[Edit]]:
+    """A class with one method besides ``__init__``: a function, and its attributes globals."""
+    places = Places.of(program.tree)
+    for node in program.tree.body:
+        if isinstance(node, ast.ClassDef):
+            for edit in _dissolved(node, places):
+                yield (edit,)
+
+
+def _dissolved(owner: ast.ClassDef, places: Places) -> Iterator[Edit]:
+    start = method_of(owner, "__init__")
+    methods = [part for part in owner.body if isinstance(part, FUNCTIONS) and part is not start]
+    if len(methods) != 1 or (start is not None and len(start.args.args) != 1):
+        return
+    method = methods[0]
+    constants = [part for part in owner.body if part is not start and part is not method]
+    if any(not isinstance(part, (ast.Assign, ast.Pass)) for part in constants):
+        return
+    changes: dict[ast.AST, Replacement] = {}
+    static = any(
+        isinstance(decorator, ast.Name) and decorator.id == "staticmethod"
+        for decorator in method.decorator_list
+    )
+    if not static:
+        if not method.args.args:
+            return
+        changes[method.args.args[0]] = None
+    state = _state(owner, start, method, places)
+    if state is None:
+        return
+    changes.update(state)
+    before: list[ast.stmt] = [part for part in constants if not isinstance(part, ast.Pass)]
+    if start is not None:
+        before.extend(part for part in start.body if not _starts_base(_value(part)))
+    function = type(method)(**{**dict(ast.iter_fields(method)), "decorator_list": []})
+    function.name = method.name if method.name not in _CALLED else _lowered(owner.name, places)
+    changes[owner] = (*before, function)
+    for use in ast.walk(places.tree):
+        match use:
+            case ast.Call(func=ast.Name(id=name), args=[]) if name == owner.name:
+                changes[use] = ast.Name(id=function.name, ctx=ast.Load())
+            case ast.Attribute(attr=name) if name == method.name and name not in _CALLED:
+                changes[use] = ast.Name(id=function.name, ctx=ast.Load())
+            case ast.Attribute(attr=name, value=ast.Call(func=ast.Name(id=called))) if (
+                name == method.name and called == owner.name
+            ):
+                changes[use] = ast.Name(id=function.name, ctx=ast.Load())
+    yield Edit(changes)
+
+
+def _state(
+    owner: ast.ClassDef, start: Function | None, method: Function, places: Places
+) -> dict[ast.AST, Replacement] | None:
+    """The attributes as variables, or None where ``self`` is used for more than attributes."""
+    changes: dict[ast.AST, Replacement] = {}
+    own = {
+        node.attr
+        for node in ast.walk(owner)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    } | {
+        target.id
+        for part in owner.body
+        if isinstance(part, ast.Assign)
+        for target in part.targets
+        if isinstance(target, ast.Name)
+    }
+    locals_ = places.names_in(method) | (places.names_in(start) if start is not None else set())
+    taken = locals_ | places.names_in(places.tree) | set(places.defined) | places.imported
+    globals_: set[str] = set()
+    for node in ast.walk(owner):
+        if not (isinstance(node, ast.Name) and node.id == "self"):
+            continue
+        parent = places.parents[node]
+        if not isinstance(parent, ast.Attribute) or parent.attr not in own:
+            return None
+        name = parent.attr
+        while name in taken:
+            name += "_"
+        if isinstance(parent.ctx, ast.Store) and places.scopes[parent] is method:
+            globals_.add(name)
+        changes[parent] = ast.Name(id=name, ctx=parent.ctx)
+    for part in owner.body:
+        if isinstance(part, ast.Assign):
+            for target in part.targets:
+                if isinstance(target, ast.Name) and target.id in taken - {target.id}:
+                    return None
+    if globals_:
+        first = method.body[0]
+        changes[first] = (ast.Global(names=sorted(globals_)), first)
+    return changes
+
+
+def _lowered(name: str, places: Places) -> str:
+    new = name.lower()
+    while new in places.names_in(places.tree) | set(places.defined) | places.imported:
+        new += "_"
+    return new
+
+
+def _starts_base(node: ast.AST | None) -> bool:
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")
+        ):
+            return True
+    return False
+
+
+def _value(statement: ast.stmt) -> ast.AST | None:
+    return statement.value if isinstance(statement, ast.Expr) else None
+
+
+def _is_global(value: ast.expr, places: Places) -> bool:
+    return all(
+        places.home(node) is places.tree and node.id != "self"
+        for node in ast.walk(value)
+        if isinstance(node, ast.Name)
+    )

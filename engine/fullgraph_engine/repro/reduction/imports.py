@@ -1,0 +1,54 @@
+"""Names that are imported from a module which is imported anyway."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from .edits import Edit, Replacement
+from .places import Places
+from .program import Program
+
+
+def dotted(program: Program) -> Iterator[Sequence[Edit]]:
+    """``from torch import nn`` and ``nn.Linear`` is ``torch.nn.Linear``."""
+    places = Places.of(program.tree)
+    roots = {
+        alias.name
+        for node in program.tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname is None
+    }
+    edits: list[Edit] = []
+    for node in program.tree.body:
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        for alias in node.names:
+            path = alias.name
+            if isinstance(node, ast.ImportFrom):
+                path = f"{node.module}.{alias.name}"
+                if node.level or node.module == "__future__" or alias.name == "*":
+                    continue
+            elif alias.asname is None:
+                continue
+            root = path.partition(".")[0]
+            if root not in roots and "." in path:
+                continue
+            name = alias.asname or alias.name
+            changes: dict[ast.AST, Replacement] = {alias: None}
+            if root not in roots:
+                changes[alias] = ast.alias(name=path)
+            changes.update(
+                (use, ast.parse(path, mode="eval").body)
+                for use in places.uses_in(program.tree, name)
+            )
+            edits.append(Edit(changes))
+        if isinstance(node, ast.Import):
+            # ``import torch.nn`` beside ``import torch``
+            edits.extend(
+                Edit({alias: None})
+                for alias in node.names
+                if "." in alias.name and alias.asname is None
+            )
+    yield edits
