@@ -82,7 +82,7 @@ def written(
     plain = analyse_request(
         name=path, text=text, generation="v", settings=resolve().settings, project=None
     )
-    plain = dataclasses.replace(plain, only=(target,), forecast=False, **changes)  # type: ignore[arg-type]
+    plain = dataclasses.replace(plain, only=(target,), **changes)  # type: ignore[arg-type]
     requests = [(document_request(plain, kind), kind) for kind in kinds]
     wanted = asyncio.run(_written([*requests, (plain, kinds[0])], target))
     texts, reports = zip(*wanted, strict=True)

@@ -111,6 +111,12 @@ class Fixture:
     inputs: tuple[tuple[str, str], ...] = ()
 
     @property
+    def parts(self) -> tuple[protocol.Part, ...]:
+        second: tuple[protocol.Part, ...] = ("second",) if self.try_dynamic else ()
+        forecast: tuple[protocol.Part, ...] = ("forecast",) if self.forecast else ()
+        return ("first", *second, *forecast)
+
+    @property
     def name(self) -> str:
         return self.path.stem
 

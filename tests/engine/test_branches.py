@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import pytest
 
-from fullgraph_engine.host.branches import Branches
+from fullgraph_engine.host.branches import Answer, Branches
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -19,27 +20,43 @@ def test_it_answers_and_leaves_nothing() -> None:
         here.append(1)
         return here
 
-    assert Branches()(work, 10) == [1]
+    assert Branches()(work, 10) == Answer([1])
     assert here == []
 
 
-def test_one_that_raises_or_ends_gives_nothing() -> None:
-    def ends() -> int:
+def test_one_that_does_not_answer_says_how_it_ended() -> None:
+    def exits() -> int:
         os._exit(3)
 
-    assert Branches()(lambda: 1 // 0, 10) is None
-    assert Branches()(ends, 10) is None
+    def crashes() -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 1
+
+    def raises() -> int:
+        return 1 // int("0")
+
+    def is_unspeakable() -> object:
+        return lambda: 1
+
+    lost = [Branches()(work, 10) for work in (raises, exits, crashes, is_unspeakable)]
+    assert [answer.value for answer in lost] == [None] * 4
+    assert not any(answer.late for answer in lost)
+    assert lost[0].lost == "it raised ZeroDivisionError: integer division or modulo by zero"
+    assert lost[1].lost == "it exited with status 3"
+    assert lost[2].lost == "it crashed (Killed)"
+    assert lost[3].lost
 
 
 def test_one_that_does_not_end_is_ended() -> None:
-    assert Branches()(lambda: time.sleep(600), 0.2) is None
+    answer = Branches()(lambda: time.sleep(600), 0.2)
+    assert answer == Answer(lost="it did not end within 0.2 seconds", late=True)
 
 
 def test_a_large_answer_comes_whole() -> None:
-    assert len(Branches()(lambda: b"x" * 3_000_000, 30) or b"") == 3_000_000
+    assert len(Branches()(lambda: b"x" * 3_000_000, 30).value or b"") == 3_000_000
 
 
 def test_it_asks_before_it_forks() -> None:
     asked: list[bool] = []
-    assert Branches(asked.append)(lambda: list(asked), 10) == [True, False]
+    assert Branches(asked.append)(lambda: list(asked), 10).value == [True, False]
     assert asked == [True, False]

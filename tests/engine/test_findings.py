@@ -20,6 +20,7 @@ from fullgraph_engine.protocol import (
     Failed,
     Finding,
     FindingFound,
+    ForecastFound,
     Position,
     Range,
     Related,
@@ -72,14 +73,15 @@ async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> l
                 path=str(fixture.path),
                 text=fixture.text,
                 mode=fixture.mode,
-                try_dynamic=fixture.try_dynamic,
-                forecast=fixture.forecast,
+                parts=fixture.parts,
                 cwd=str(fixture.path.parent),
             )
             findings, reports = [], []
             async for event in engine.analyse(order):
                 if isinstance(event, FindingFound):
                     findings.append(event.finding)
+                elif isinstance(event, ForecastFound):
+                    findings += event.findings
                 elif isinstance(event, TargetDone):
                     reports.append(event.report)
                 elif isinstance(event, Failed):

@@ -25,6 +25,7 @@ from fullgraph_engine.protocol import (
     Failed,
     Finding,
     FindingFound,
+    ForecastFound,
     Limits,
     Log,
     Position,
@@ -39,6 +40,7 @@ from fullgraph_engine.protocol import (
     TargetsFound,
     TargetStarted,
     Unusable,
+    ValuesSeen,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -265,6 +267,96 @@ def test_a_run_that_needs_real_tensors_is_repeated(engine: Engine) -> None:
     assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
     fake = engine.analyse("def f():  # target\n    return 'needs real'\n", mode="fake")
     assert [f.message for f in fake.findings if f.code == "stub/began"] == ["f 0 fake"]
+
+
+def test_what_was_seen_is_told_once_by_the_last_attempt(engine: Engine) -> None:
+    text = "def f():  # target\n    return 'needs real'\n"
+
+    def seen(result: Result) -> list[str]:
+        told = [event for event in result.events if isinstance(event, ValuesSeen)]
+        return [value.name for event in told for value in event.values()]
+
+    assert seen(engine.analyse(text)) == ["in_real_mode"]
+    # An attempt that dies tells nothing, so what the one before it saw stands.
+    first = "import os\ndef f():  # target\n    return 'needs real' if once() else os._exit(3)\n"
+    once = """
+        import pathlib, tempfile
+        flag = pathlib.Path(tempfile.gettempdir()) / "once"
+        def once():
+            known = flag.exists()
+            flag.touch()
+            return not known
+        """
+    result = engine.analyse(textwrap.dedent(once) + first)
+    assert result.reports["f"].status == "crashed"
+    assert seen(result) == ["in_auto_mode"]
+
+
+# -- forecasts ----------------------------------------------------------------------------------
+
+
+def forecasts(result: Result) -> dict[str, ForecastFound]:
+    return {event.run: event for event in result.events if isinstance(event, ForecastFound)}
+
+
+def test_a_forecast_alone_reports_no_target_and_tells_all_in_one(engine: Engine) -> None:
+    text = "def f():  # target 2\n    return 1\n"
+    result = engine.analyse(text, parts=("forecast",), nice=3)
+    assert not result.reports
+    assert not result.findings
+    made = forecasts(result)
+    assert set(made) == {"f#0~", "f#1~"}
+    one = made["f#0~"]
+    assert [(f.code, f.message, f.run) for f in one.findings] == [
+        ("stub/forecast", "f auto 1", "f#0~")
+    ]
+    assert (one.note, one.seconds) == ("noted", 1.0)
+    assert [row.name for row in one.rows] == [f"nice {os.nice(0) + 3}"]
+    assert forecasts(engine.analyse(text, parts=("forecast",)))["f#0~"].rows[0].name == (
+        f"nice {os.nice(0)}"
+    )
+
+
+def test_a_forecast_may_need_real_tensors(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target\n    return 'needs real'\n", parts=("forecast",))
+    messages = [f.message for f in forecasts(result)["f#0~"].findings]
+    assert messages == ["f real 'needs real'"]
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "words"),
+    [
+        ("os.kill(os.getpid(), 9)", "the process crashed (Killed)"),
+        ("os._exit(3)", "the process exited with status 3"),
+        ("while True: pass", "it did not end within 0.7 seconds"),
+        ("raise SystemExit(4)", "The code raises here: SystemExit: 4"),
+    ],
+)
+def test_a_forecast_that_ends_badly_says_so(engine: Engine, misdeed: str, words: str) -> None:
+    text = f"import os\ndef f():  # target\n    {misdeed}\n"
+    result = engine.analyse(text, parts=("forecast",), limits=Limits(seconds=0.7))
+    assert isinstance(result.end, Analysed)
+    (made,) = forecasts(result).values()
+    assert words in made.note
+    assert not made.rows
+    assert not result.reports
+
+
+def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
+    text = "".join(f"def f{n}():  # target\n    return 'sleep'\n" for n in range(3))
+    text = text.replace("return 'sleep'", "while True: pass", 1)
+    result = engine.analyse(text, parts=("forecast",), forecast_seconds=0.5, jobs=1)
+    notes = {made.target: made.note for made in forecasts(result).values()}
+    assert "did not end within 0.5 seconds" in notes["f0"]
+    assert notes["f1"] == notes["f2"] == "Not tried: others had taken 0.5 seconds."
+
+
+def test_a_module_that_takes_its_forecasts_with_it(engine: Engine) -> None:
+    text = "import os\ndef f():  # target 2\n    os.kill(os.getppid(), 9)\n"
+    unsafe = "import ctypes\nkill = ctypes.CDLL(None).kill\n" + text.replace("os.kill", "kill")
+    result = engine.analyse(unsafe, parts=("forecast",), jobs=1)
+    assert isinstance(result.end, Analysed)
+    assert set(forecasts(result)) == {"f#0~", "f#1~"}
 
 
 def test_two_requests_at_once(engine: Engine) -> None:

@@ -15,6 +15,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# print: TEXT``           output of user code
 ``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
 ``# registers: ns::name``   executing the text registers this operator
+``# forecast: NAME``        every other NAME compiles again, and the code of the line is why;
+                          ``# forecast: NAME slow`` takes a second for it
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
 
 ``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``python=VERSION``,
@@ -43,6 +45,7 @@ from fullgraph_engine.protocol.operators import Operator, Overload
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
 
 SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
+FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
 PATTERN = re.compile(
     r"#\s*(break|file|fix|related|unnecessary|slow|print|die|deaf|registers)\b:?\s*(.*)$"
 )
@@ -85,8 +88,9 @@ class Stub:
             message = p.decode(line)
             if isinstance(message, p.Analyse):
                 what = " ".join([",".join(message.only), *message.documents])
-                self.count(f"analyse {message.generation} {what}")
-                threading.Thread(target=self.analyse, args=(message,), daemon=True).start()
+                work = self.forecast if message.parts == ("forecast",) else self.analyse
+                self.count(f"{work.__name__} {message.generation} {what}")
+                threading.Thread(target=work, args=(message,), daemon=True).start()
             elif isinstance(message, p.Cancel):
                 self.count("cancel")
                 self.cancelled.add(message.request)
@@ -156,6 +160,36 @@ class Stub:
                 )
             )
         self.say(p.Analysed(number, request.generation, time.monotonic() - began))
+
+    def forecast(self, request: p.Analyse) -> None:
+        """What else an analysis says is left out; the server must not need it."""
+        number = request.request
+        target, cancelled = "", False
+        told: dict[str, list[tuple[p.ForecastRow, p.Finding]]] = {}
+        for row, line in enumerate(request.text.split("\n")):
+            if match := re.match(r"class (\w+)", line):
+                target = match[1]
+            match = FORECAST.search(line)
+            if target in request.only:
+                told.setdefault(target, [])
+            if match is None or target not in request.only or number in self.cancelled:
+                continue
+            until = time.monotonic() + (1.0 if match[2] else 0.0)
+            while time.monotonic() < until and number not in self.cancelled:
+                time.sleep(0.005)
+            where = self.code(row, line, match.start())
+            made = p.ForecastRow("size", match[1], "4", ("5", "6"), "always", ("too big",), where)
+            words = f"Every other `{match[1]}` compiles again"
+            same = f"every {match[1]}"
+            found = p.Finding("recompile/every-size", words, where, target, identity=same)
+            told[target].append((made, found))
+        cancelled = number in self.cancelled
+        for name, pairs in told.items():
+            if not cancelled:
+                rows, findings = zip(*pairs, strict=True) if pairs else ((), ())
+                self.say(p.ForecastFound(number, name, f"{name}#0~", rows, findings))
+        self.count(f"forecast-{'cancelled' if cancelled else 'made'}")
+        self.say(p.Analysed(number, request.generation, 0.0, cancelled))
 
     def guards(self, lines: list[str], first: int, last: int) -> Iterator[GuardedFrame]:
         """``guarded: L['x']`` in a comment is a guard that the line asks for."""

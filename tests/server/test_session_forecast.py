@@ -1,82 +1,319 @@
-"""What further calls found stays while runs that make none go on, and moves with the text."""
+"""Forecasts: made after the trace while the text rests, moved with it, replaced in one."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from typing import Any
+
+from fullgraph.session import scheduling
 from fullgraph.session.motion import Edit
 from fullgraph.session.results import Results
+from fullgraph.session.scheduling import Turns
 from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     ForecastFound,
+    ForecastRow,
     Position,
     Range,
     TargetDone,
+    TargetInfo,
     TargetReport,
+    TargetsFound,
 )
 
 NAME = Range(Position(0, 4), Position(0, 5))
 
 
-def found(code: str, line: int, run: str) -> FindingFound:
-    place = Range(Position(line, 0), Position(line, 4))
-    return FindingFound(1, Finding(code, "words", place, "f", identity=f"{code}{line}", run=run))
+def at(line: int) -> Range:
+    return Range(Position(line, 0), Position(line, 4))
 
 
-DONE = TargetDone(1, TargetReport("f", "function", NAME, "traced"))
-EVERY = found("recompile/every-size", 3, "f#0~")
-FORETOLD = ForecastFound(1, "f", "f#0~", ())
+def finding(code: str, line: int, run: str, target: str = "f") -> Finding:
+    return Finding(code, "words", at(line), target, identity=f"{code}{line}", run=run)
+
+
+def done(target: str = "f", status: Any = "traced") -> TargetDone:
+    return TargetDone(1, TargetReport(target, "function", NAME, status))
+
+
+def foretold(*lines: int, target: str = "f", probe: int = 0) -> ForecastFound:
+    run = f"{target}#{probe}~"
+    rows = (ForecastRow("size", f"x{line}", "4", ("5",), "always", (), at(line)) for line in lines)
+    found = (finding("recompile/every-size", line, run, target) for line in lines)
+    return ForecastFound(1, target, run, tuple(rows), tuple(found))
+
+
+BROKEN = FindingFound(1, finding("graph-break/GB1", 2, "f#0"))
 
 
 def forecast_once() -> Results:
     results = Results()
-    results.begin(forecast=True, keep_forecast=True)
-    for event in (found("graph-break/GB1", 2, "f#0"), DONE, EVERY, FORETOLD):
-        results.apply(event)
+    results.begin()
+    results.apply(BROKEN)
+    results.apply(done())
     results.complete()
+    assert results.unforetold() == ("f",)
+    results.apply(foretold(3))
+    results.forecasts.settle()
+    assert results.unforetold() == ()
     return results
 
 
-def codes(results: Results) -> list[tuple[str, int]]:
+def shown(results: Results) -> list[tuple[str, int]]:
     return sorted((one.code, one.range.start.line) for one in results.findings())
 
 
-def test_a_run_without_a_forecast_keeps_the_last_one() -> None:
+def rows(results: Results, target: str = "f") -> list[tuple[str, int | None]]:
+    made = results.forecasts.by_target[target].rows
+    return [(row.name, row.range.start.line if row.range else None) for row in made]
+
+
+EVERY = "recompile/every-size"
+
+
+def test_a_run_keeps_the_forecast_until_there_is_another() -> None:
     results = forecast_once()
-    results.begin(forecast=False, keep_forecast=True)
-    results.apply(DONE)
-    assert codes(results) == [("recompile/every-size", 3)]
+    results.begin()
+    results.apply(done())
+    assert shown(results) == [(EVERY, 3)]
     results.complete()
-    assert codes(results) == [("recompile/every-size", 3)]
+    assert shown(results) == [(EVERY, 3)]
+    assert results.unforetold() == ("f",)
+    results.apply(foretold(4))
+    assert shown(results) == [(EVERY, 4)]
 
 
-def test_it_moves_with_the_text() -> None:
+def test_findings_and_rows_move_with_the_text() -> None:
     results = forecast_once()
     results.edited([Edit(Position(1, 0), Position(1, 0), Position(2, 0))], "f.py")
-    results.begin(forecast=False, keep_forecast=True)
-    results.apply(DONE)
+    assert shown(results) == [("graph-break/GB1", 3), (EVERY, 4)]
+    assert rows(results) == [("x3", 4)]
+    # What is edited itself is not claimed of any place any more.
+    results.edited([Edit(Position(4, 1), Position(4, 2), Position(4, 2))], "f.py")
+    assert shown(results) == [("graph-break/GB1", 3)]
+    assert rows(results) == [("x3", None)]
+
+
+def test_a_forecast_that_finds_nothing_replaces_one_that_did() -> None:
+    results = forecast_once()
+    results.begin()
+    results.apply(done())
     results.complete()
-    assert codes(results) == [("recompile/every-size", 4)]
+    results.apply(foretold())
+    assert shown(results) == []
 
 
-def test_a_new_forecast_replaces_it() -> None:
+def test_one_that_was_not_made_again_goes_when_the_others_are() -> None:
     results = forecast_once()
-    results.begin(forecast=True, keep_forecast=True)
-    results.apply(DONE)
-    assert codes(results) == [("recompile/every-size", 3)], "it must not flicker"
-    results.apply(FORETOLD)
-    assert codes(results) == []
-
-
-def test_a_forecast_that_never_came_leaves_nothing() -> None:
-    results = forecast_once()
-    results.begin(forecast=True, keep_forecast=True)
-    results.apply(DONE)
+    results.begin()
+    results.apply(done(status="failed"))
     results.complete()
-    assert codes(results) == []
+    assert results.unforetold() == ()
+    assert shown(results) == [(EVERY, 3)]
+    assert results.forecasts.settle()
+    assert shown(results) == []
+    assert not results.forecasts.settle()
 
 
-def test_it_goes_when_nobody_wants_forecasts() -> None:
+def test_a_target_that_is_gone_takes_its_forecast_along() -> None:
     results = forecast_once()
-    results.begin(forecast=False, keep_forecast=False)
-    results.apply(DONE)
-    assert codes(results) == []
+    results.begin()
+    results.apply(TargetsFound(1, (TargetInfo("g", "function", NAME),)))
+    assert shown(results) == []
+
+
+def test_the_forecasts_of_all_probes_are_one() -> None:
+    results = forecast_once()
+    results.apply(foretold(5, probe=1))
+    assert rows(results) == [("x3", 3), ("x5", 5)]
+    results.apply(foretold(6, probe=1))
+    assert rows(results) == [("x3", 3), ("x6", 6)]
+
+
+def test_a_run_of_one_target_leaves_the_forecasts_of_others() -> None:
+    results = Results()
+    results.begin()
+    for name in ("f", "g"):
+        results.apply(done(name))
+    results.complete()
+    for name in ("f", "g"):
+        results.apply(foretold(3, target=name))
+    results.begin(only=["g"])
+    results.apply(done("g"))
+    results.complete()
+    assert results.unforetold() == ("g",)
+
+
+def test_an_edit_outdates_all() -> None:
+    results = forecast_once()
+    results.edited([Edit(Position(9, 0), Position(9, 0), Position(9, 1))], "f.py")
+    assert results.unforetold() == ("f",)
+
+
+def test_a_copy_stays_as_it_is() -> None:
+    results = forecast_once()
+    copy = results.snapshot()
+    results.edited([Edit(Position(1, 0), Position(1, 0), Position(2, 0))], "f.py")
+    assert rows(copy) == [("x3", 3)]
+    assert copy.unforetold() == ()
+
+
+def test_they_are_shown_only_where_they_are_wanted() -> None:
+    found = forecast_once().findings(foretold=False)
+    assert [one.code for one in found] == ["graph-break/GB1"]
+
+
+# -- whose turn it is -------------------------------------------------------------------------
+
+
+class Text:
+    def __init__(self, *, willing: bool = True) -> None:
+        self.turns, self.willing = 0, willing
+
+    def take_turn(self) -> bool:
+        self.turns += 1
+        return self.willing
+
+
+async def test_one_text_at_a_time_the_first_that_is_due() -> None:
+    turns = Turns(lambda: False)
+    now = asyncio.get_running_loop().time()
+    first, second = Text(), Text()
+    busy = Text()
+    turns.want(busy, now)
+    turns.want(second, now - 1)
+    turns.want(first, now - 2)
+    assert (busy.turns, first.turns, second.turns) == (1, 0, 0)
+    turns.ended(busy)
+    assert (first.turns, second.turns) == (1, 0)
+    turns.ended(busy)  # it has ended before
+    assert second.turns == 0
+    turns.ended(first)
+    assert second.turns == 1
+
+
+async def test_nobody_has_a_turn_while_something_is_traced() -> None:
+    traced = True
+    turns = Turns(lambda: traced)
+    text = Text()
+    turns.want(text, 0.0)
+    assert text.turns == 0
+    traced = False
+    turns.next()
+    assert text.turns == 1
+
+
+async def test_a_text_that_does_not_rest_yet_waits() -> None:
+    turns = Turns(lambda: False)
+    loop = asyncio.get_running_loop()
+    text, withdrawn = Text(), Text()
+    turns.want(text, loop.time() + 0.05)
+    turns.want(withdrawn, loop.time() + 0.01)
+    turns.withdraw(withdrawn)
+    assert text.turns == 0
+    while not text.turns:
+        await asyncio.sleep(0.01)
+    assert withdrawn.turns == 0
+
+
+async def test_one_that_has_nothing_to_do_gives_way() -> None:
+    turns = Turns(lambda: False)
+    turns.want(Text(willing=False), 0.0)
+    text = Text()
+    turns.want(text, 0.0)
+    assert text.turns == 1
+
+
+# -- in an editor -----------------------------------------------------------------------------
+
+TEXT = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    call()  # break: It breaks here
+    x.view(4)  # forecast: x.shape[0]
+
+class Slow(nn.Module):
+    y.view(4)  # forecast: y.shape[0] slow
+"""
+BREAK = ("It breaks here", "call()")
+X = ("Every other `x.shape[0]` compiles again", "x.view(4)")
+Y = ("Every other `y.shape[0]` compiles again", "y.view(4)")
+
+
+async def test_it_follows_the_trace_and_leaves_the_editor_idle(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until(lambda: "forecast" in counter.words)
+    await editor.until_state("ready")
+    assert not editor.statuses[-1]["busy"]
+    states = len(editor.statuses)
+    await editor.until_seen(uri, BREAK, X, Y)
+    assert counter.words == ["start", "analyse", "forecast", "forecast-made"]
+    assert len(editor.statuses) == states
+
+
+async def test_saving_the_same_text_does_nothing_to_it(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until(lambda: "forecast" in counter.words)
+    editor.save(uri)
+    await editor.until_seen(uri, BREAK, X, Y)
+    editor.save(uri)
+    await asyncio.sleep(0.2)
+    assert counter.words == ["start", "analyse", "forecast", "forecast-made"]
+    assert await editor.seen(uri) == [BREAK, X, Y]
+
+
+async def test_an_edit_ends_it_and_another_one_follows(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until(lambda: "forecast" in counter.words)
+    editor.edit(uri, "import torch\n", "import torch\n\n")
+    await editor.until(lambda: "forecast-cancelled" in counter.words)
+    await editor.until_seen(uri, BREAK, X, Y)
+    assert counter.words[2:] == [
+        "forecast",
+        *("cancel", "forecast-cancelled", "analyse", "forecast", "forecast-made"),
+    ]
+
+
+async def test_an_edit_that_is_taken_back_needs_no_trace(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until_seen(uri, BREAK, X, Y)
+    editor.edit(uri, "x.view(4)", "x.view(44)")
+    editor.edit(uri, "x.view(44)", "x.view(4)")
+    await editor.until_seen(uri, BREAK, X, Y)
+    await asyncio.sleep(scheduling.REST + 0.5)
+    assert counter.words.count("forecast") == counter.words.count("analyse") == 1
+
+
+async def test_old_ones_stay_until_there_are_new_ones(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until_seen(uri, BREAK, X, Y)
+    editor.edit(uri, "y.view(4)  # forecast: y.shape[0] slow", "y.view(4)")
+    editor.edit(uri, "call()", "call(1)")
+    broken = ("It breaks here", "call(1)")
+    await editor.until(lambda: counter.words.count("analyse") == 2)
+    for _ in range(10):
+        assert X in await editor.seen(uri)
+        await asyncio.sleep(0.02)
+    await editor.until(lambda: counter.words.count("forecast-made") == 2)
+    await editor.until_seen(uri, broken, X)
+
+
+async def test_a_closed_text_ends_it(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until(lambda: "forecast" in counter.words)
+    editor.close(uri)
+    await editor.until(lambda: "forecast-cancelled" in counter.words)
+
+
+async def test_it_is_a_setting_that_traces_nothing_again(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until_seen(uri, BREAK, X, Y)
+    editor.configure(interpreter=sys.executable, forecast=False)
+    await editor.until_seen(uri, BREAK)
+    editor.configure(interpreter=sys.executable, forecast=True)
+    await editor.until_seen(uri, BREAK, X, Y)
+    assert counter.words.count("analyse") == counter.words.count("forecast") == 1

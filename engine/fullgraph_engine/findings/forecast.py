@@ -46,11 +46,21 @@ SHORTEST = 5.0
 LONGEST = 20.0
 
 T = TypeVar("T")
+_T = TypeVar("_T", covariant=True)
+
+
+class Answer(Protocol[_T]):
+    @property
+    def value(self) -> _T | None: ...
+    @property
+    def lost(self) -> str: ...
+    @property
+    def late(self) -> bool: ...
 
 
 class Branch(Protocol):
-    def __call__(self, work: Callable[[], T], seconds: float) -> T | None:
-        """What ``work`` gives in a fork; None where it gives nothing in time."""
+    def __call__(self, work: Callable[[], T], seconds: float) -> Answer[T]:
+        """What ``work`` gives in a fork, or how that ended instead."""
 
 
 @dataclass
@@ -59,6 +69,8 @@ class Forecast:
     findings: list[Finding] = field(default_factory=list)
     note: str = ""
     seconds: float = 0.0
+    raised: bool = False
+    """The call itself did, so that nothing else was tried."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +113,9 @@ class Forecaster:
         self._restless: set[str] = set()
         """What changes from call to call though the inputs do not."""
         self._left_out: list[str] = []
+        """For want of time."""
+        self._lost: list[tuple[str, str]] = []
+        """Others that gave nothing, and why."""
         self._until = 0.0
         self._taken: set[int] = set()
         """Sizes of other experiments: two dimensions of one size could be taken for one."""
@@ -117,7 +132,9 @@ class Forecaster:
     def _all(self, started: float) -> None:
         first = self._trace()
         if first.failure is not None:
-            self._forecast.note = "The first call raised, so no other was tried."
+            self._forecast.raised = True
+            words = f"{first.failure.kind}: {first.failure.message}".split("\n")[0]
+            self._forecast.note = f"The call raised, so no other was tried ({words})."
             return
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be compiled again."
@@ -135,8 +152,10 @@ class Forecaster:
             self._experiment(change_)
         for change_ in self._flags():
             self._experiment(change_)
+        notes = [f"With another {name} {how}." for name, how in self._lost]
         if self._left_out:
-            self._forecast.note = f"Not tried, to save time: {', '.join(self._left_out)}."
+            notes.append(f"For want of time not known: {', '.join(self._left_out)}.")
+        self._forecast.note = " ".join(notes)
 
     @property
     def _left(self) -> float:
@@ -144,13 +163,20 @@ class Forecaster:
         return self._until - time.perf_counter()
 
     def _experiment(self, change_: _Change) -> None:
-        calls = None
-        if self._left > 0:
-            calls = self._branch(functools.partial(self._calls, change_), self._left)
-        if calls is None:
+        if self._left <= 0:
             self._left_out.append(change_.name)
-        elif not any(call.failure for call in calls):
+            return
+        answer = self._branch(functools.partial(self._calls, change_), self._left)
+        calls = self._answered(answer, [change_.name])
+        if calls is not None and not any(call.failure for call in calls):
             self._conclude(change_, calls)
+
+    def _answered(self, answer: Answer[T], names: list[str]) -> T | None:
+        if answer.late:
+            self._left_out += names
+        elif answer.lost:
+            self._lost += [(f"`{name}`", answer.lost) for name in names]
+        return answer.value
 
     def _all_at_once(self, changes: list[_Change]) -> list[_Change]:
         """Change all sizes together, which mostly answers for each; those that it leaves open."""
@@ -166,7 +192,8 @@ class Forecaster:
                 for number in range(CALLS)
             ),
         )
-        calls = self._branch(functools.partial(self._calls, together), self._left)
+        # If it does not end well, each will tell by itself.
+        calls = self._branch(functools.partial(self._calls, together), self._left).value
         if not calls or any(call.failure for call in calls):
             return changes
         why = self._recompiled(calls[0])
@@ -262,9 +289,9 @@ class Forecaster:
             # A size that fails may be one that has to be even, or to go with another.
             options.append([self._resize(group, 1), self._resize(group, 0), *self._wider(group)])
             self._taken.update(size for one in options[-1] for size in one.sizes_used())
-        chosen = self._branch(functools.partial(self._workable, options), max(self._left, 0.1))
+        answer = self._branch(functools.partial(self._workable, options), max(self._left, 0.1))
+        chosen = self._answered(answer, [several[0].name for several in options])
         if chosen is None:
-            self._left_out += [several[0].name for several in options]
             return []
         return [
             several[number]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -44,11 +44,13 @@ from . import (
     values,
 )
 from .data_sizes import DataSizes
-from .forecast import Branch, Forecast, Forecaster
+from .forecast import Answer, Branch, Forecast, Forecaster
 from .places import SourceText
 
 if TYPE_CHECKING:
     from ..shapes import Tape
+
+T = TypeVar("T")
 
 OTHER_BRANCHES = 4
 """How often a fake run that ran into an exception is repeated with another truth chosen."""
@@ -116,7 +118,9 @@ def run_target(
         elif part == "second":
             attempt.second()
         elif branch is not None and foretell is not None:
-            foretell(attempt.forecast(branch))
+            made = attempt.forecast(branch)
+            if attempt.auto_failure is None:
+                foretell(made)
     except tracing.ValueNeeded as need:
         needs_real = f"`{need}` needs a value that a fake tensor does not have"
     if attempt.auto_failure is not None:
@@ -306,15 +310,32 @@ class _Attempt:
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.begin if mode is not None else _nothing
             begin()
-            if mode is not None:
-                mode.prefer_real = False
             try:
                 call = self._call()
-            except BaseException:
-                return Forecast(note="The call could not be built.")
+            except tracing.ValueNeeded:
+                raise
+            except BaseException as error:
+                words = _one_line(tracing.failure_of(error))
+                return Forecast(note=f"The call could not be built: {words}")
+            real = self.auto and self._could_be_real(call)
+            if mode is not None:
+                mode.prefer_real = real
+
+            def apart(work: Callable[[], T], seconds: float) -> Answer[T]:
+                def chosen() -> T:
+                    # With other sizes more values may be needed: no reason to begin anew.
+                    if mode is not None:
+                        mode.prefer_real = False
+                    return work()
+
+                return branch(chosen, seconds)
+
             batch = batch_dimensions(call)
             range_ = self.target.range
-            made = Forecaster(call, self.source, range_, branch, begin, batch).run()
+            made = Forecaster(call, self.source, range_, apart, begin, batch).run()
+            if made.raised and real:
+                self.auto_failure = "the fake run raised"
+                return made
             for finding in made.findings:
                 self.ledger.add(finding)
             return made

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ..protocol import (
@@ -65,8 +65,11 @@ _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
 
-_TOLD = (FindingFound, ValuesSeen, ShapesFound, GuardsFound, ForecastFound, DocumentsWritten, Log)
+_TOLD = (FindingFound, ForecastFound, DocumentsWritten, Log)
 """What a run says that is for the server alone."""
+
+_SEEN = (ValuesSeen, ShapesFound, GuardsFound)
+"""The same, but once: the last attempt of a run is the one to tell it."""
 
 Cause = Literal["timeout", "memory", "processes", "lost"]
 
@@ -95,8 +98,12 @@ class Run:
     plan: PlannedRun
     mode: Mode
     part: Part
+    seconds: float
     watched: Watched
     done: RunDone | None = None
+    foretold: bool = False
+    seen: list[bytes] = field(default_factory=list)
+    """Lines for the server that wait for its end."""
 
 
 class _Generation:
@@ -130,6 +137,9 @@ class Analysis:
         self._told: set[bytes] = set()
         """Findings and reports of an attempt are repeated by the next one."""
         self._begun: set[int] = set()
+        self._seen: dict[tuple[int, int], list[bytes]] = {}
+        """What was seen by attempts that are made again, by target and probe."""
+        self._forecasts_until: float | None = None
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
@@ -202,19 +212,20 @@ class Analysis:
             focus = self.request.focus
             runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
             mode = self.request.mode
-            self._pending = [(planned, mode, "first") for planned in runs]
-            if self.request.try_dynamic:
-                # Values that it needs are chosen: the true ones would pin nothing else.
-                tried: Mode = "real" if mode == "real" else "fake"
-                self._pending += [(planned, tried, "second") for planned in runs]
-            if self.request.forecast:
-                tried = "real" if mode == "real" else "fake"
-                self._pending += [(planned, tried, "forecast") for planned in runs]
+            # In the second, values that it needs are chosen: the true ones would pin nothing else.
+            second: Mode = "real" if mode == "real" else "fake"
+            self._pending = [
+                (planned, second if part == "second" else mode, part)
+                for part in self.request.parts
+                for planned in runs
+            ]
             self._launch()
         elif isinstance(message, Forked):
             launched = self._running.get(message.number)
             if launched is not None:
                 launched.watched.pid = message.pid
+                if self.request.nice:
+                    processes.give_way(message.pid)
         elif isinstance(message, Exited):
             self._run_ended(message.number, message.status)
         elif isinstance(message, Stale):
@@ -299,6 +310,9 @@ class Analysis:
             launched = self._running.pop(number)
             self._conclude(launched, status)
         for planned, mode, part in self._pending:
+            error = f"The process that had executed the module ended: {cause}"
+            if part == "forecast":
+                self._not_foretold(planned, f"{error}.")
             if part != "first":
                 continue
             self._report(
@@ -309,7 +323,7 @@ class Analysis:
                     "crashed",
                     mode=_trace_mode(mode),
                     probe=planned.probe_info,
-                    error=f"The process that had executed the module ended: {cause}",
+                    error=error,
                 )
             )
         self._pending.clear()
@@ -345,8 +359,16 @@ class Analysis:
 
     def _launch_one(self, planned: PlannedRun, mode: Mode, part: Part) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
+        limits = self.request.limits
+        seconds = limits.seconds
+        if part == "forecast":
+            seconds = min(seconds, self._forecast_left())
+            if seconds <= 0:
+                most = self.request.forecast_seconds
+                self._not_foretold(planned, f"Not tried: others had taken {most:g} seconds.")
+                return True
         self._number += 1
-        number, limits = self._number, self.request.limits
+        number = self._number
         report, report_in = os.pipe()
         streams, theirs = _streams()
         box = blackbox.create()
@@ -356,23 +378,32 @@ class Analysis:
             planned.probe,
             mode,
             part,
-            limits.seconds,
+            seconds,
             limits.memory,
         )
         given = [report_in, *theirs, box]
         sent = self._control is not None and wire.send(self._control, command, given)
         for descriptor in given[:-1]:
             os.close(descriptor)
-        watched = self._watched(report, streams, box, limits.seconds)
+        watched = self._watched(report, streams, box, seconds)
         if not sent:
             self._dismiss(watched)
             return False
-        self._running[number] = Run(planned, mode, part, watched)
+        self._running[number] = Run(planned, mode, part, seconds, watched)
         self._host.watch(report, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
             self._host.send(TargetStarted(self.request.request, planned.info.name))
         return True
+
+    def _forecast_left(self) -> float:
+        """Seconds for the forecast that is launched now."""
+        if not self.request.forecast_seconds:
+            return float("inf")
+        now = time.monotonic()
+        if self._forecasts_until is None:
+            self._forecasts_until = now + self.request.forecast_seconds
+        return self._forecasts_until - now
 
     def _read_run(self, number: int) -> None:
         launched = self._running.get(number)
@@ -388,7 +419,10 @@ class Analysis:
         message = wire.received(line)
         if isinstance(message, RunDone):
             launched.done = message
+        elif isinstance(message, _SEEN):
+            launched.seen.append(line)
         elif isinstance(message, _TOLD):
+            launched.foretold |= isinstance(message, ForecastFound)
             self._host.forward(line + b"\n")
 
     def _run_ended(self, number: int, status: int) -> None:
@@ -404,16 +438,32 @@ class Analysis:
             self._from_run(launched, line)
         words = blackbox.read(watched.box, self.request.path)
         self._dismiss(watched)
-        done = launched.done
-        if launched.part != "first":
-            return  # what it found it has told; how it ended is its own affair
+        done, plan, part = launched.done, launched.plan, launched.part
+        seconds = round(launched.seconds, 1)
         if done is None:
-            limit = self.request.limits.seconds
-            self._crashed(launched, _why(status, watched.cause, limit, self.request), words)
-        elif done.needs_real and launched.mode == "auto":
-            self._pending.insert(0, (launched.plan, "real", "first"))
+            why = _why(status, watched.cause, seconds, self.request)
+        else:
+            why = done.report.error or "it told nothing"
+        if done is not None and done.needs_real and launched.mode == "auto":
+            if part == "first":
+                self._seen[plan.target, plan.probe] = launched.seen
+            self._pending.insert(0, (plan, "real", part))
+            return
+        if part == "forecast" and not launched.foretold:
+            self._not_foretold(plan, f"It was broken off: {why}.")
+        if part != "first":
+            return  # what it found it has told; how it ended is its own affair
+        for line in launched.seen or self._seen.get((plan.target, plan.probe), []):
+            self._host.forward(line + b"\n")
+        if done is None:
+            self._crashed(launched, why, words)
         else:
             self._report(done.report)
+
+    def _not_foretold(self, planned: PlannedRun, note: str) -> None:
+        run_ = run.name_of(planned.info.name, planned.probe, "forecast")
+        number, target = self.request.request, planned.info.name
+        self._host.send(ForecastFound(number, target, run_, note=note))
 
     def _crashed(self, launched: Run, cause: str, words: LastWords) -> None:
         planned, watched = launched.plan, launched.watched

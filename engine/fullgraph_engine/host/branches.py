@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import select
 import signal
 import time
 from collections.abc import Callable
-from typing import TypeVar, cast
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from . import descriptors, processes
 
@@ -25,23 +25,33 @@ _SLACK = 0.5
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """What a fork gave: a value, or ``lost`` says how it ended instead, as part of a sentence."""
+
+    value: T | None = None
+    lost: str = ""
+    late: bool = False
+    """It was lost because time was up."""
+
+
 class Branches:
     """``forking`` is called with True before a fork and with False after it, on both sides."""
 
     def __init__(self, forking: Callable[[bool], None] = lambda _: None) -> None:
         self._forking = forking
 
-    def __call__(self, work: Callable[[], T], seconds: float) -> T | None:
-        """What ``work`` gives in a fork; None where it raised, or did not end in time."""
+    def __call__(self, work: Callable[[], T], seconds: float) -> Answer[T]:
+        """What ``work`` gives in a fork."""
         come, go = _pipe()
         parent = _getpid()
         descriptors.flush()
         self._forking(True)
         try:
             pid = _fork()
-        except OSError:
+        except OSError as error:
             descriptors.close_all([come, go])
-            return None
+            return Answer(lost=f"no process could be started ({error.strerror})")
         finally:
             self._forking(False)
         if pid == 0:
@@ -51,7 +61,7 @@ class Branches:
                 # By itself: the sandbox lets no process end another.
                 _signal(signal.SIGALRM, signal.SIG_DFL)
                 _setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
-                _send(go, _dumps(work()))
+                _send(go, _dumps(_worked(work)))
             finally:
                 _exit(0)
         _close(go)
@@ -59,12 +69,31 @@ class Branches:
             answer = _receive(come, _monotonic() + seconds + _SLACK)
         finally:
             _close(come)
-        if answer is not None:
-            _reap(pid)
+        late = Answer[T](lost=f"it did not end within {seconds:.1f} seconds", late=True)
+        if answer is None:
+            return late
+        status = _reap(pid)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+            return late
         try:
-            return cast("T", _loads(answer)) if answer else None
-        except Exception:  # it ended in the middle of a word
-            return None
+            found: Answer[T] = _loads(answer)
+        except Exception:  # it ended before its last word
+            return Answer(lost=_end(status))
+        return found
+
+
+def _worked(work: Callable[[], T]) -> Answer[T]:
+    try:
+        return Answer(work())
+    except BaseException as error:  # whatever the user's code raises
+        return Answer(lost=f"it raised {type(error).__name__}: {error}".rstrip(": "))
+
+
+def _end(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"it crashed ({signal.strsignal(number) or f'signal {number}'})"
+    return f"it exited with status {os.waitstatus_to_exitcode(status)}"
 
 
 def silence() -> None:
@@ -94,6 +123,8 @@ def _receive(descriptor: int, until: float) -> bytes | None:
         parts.append(part)
 
 
-def _reap(pid: int) -> None:
-    with contextlib.suppress(OSError):  # a thread of the user's waits for any child
-        _waitpid(pid, 0)
+def _reap(pid: int) -> int:
+    try:
+        return _waitpid(pid, 0)[1]
+    except OSError:  # a thread of the user's waits for any child
+        return 0

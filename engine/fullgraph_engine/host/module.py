@@ -49,7 +49,7 @@ from .nursery import Nursery
 from .pipeline import Pipeline, Probe, Target
 from .wire import Continue, Job, Kept, Launch, Planned, PlannedRun, Stale, Unparsable
 
-_exit, _monotonic = os._exit, time.monotonic
+_exit, _monotonic, _nice = os._exit, time.monotonic, os.nice
 
 
 @dataclass
@@ -344,6 +344,8 @@ class _Module:
                 self.start_clock()
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.keeping = None
+        if self.analyse.nice:  # a preamble would keep it for all that it forks
+            _nice(self.analyse.nice)
         execution.run(module, imports, len(self.tree.body))
         blackbox.after_statements(self.given.box)
 

@@ -100,6 +100,18 @@ def signal_process(pid: int, number: int) -> bool:
     return True
 
 
+def give_way(pid: int) -> None:
+    """Have the kernel prefer others to a process that has made itself nice.
+
+    Where it groups processes by session, niceness counts only within the group.
+    """
+    try:
+        nice = os.getpriority(os.PRIO_PROCESS, pid)
+        (_PROC / str(pid) / "autogroup").write_text(str(nice))
+    except OSError:
+        return
+
+
 def _signal_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)

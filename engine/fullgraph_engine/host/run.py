@@ -108,16 +108,18 @@ def _main(
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
-        wire.report(report, FindingFound(analyse.request, finding))
+        if launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
+            wire.report(report, FindingFound(analyse.request, finding))
 
     def written(attempt: str, part: DocumentPart) -> None:
         run, attempt = _name(target, launch), f"{launch.mode} {attempt}"
         wire.report(report, DocumentsWritten(analyse.request, target.name, run, attempt, (part,)))
 
     def foretell(forecast: Any) -> None:
-        run, rows = _name(target, launch), tuple(forecast.rows)
-        number, note, seconds = analyse.request, forecast.note, forecast.seconds
-        wire.report(report, ForecastFound(number, target.name, run, rows, note, seconds))
+        rows, note, seconds = tuple(forecast.rows), forecast.note, forecast.seconds
+        run, found = _name(target, launch), tuple(emitted.values())
+        number = analyse.request
+        wire.report(report, ForecastFound(number, target.name, run, rows, found, note, seconds))
 
     asked: dict[str, Any] = {}
     if analyse.documents:
@@ -177,7 +179,12 @@ _SUFFIXES: dict[Part, str] = {"first": "", "second": "+", "forecast": "~"}
 
 
 def _name(target: Target, launch: Launch) -> str:
-    return f"{target.name}#{launch.probe}" + _SUFFIXES[launch.part]
+    return name_of(target.name, launch.probe, launch.part)
+
+
+def name_of(target: str, probe: int, part: Part) -> str:
+    """How a run is called in what it finds."""
+    return f"{target}#{probe}{_SUFFIXES[part]}"
 
 
 def _failed(

@@ -28,7 +28,7 @@ from .places import place_words as place_words
 from .plain import from_plain as from_plain
 from .plain import plain
 from .plain import to_plain as to_plain
-from .recompiles import ForecastFound as ForecastFound
+from .recompiles import ForecastRow as ForecastRow
 from .shapes import ShapesFound as ShapesFound
 
 VERSION = 1
@@ -40,7 +40,7 @@ Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 Part = Literal["first", "second", "forecast"]
 """A run traces a target as its probe gives it, looks for dimensions that get pinned, or calls it
-again to see what compiles again."""
+again to see what compiles again; or it writes programs that may show one of its findings."""
 TargetKind = Literal["module", "function", "call"]
 Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
@@ -188,10 +188,12 @@ class Analyse:
     cwd: str = ""
     limits: Limits = Limits()
     jobs: int = 2
-    try_dynamic: bool = True
-    """Where a probe names no symbolic size, trace again with first dimensions dynamic."""
-    forecast: bool = False
-    """Call each target again with other sizes and values, to say what will compile again."""
+    parts: tuple[Part, ...] = ("first", "second")
+    """What to do with each target. Without "first", targets are not reported again."""
+    forecast_seconds: float = 0.0
+    """What all forecasts together may take, in wall time; 0: no limit."""
+    nice: int = 0
+    """By how much the user's code, once the imports are executed, gives way to other processes."""
     documents: tuple[DocumentKind, ...] = ()
     """What to write down of each run besides findings; it takes time that others do not have."""
 
@@ -348,6 +350,23 @@ def _pack(value: SeenValue) -> str:
     start, end = value.range.start, value.range.end
     words = f"{value.kind} {start.line} {start.byte} {end.line} {end.byte}"
     return f"{words} {value.function} {value.name}" if value.name else words
+
+
+@dataclass(frozen=True)
+class ForecastFound:
+    """What further calls of a target compile again: once per run, with all its findings.
+
+    It replaces what was told before of the run. ``note`` says in sentences what was left out, and
+    why; ``seconds`` is what it took.
+    """
+
+    request: int
+    target: str
+    run: str
+    rows: tuple[ForecastRow, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    note: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

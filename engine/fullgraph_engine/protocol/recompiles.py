@@ -32,15 +32,3 @@ class ForecastRow:
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     range: Union[Range, None] = None
-
-
-@dataclass(frozen=True)
-class ForecastFound:
-    """Once per run of a target; ``note`` says what was left out. ``seconds`` is what it took."""
-
-    request: int
-    target: str
-    run: str
-    rows: tuple[ForecastRow, ...]
-    note: str = ""
-    seconds: float = 0.0

@@ -138,9 +138,13 @@ def _check(
         ),
     ] = None,
     forecast: Annotated[
-        bool | None,
-        typer.Option("--forecast/--no-forecast", help=_HELP["forecast"], show_default=False),
-    ] = None,
+        bool,
+        typer.Option(
+            "--forecast",
+            help="Call each target again with other sizes and values, to say what will compile "
+            "again. Takes three to four times as long.",
+        ),
+    ] = False,
     extra_paths: Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")] = None,
     exclude: Annotated[_Texts, _option("exclude", metavar="PATTERN,...")] = None,
     stdin_filename: Annotated[
@@ -179,7 +183,6 @@ def _check(
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
-        "forecast": forecast,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -190,6 +193,7 @@ def _check(
         colour=_word("--color", color, _COLOURS),
         quiet=quiet,
         verbose=verbose,
+        forecast=forecast,
         output=output,
     )
     try:
@@ -323,6 +327,7 @@ class _Job:
     colour: Colour
     quiet: bool
     verbose: bool
+    forecast: bool
     output: Path | None
 
     def run(self, flags: Mapping[str, Any]) -> int:
@@ -357,6 +362,7 @@ class _Job:
             tracer=lambda: _engine(resolved.settings, project, report if self.verbose else None),
             listener=report,
             texts=texts,
+            forecast=self.forecast,
         )
         try:
             checked = interruption.run(check.run())

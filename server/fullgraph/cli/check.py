@@ -77,12 +77,14 @@ class Check:
         tracer: Callable[[], Tracer],
         listener: Listener,
         texts: dict[str, str] | None = None,
+        forecast: bool = False,
     ) -> None:
         self._files = files
         self._settings = settings
         self._project = project
         self._make_tracer = tracer
         self._listener = listener
+        self._forecast = forecast
         self._texts = texts or {}
         """Texts that are not read from disk, by path."""
         self._tracer: Tracer | None = None
@@ -169,7 +171,7 @@ class Check:
             generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
             settings=self._settings,
             project=self._project,
-            forecast=self._settings.forecast,
+            forecast=self._forecast,
         )
         # So many files go on at once that all together there are never more than ``jobs`` runs.
         jobs = max(1, self._settings.parallel // self._parallel)
@@ -186,6 +188,7 @@ class Check:
                 reports.append(event.report)
             elif isinstance(event, ForecastFound):
                 forecasts.append(event)
+                findings += event.findings
             elif isinstance(event, TargetStarted):
                 self._listener.tracing(file.path, event.name)
             elif isinstance(event, TargetsFound) and event.note:

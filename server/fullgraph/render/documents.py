@@ -16,6 +16,7 @@ from fullgraph_engine.protocol import (
     Event,
     Failed,
     GuardsFound,
+    Part,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -57,8 +58,9 @@ OFF = "# fullgraph: off"
 def document_request(request: Analyse, kind: DocumentKind) -> Analyse:
     """The request for a document, of one like those for findings."""
     # Only for sizes it matters what a second run, with first dimensions dynamic, does.
-    try_dynamic = request.try_dynamic and kind == "events"
-    return dataclasses.replace(request, documents=(kind,), try_dynamic=try_dynamic, forecast=False)
+    wanted: tuple[Part, ...] = ("first", "second") if kind == "events" else ("first",)
+    parts = tuple(part for part in wanted if part in request.parts)
+    return dataclasses.replace(request, documents=(kind,), parts=parts)
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Analyse
+from fullgraph_engine.protocol import Analyse, Part
 
 # Text without any of these holds no target: no class, no mention of torch, no probe comment, no
 # annotation with a shape.
@@ -15,6 +16,12 @@ _TARGET_WORDS = re.compile(
     r"""torch|fullgraph|jaxtyping|^\s*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
 )
 
+
+NICE = 15
+"""How far forecasts that nobody waits for give way to everything else."""
+
+FORECAST_SECONDS = 60.0
+"""What those of one text may take together."""
 
 _TORCH = re.compile(r"\btorch")
 
@@ -29,6 +36,13 @@ def may_have_targets(text: str) -> bool:
     return _TARGET_WORDS.search(text) is not None
 
 
+def forecast_request(request: Analyse) -> Analyse:
+    """One for forecasts alone, of what was traced by requests like this one."""
+    return dataclasses.replace(
+        request, parts=("forecast",), forecast_seconds=FORECAST_SECONDS, nice=NICE
+    )
+
+
 def analyse_request(
     *,
     name: str,
@@ -41,6 +55,11 @@ def analyse_request(
     forecast: bool = False,
 ) -> Analyse:
     """A request to trace one text. ``name`` is its absolute path, or a bare name."""
+    wanted: dict[Part, bool] = {
+        "first": True,
+        "second": settings.try_dynamic,
+        "forecast": forecast,
+    }
     roots = list(settings.roots(project))
     if project is not None:
         # As a program started in the project would find its own packages.
@@ -57,6 +76,5 @@ def analyse_request(
         cwd=str(project) if project is not None else "",
         limits=settings.limits(),
         jobs=settings.parallel,
-        try_dynamic=settings.try_dynamic,
-        forecast=forecast,
+        parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
 from fullgraph.session.motion import Edit, move_finding, move_report
 from fullgraph.session.seen import SeenByTarget
@@ -70,29 +71,15 @@ class Results:
         self._seen: Told[SeenByTarget] = Told()
         self._shapes: Told[ShapesByTarget] = Told()
         self._guards: Told[GuardsByTarget] = Told()
-        self._forecasts: Mapping[str, tuple[ForecastFound, ...]] = {}
-        self._foretold: set[str] = set()
-        """Targets of which the run that goes on has told a forecast."""
-        self._forecasts_now = self._keep_forecast = False
+        self.forecasts = Forecasts()
 
     # -- the run ------------------------------------------------------------------------------
 
-    def begin(
-        self,
-        only: Iterable[str] = (),
-        *,
-        forecast: bool = False,
-        keep_forecast: bool = False,
-    ) -> None:
-        """A run of the text as it is now starts. With ``only``, other targets stay as they are.
-
-        ``forecast`` says that it forecasts, ``keep_forecast`` that somebody wants forecasts: if
-        this run makes none, what the last one found stays, and moves with the text.
-        """
+    def begin(self, only: Iterable[str] = ()) -> None:
+        """A run of the text as it is now starts. With ``only``, other targets stay as they are."""
         self._settle()
-        self._foretold = set()
-        self._forecasts_now, self._keep_forecast = forecast, keep_forecast
         self._only = frozenset(only)
+        self.forecasts.outdate(self._only)
         self._current = True
         for told in (self._seen, self._shapes, self._guards):
             told.begin()
@@ -116,7 +103,7 @@ class Results:
             self._guards.take(event.target, GuardsByTarget((event,)))
             return False
         if isinstance(event, ForecastFound):
-            self._take_forecast(event)
+            self.forecasts.take(event)
             return True
         if isinstance(event, TargetsFound):
             self._note = event.note
@@ -133,27 +120,13 @@ class Results:
             self._operators, self._registers = event.operators, True
         return False
 
-    def _take_forecast(self, event: ForecastFound) -> None:
-        known = self._forecasts.get(event.target, ()) if event.target in self._foretold else ()
-        self._foretold.add(event.target)
-        self._forecasts = {**self._forecasts, event.target: (*known, event)}
-
-    def _kept_forecast(self, name: str) -> list[Finding]:
-        """What an earlier run forecast of a target, if this one has not done so yet."""
-        old = self._old.get(name)
-        if old is None or not self._keep_forecast or name in self._foretold:
-            return []
-        return [finding for finding in old.findings if is_forecast(finding)]
-
     def _keep_told(self, names: Iterable[str]) -> None:
         for told in (self._seen, self._shapes, self._guards):
             told.keep(names)
+        self.forecasts.keep(names)
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
-        if not self._forecasts_now:
-            for name, part in self._new.items():
-                part.findings += self._kept_forecast(name)
         if self._only:
             kept = {name: part for name, part in self._old.items() if name not in self._only}
         else:
@@ -196,6 +169,7 @@ class Results:
             return
         self._settle()
         self._current = False
+        self.forecasts.edited(edits, path)
         for edit in edits:
             for told in (self._seen, self._shapes, self._guards):
                 told.edited(edit)
@@ -217,7 +191,7 @@ class Results:
         copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
         copy._guards = self._guards.copy()
         copy._names, copy._operators = self._names, self._operators
-        copy._forecasts = self._forecasts
+        copy.forecasts = self.forecasts.copy()
         return copy
 
     # -- what is shown ------------------------------------------------------------------------
@@ -236,12 +210,17 @@ class Results:
     def empty(self) -> bool:
         return not self._old and not self._new
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
+        """All of them; those of forecasts only if they are wanted."""
         # Runs end in any order; where several found the same, the same one is to have the word.
         known = {_FILE, *self._new, *self._old}
         names = dict.fromkeys(name for name in (_FILE, *self._names) if name in known)
         names.update(dict.fromkeys((*self._new, *self._old)))
-        return tuple(finding for name in names for finding in self._shown(name).findings)
+        found = [finding for name in names for finding in self._shown(name).findings]
+        if foretold:
+            made = (self.forecasts.by_target.get(name) for name in names)
+            found += (finding for forecast in made if forecast for finding in forecast.findings)
+        return tuple(found)
 
     def reports(self) -> tuple[ShownReport, ...]:
         """In the order of the text."""
@@ -260,10 +239,10 @@ class Results:
         """What the compiled code of each target depends on."""
         return self._guards.by_target
 
-    @property
-    def forecasts(self) -> Mapping[str, tuple[ForecastFound, ...]]:
-        """What further calls compile again, by target; ranges are of the text that was traced."""
-        return self._forecasts
+    def unforetold(self) -> tuple[str, ...]:
+        """Targets that were traced, and have no forecast since."""
+        traced = (s.report.name for s in self.reports() if s.report.status == "traced")
+        return tuple(name for name in dict.fromkeys(traced) if name not in self.forecasts.fresh)
 
     @property
     def seen(self) -> Mapping[str, SeenByTarget]:
@@ -281,19 +260,12 @@ class Results:
             return (new or old or _Part()).copy()
         # A target with several probes is through when as many have reported as did before.
         if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
-            through = new.copy()
-            through.findings += self._kept_forecast(name)
-            return through
+            return new.copy()
         seen = {_same(finding) for finding in new.findings}
         return _Part(
             [*new.findings, *(item for item in old.findings if _same(item) not in seen)],
             list(new.reports or old.reports),
         )
-
-
-def is_forecast(finding: Finding) -> bool:
-    """Whether it comes from further calls, which are not made while typing."""
-    return finding.run.endswith("~")
 
 
 def _same(finding: Finding) -> object:

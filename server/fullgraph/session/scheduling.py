@@ -16,6 +16,10 @@ FRACTION = 0.25
 """Of the time of a run that typing may pause before the text is traced."""
 
 
+REST = 1.5
+"""Seconds after an edit before anything is made of a text that takes much longer than a trace."""
+
+
 class Run(Protocol):
     """Something that goes on, can be ended, and then is ended."""
 
@@ -111,3 +115,49 @@ class Schedule:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class Rested(Protocol):
+    """A text of which more can be found out than its traces do."""
+
+    def take_turn(self) -> bool:
+        """Begin; False if there is nothing to do. Whoever began calls ``ended`` once."""
+
+
+class Turns:
+    """Whose turn it is: one text at a time, when it has rested and nothing is traced."""
+
+    def __init__(self, busy: Callable[[], bool]) -> None:
+        self._busy = busy
+        self._due: dict[Rested, float] = {}
+        self._running: Rested | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def want(self, text: Rested, when: float) -> None:
+        """A turn for a text, not before ``when``; what it was promised before stays."""
+        self._due.setdefault(text, when)
+        self.next()
+
+    def withdraw(self, text: Rested) -> None:
+        """It wants none any more. What it has begun is for itself to end."""
+        self._due.pop(text, None)
+
+    def ended(self, text: Rested) -> None:
+        if self._running is text:
+            self._running = None
+        self.next()
+
+    def next(self) -> None:
+        """Something may have ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        while self._due and self._running is None and not self._busy():
+            text, due = min(self._due.items(), key=lambda item: item[1])
+            if due > loop.time():
+                self._timer = loop.call_at(due, self.next)
+                return
+            del self._due[text]
+            if text.take_turn():
+                self._running = text

@@ -27,6 +27,7 @@ from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
 from fullgraph.session.indices import Indices
 from fullgraph.session.request import analyse_request, mentions_torch
+from fullgraph.session.scheduling import Turns
 from fullgraph.session.settings import (
     Project,
     Resolved,
@@ -114,6 +115,7 @@ class Session:
         self._engines: dict[Path, Engine] = {}
         self._statuses: dict[Path, EngineStatus] = {}
         self._indices = Indices(listener.log)
+        self._turns = Turns(lambda: any(unit.busy for unit in self.units.values()))
         self._starts: set[asyncio.Task[None]] = set()
         self._resolved: dict[str, tuple[Project, Resolved]] = {}
         self._manifests: dict[Path, float] = {}
@@ -210,6 +212,7 @@ class Session:
             if again or _traced_differently(before[uri], now):
                 unit.refresh()
             elif before[uri] != now:
+                unit.want_forecast()
                 self._listener.results_changed(unit, final=True)
             self._prepare(unit)
         for path in [path for path in self._engines if path not in used]:
@@ -336,9 +339,22 @@ class Session:
             self._logged(event)
         self._listener.run_advanced(unit, event)
 
+    def forecast_due(self, unit: Unit, when: float) -> None:
+        self._turns.want(unit, when)
+
+    def forecast_withdrawn(self, unit: Unit) -> None:
+        self._turns.withdraw(unit)
+
+    def forecast_ended(self, unit: Unit, failure: Failed | None) -> None:
+        self._turns.ended(unit)
+        if failure is not None:
+            reason = f"{failure.reason} {failure.next_step}".strip()
+            self._listener.log(f"{unit.document.name} has no forecast: {reason}")
+
     def run_ended(self, unit: Unit, failure: Failed | None) -> None:
         self._listener.run_ended(unit)
         self._refresh_status(unit)
+        self._turns.next()
         if failure is None:
             return
         self._listener.log(f"{failure.reason} {failure.next_step}".strip())
@@ -551,6 +567,7 @@ def _traced_differently(before: Settings, now: Settings) -> bool:
         "select": (),
         "ignore": (),
         "trace_on": "change",
+        "forecast": True,
         **{
             declaration.field: declaration.default
             for declaration in declarations()

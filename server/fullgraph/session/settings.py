@@ -337,11 +337,11 @@ class Settings:
         "names no symbolic dimension, to find dimensions that the code fixes to one size.",
     )
     forecast: bool = _setting(
-        False,
+        True,
         Flag(),
-        "Call each target again with other sizes and values, to say what will compile again: three "
-        "or four times the work. The editor does so when a file is opened or saved, not while "
-        "typing.",
+        "In the editor, after each trace and while the text is not edited, call each target again "
+        "with other sizes and values at low priority, to say what will compile again. "
+        "`fullgraph check` does so only with `--forecast`.",
     )
     trace_on: TraceOn = _setting(
         "change",

@@ -15,16 +15,25 @@ from fullgraph.engines import Analysis, Engine
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
+from fullgraph.session.forecasts import Forecast
 from fullgraph.session.guards import guard_findings
 from fullgraph.session.indices import Extended
 from fullgraph.session.positions import TextPositions
-from fullgraph.session.request import may_have_targets
+from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results, ShownReport
-from fullgraph.session.scheduling import Schedule
+from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
 from fullgraph.session.shapes import ShapesByTarget, all_shapes
-from fullgraph_engine.protocol import Analyse, Analysed, Event, Failed, Log, TargetStarted
+from fullgraph_engine.protocol import (
+    Analyse,
+    Analysed,
+    Event,
+    Failed,
+    ForecastFound,
+    Log,
+    TargetStarted,
+)
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
 LONGEST_PARSE = 100_000
@@ -68,6 +77,13 @@ class Surroundings(Protocol):
 
     def run_ended(self, unit: Unit, failure: Failed | None) -> None: ...
 
+    def forecast_due(self, unit: Unit, when: float) -> None:
+        """Have the unit take its turn, at this time of the loop or later."""
+
+    def forecast_withdrawn(self, unit: Unit) -> None: ...
+
+    def forecast_ended(self, unit: Unit, failure: Failed | None) -> None: ...
+
     def results_changed(self, unit: Unit, *, final: bool) -> None: ...
 
 
@@ -76,7 +92,6 @@ class _Complete:
     """The last run that went through, to be shown again when an edit is taken back."""
 
     basis: object
-    forecast: bool
     results: Results
 
 
@@ -104,6 +119,9 @@ class Unit:
         self.schedule = Schedule(self._begin)
         self._surroundings = surroundings
         self._run: _Run | None = None
+        self._forecast: _Forecast | None = None
+        self._edited = 0.0
+        """When the text was last edited, by the loop's clock."""
         self._reason = Reason.CHANGED
         self._only: tuple[str, ...] = ()
         self._complete: _Complete | None = None
@@ -127,6 +145,8 @@ class Unit:
         edits = self.document.change(changes, version)
         if not edits:
             return
+        self._edited = asyncio.get_running_loop().time()
+        self._end_forecast()
         self.results.edited(edits, self.document.name)
         self._surroundings.results_changed(self, final=False)
         self._want(Reason.CHANGED)
@@ -137,6 +157,7 @@ class Unit:
     def refresh(self) -> None:
         """Something that the results depend on has changed, though not this text."""
         self._complete = None
+        self._end_forecast()
         self._want(Reason.OPENED)
 
     def analyse(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
@@ -156,12 +177,14 @@ class Unit:
             self._run.cancel()
 
     def cancel(self) -> None:
+        self._end_forecast()
         self.schedule.withdraw()
         if self._run is None:
             self._tell(Ending(self.document.generation, False, "Cancelled."))
 
     def close(self) -> None:
         self._closed = True
+        self._end_forecast()
         self.schedule.close()
         if self._run is None:
             self._tell(Ending(self.document.generation, False, "The file was closed."))
@@ -178,7 +201,8 @@ class Unit:
         return self.schedule.pending
 
     def findings(self) -> tuple[FileFinding, ...]:
-        found = merge(self.results.findings(), self._surroundings.settings(self))
+        settings = self._surroundings.settings(self)
+        found = merge(self.results.findings(foretold=settings.forecast), settings)
         if not self.guards_shown:
             return found
         shown = (shown.report for shown in self.reports())
@@ -186,6 +210,12 @@ class Unit:
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()
+
+    def forecast(self, target: str) -> Forecast | None:
+        """What further calls of a target would compile again; None where that is not known."""
+        if not self._surroundings.settings(self).forecast:
+            return None
+        return self.results.forecasts.by_target.get(target)
 
     def seen(self) -> Seen:
         """What the last runs saw of expressions and locals, in the text as it is now."""
@@ -223,7 +253,7 @@ class Unit:
             self._only = ()
         trace_on = self._surroundings.settings(self).trace_on
         if reason is Reason.CHANGED:
-            if self._known(forecast=False):
+            if self._known():
                 # The edit was taken back.
                 self.schedule.withdraw()
                 self._restore()
@@ -233,10 +263,9 @@ class Unit:
                 # What runs is of a text that is gone.
                 self.cancel()
         elif reason is Reason.ASKED or trace_on != "manual":
-            forecast = self._surroundings.settings(self).forecast
-            if self._known(forecast=forecast):
+            if self._known():
                 self._restore()
-            elif self._run is not None and self._run.covers(self._basis(), forecast=forecast):
+            elif self._run is not None and self._run.covers(self._basis()):
                 self._only = ()
             else:
                 self.schedule.now()
@@ -244,18 +273,10 @@ class Unit:
     def _basis(self, only: tuple[str, ...] | None = None) -> object:
         """All that the results follow from, as far as is known here."""
         settings = self._surroundings.settings(self)
-        return (
-            self.document.hash,
-            self._only if only is None else only,
-            settings.tracing(),
-            settings.forecast,
-        )
+        return self.document.hash, self._only if only is None else only, settings.tracing()
 
-    def _known(self, *, forecast: bool) -> bool:
-        complete = self._complete
-        if complete is None or complete.basis != self._basis():
-            return False
-        return complete.forecast or not forecast
+    def _known(self) -> bool:
+        return self._complete is not None and self._complete.basis == self._basis()
 
     def _restore(self) -> None:
         assert self._complete is not None
@@ -263,10 +284,12 @@ class Unit:
         self.unparsed = False
         self._surroundings.results_changed(self, final=True)
         self._tell(Ending(self.document.generation, True))
+        self.want_forecast()
 
     def _begin(self) -> _Run | None:
         reason, only = self._reason, self._only
         self._reason, self._only = Reason.CHANGED, ()
+        self._end_forecast()
         refusal = self._surroundings.permits(self, reason)
         if refusal:
             self._tell(Ending(self.document.generation, False, refusal))
@@ -291,12 +314,8 @@ class Unit:
             self._surroundings.results_changed(self, final=True)
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
             return None
-        request = self._surroundings.request(self, only)
-        forecast = self._surroundings.settings(self).forecast
-        if reason is not Reason.CHANGED:
-            request = dataclasses.replace(request, forecast=forecast)
-        analysis = engine.analyse(request)
-        self.results.begin(only, forecast=request.forecast, keep_forecast=forecast)
+        analysis = engine.analyse(self._surroundings.request(self, only))
+        self.results.begin(only)
         self._run = _Run(self, analysis, self._basis(only), asked=reason is Reason.ASKED)
         self._surroundings.run_began(self)
         return self._run
@@ -320,7 +339,7 @@ class Unit:
         if completed:
             self.results.complete()
             if not run.only:
-                self._complete = _Complete(run.basis, run.forecast, self.results.snapshot())
+                self._complete = _Complete(run.basis, self.results.snapshot())
         elif not run.obsolete:
             self.results.interrupted()
         failure = last if isinstance(last, Failed) else None
@@ -331,8 +350,63 @@ class Unit:
         if not self.schedule.pending:
             reason = failure.reason if failure else "" if completed else "Cancelled."
             self._tell(Ending(run.generation, completed, reason))
-        # A forecast takes much longer than the trace that the pause after an edit goes by.
-        self.schedule.ended(seconds if completed and not run.forecast else None)
+        self.schedule.ended(seconds if completed else None)
+        if completed:
+            self.want_forecast()
+
+    # -- forecasts ----------------------------------------------------------------------------
+
+    def want_forecast(self) -> None:
+        """What compiles again is found out after the trace, while the text rests."""
+        if not self._surroundings.settings(self).forecast:
+            self._end_forecast()
+        elif self._closed or self.busy or self.waiting or self._forecast is not None:
+            return
+        elif self.results.unforetold():
+            self._surroundings.forecast_due(self, self._edited + REST)
+        else:
+            self._foretold()
+
+    def take_turn(self) -> bool:
+        targets = self.results.unforetold()
+        if self._closed or self.busy or self.waiting or not targets:
+            return False
+        engine = self._surroundings.engine(self)
+        if self._surroundings.permits(self, Reason.ASKED) or engine is None:
+            return False
+        request = forecast_request(self._surroundings.request(self, targets))
+        self._forecast = _Forecast(self, engine.analyse(request))
+        return True
+
+    def take_forecast(self, event: ForecastFound) -> None:
+        self.results.apply(event)
+        self._remember()
+        self._surroundings.results_changed(self, final=False)
+
+    def forecast_ended(self, forecast: _Forecast, last: Analysed | Failed) -> None:
+        """It said its last word."""
+        if forecast is self._forecast:
+            self._forecast = None
+            if isinstance(last, Analysed) and not last.cancelled:
+                self._foretold()
+        self._surroundings.forecast_ended(self, last if isinstance(last, Failed) else None)
+
+    def _foretold(self) -> None:
+        """What was not foretold again is gone."""
+        if self.results.forecasts.settle():
+            self._remember()
+            self._surroundings.results_changed(self, final=True)
+
+    def _remember(self) -> None:
+        """Should an edit be taken back, its forecasts are not made again."""
+        if self._complete is not None and self._complete.basis == self._basis(()):
+            self._complete = dataclasses.replace(self._complete, results=self.results.snapshot())
+
+    def _end_forecast(self) -> None:
+        self._surroundings.forecast_withdrawn(self)
+        forecast, self._forecast = self._forecast, None
+        if forecast is not None:
+            forecast.cancel()
 
     def _tell(self, ending: Ending) -> None:
         waiters, self._waiters = self._waiters, []
@@ -351,13 +425,12 @@ class _Run:
         self.asked = asked
         self.generation = analysis.request.generation
         self.only = analysis.request.only
-        self.forecast = analysis.request.forecast
         self.obsolete = False
         """Ended by us: what still comes is of a text or a wish that is gone."""
         self._task = asyncio.create_task(self._follow())
 
-    def covers(self, basis: object, *, forecast: bool) -> bool:
-        return not self.obsolete and self.basis == basis and (self.forecast or not forecast)
+    def covers(self, basis: object) -> bool:
+        return not self.obsolete and self.basis == basis
 
     def cancel(self) -> None:
         if not self.obsolete:
@@ -373,6 +446,27 @@ class _Run:
                 self._unit.run_ended(self, event, loop.time() - begun)
             elif not self.obsolete:
                 self._unit.take(event)
+
+
+class _Forecast:
+    """Takes the forecasts of one analysis into its unit, and nothing else that it says."""
+
+    def __init__(self, unit: Unit, analysis: Analysis) -> None:
+        self._unit = unit
+        self._analysis = analysis
+        self._obsolete = False
+        self._task = asyncio.create_task(self._follow())
+
+    def cancel(self) -> None:
+        self._obsolete = True
+        self._analysis.cancel()
+
+    async def _follow(self) -> None:
+        async for event in self._analysis:
+            if isinstance(event, (Analysed, Failed)):
+                self._unit.forecast_ended(self, event)
+            elif isinstance(event, ForecastFound) and not self._obsolete:
+                self._unit.take_forecast(event)
 
 
 def _parses(text: str, python: str) -> bool:
