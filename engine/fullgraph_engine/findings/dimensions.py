@@ -1,16 +1,18 @@
-"""Dimensions that were asked to be symbolic and became constants."""
+"""Dimensions that were asked to be symbolic and became constants, or each other."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..protocol import Finding, Range
 from ..protocol.sources import in_user_words
-from ..tracing.recording import Recording, Specialisation
+from ..tracing.recording import Equality, Recording, Specialisation
 from .explanations import Why
 from .places import SourceText, identity, related_to
 
+_SYMBOL = re.compile(r"\b[a-z]+\d+\b")
 _SIZE = re.compile(r"^(?P<tensor>.+?)\.size\(\)\[(?P<axis>\d+)\]$")
 
 
@@ -20,6 +22,8 @@ _ASKED = {
     False: "The probe gives this size as symbolic.",
 }
 """By whether it was only tried."""
+
+_INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
 
 
 def of_specialisation(
@@ -46,10 +50,73 @@ def of_specialisation(
     )
 
 
+def of_equalities(
+    recording: Recording, source: SourceText, fallback: Range
+) -> Iterator[tuple[Equality, Finding]]:
+    """Dimensions that the probe gives different letters, and that have to be equal."""
+    constant = {(event.frame, event.symbol) for event in recording.specialisations}
+    symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
+    order = list(symbols)
+    told: set[tuple[int, str, str]] = set()
+    for event in recording.equalities:
+        one, other, key = event.symbol, event.value, event.frame
+        if (key, other) in symbols and order.index((key, one)) < order.index((key, other)):
+            # Which of the two Dynamo keeps is of no interest: the first one is the known one.
+            one, other = other, one
+        if (key, one, other) in told:
+            continue  # a restarted analysis makes them equal again
+        told.add((key, one, other))
+        named = {name: symbols.get((key, name)) for name in (one, *_SYMBOL.findall(other))}
+        if any((key, name) in constant for name in named):
+            continue  # another finding says so
+        letters = {name: symbol.letter for name, symbol in named.items() if symbol is not None}
+        if not all(letters.get(name) for name in named):
+            continue
+        # One letter for two dimensions, or `2*b` next to `b`, says that they belong together.
+        letter, value = letters[one], _named(other, letters)
+        if letter.replace(" ", "") == value.replace(" ", ""):
+            continue
+        words = {name: in_user_words(symbol.source) for name, symbol in named.items() if symbol}
+        sides = words[one], _named(other, words)
+        yield event, _equal(event, sides, (letter, value), source, fallback)
+
+
+def _equal(
+    event: Equality,
+    sides: tuple[str, str],
+    letters: tuple[str, str],
+    source: SourceText,
+    fallback: Range,
+) -> Finding:
+    place = source.locate(event.stack, fallback)
+    code = "guard/equal-dimensions"
+    one, other = sides
+    return Finding(
+        code=code,
+        message=f"`{one}` has to be equal to `{other}`: the compiled code is for no other sizes",
+        range=place.range,
+        explanation=_INDEPENDENT.format(*letters),
+        hints=(
+            f"If they belong together, write `{letters[1]}` for `{letters[0]}` in the probe and "
+            "this goes away.",
+        ),
+        stack=place.stack,
+        related=related_to(place),
+        identity=f"{identity(code, place.range)} {one}",
+        data={"symbol": event.symbol, "value": event.value},
+    )
+
+
+def _named(expression: str, names: dict[str, str]) -> str:
+    return _SYMBOL.sub(lambda match: names[match[0]], expression)
+
+
 def explained(finding: Finding, why: Why) -> Finding:
-    """With the lines that led to the constant, in place of Dynamo's short reason."""
+    """With the lines that led to it, in place of Dynamo's short reason if that is all there is."""
     explanation = finding.explanation
-    if why.text:
+    if why.text and finding.code == "guard/equal-dimensions":
+        explanation = f"{explanation} {why.text}"
+    elif why.text:
         asked = next(words for words in _ASKED.values() if explanation.startswith(words))
         explanation = f"{asked} {why.text}"
     return replace(

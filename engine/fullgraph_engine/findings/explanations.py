@@ -15,11 +15,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..protocol import Finding, Frame, Position, Range, Related
-from ..tracing.recording import Recording, Specialisation, TracedFrame
+from ..tracing.recording import Equality, Recording, Specialisation, TracedFrame
 from .places import SourceText, identity
 
 if TYPE_CHECKING:
     from ..shapes import Course, DataDependent, Explanation, Step, Tape
+    from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
 """A ShapeEnv with more is not explained."""
@@ -55,7 +56,7 @@ def taping(wanted: bool = True) -> Iterator[Sequence[Tape]]:
 
 @dataclass(frozen=True)
 class Why:
-    """Why a symbol is a constant. Without a text, ``notes`` say why that is not known."""
+    """Why a symbol is what it is. Without a text, ``notes`` say why that is not known."""
 
     text: str = ""
     related: tuple[Related, ...] = ()
@@ -74,8 +75,8 @@ class Explainer:
         self._known: dict[tuple[int, str], Why] = {}
         self._courses: dict[int, Course] = {}
 
-    def why(self, event: Specialisation) -> Why:
-        """Why the symbol of an event is a constant; it never raises."""
+    def why(self, event: Specialisation | Equality) -> Why:
+        """Why the symbol of an event is a constant, or another one; it never raises."""
         if not self._tapes:
             return Why()
         try:
@@ -86,10 +87,11 @@ class Explainer:
             return Why()
         key = (tape.index, event.symbol)
         if key not in self._known:
-            self._known[key] = self._why(tape, event.symbol)
+            kind: FactKind = "value" if isinstance(event, Specialisation) else "equal"
+            self._known[key] = self._why(tape, event.symbol, kind)
         return self._known[key]
 
-    def _why(self, tape: Tape, symbol: str) -> Why:
+    def _why(self, tape: Tape, symbol: str, kind: FactKind) -> Why:
         from ..shapes import OutOfTime, explain, follow
 
         if tape.note or len(tape.events) > EVENTS:
@@ -98,7 +100,7 @@ class Explainer:
             with self._limited():
                 if tape.index not in self._courses:
                     self._courses[tape.index] = follow(tape)
-                explanation = explain(tape, symbol, "value", self._courses[tape.index])
+                explanation = explain(tape, symbol, kind, self._courses[tape.index])
         except OutOfTime:
             return _unexplained("it would take too long")
         except Exception as error:
@@ -174,7 +176,7 @@ class Explainer:
         finally:
             self._left = max(0.0, self._left - (time.monotonic() - started))
 
-    def _tape_of(self, event: Specialisation) -> Tape | None:
+    def _tape_of(self, event: Specialisation | Equality) -> Tape | None:
         """The last attempt at the frame in which the symbol got this value."""
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _fits(tape, frame, event)]
@@ -205,7 +207,7 @@ class Explainer:
         return self._source.range_of(frame) if frame.path == self._source.path else _range(frame)
 
 
-def _fits(tape: Tape, frame: TracedFrame | None, event: Specialisation) -> bool:
+def _fits(tape: Tape, frame: TracedFrame | None, event: Specialisation | Equality) -> bool:
     from ..shapes import final_value
 
     if frame is not None and (tape.path, tape.line) != (frame.path, frame.line):

@@ -30,7 +30,7 @@ from ..protocol import (
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..targets import Call, Probe, ProbeError, Target
-from ..tracing.recording import Break, Failure, Recording, Specialisation
+from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
 from . import (
     breaks,
     dimensions,
@@ -225,7 +225,7 @@ class _Attempt:
         self.names_sizes = False
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
-        self._unexplained: dict[str, Specialisation] = {}
+        self._unexplained: dict[str, Specialisation | Equality] = {}
         """What findings about dimensions are of, by their identities."""
 
     # -- the two traces -----------------------------------------------------------------------
@@ -394,6 +394,10 @@ class _Attempt:
             self.ledger.add(finding)
         if self.asked_dynamic:
             self._report_specialised(recording, tried=False)
+            range_ = self.target.range
+            for event, finding in dimensions.of_equalities(recording, self.source, range_):
+                self.ledger.add(finding)
+                self._unexplained.setdefault(finding.identity, event)
 
     def _report_specialised(self, recording: Recording, *, tried: bool) -> None:
         known: set[tuple[int, str]] = set()

@@ -218,7 +218,12 @@ def _set_replacement(
     before = shape_env.replacements.get(symbol)
     result = original(shape_env, symbol, *args, **kwargs)
     after = shape_env.replacements.get(symbol)
-    if after is not None and after.is_number and (before is None or not before.is_number):
+    if after is None or after == before:
+        return result
+    if not after.is_number:
+        with undisturbed(recorder):
+            recorder.equated(symbol, after)
+    elif before is None or not before.is_number:
         with undisturbed(recorder):
             reason = args[1] if len(args) > 1 else kwargs.get("msg", "")
             recorder.specialised(shape_env, symbol, str(after), str(reason))

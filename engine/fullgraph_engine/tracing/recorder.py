@@ -16,6 +16,7 @@ from .instructions import Instructions
 from .recording import (
     Break,
     CustomOp,
+    Equality,
     Graph,
     Outcome,
     Recompile,
@@ -207,14 +208,18 @@ class Recorder:
                 self._assert_stacks[id(shape_env), str(item.expr)] = self.here()
 
     def created(self, symbol: str, source: str, hint: int | None) -> None:
-        self.recording.symbols.append(Symbol(self.frame, symbol, source, hint, self.here()))
-        self.shapes.created(symbol, source, hint)
+        letter = self.shapes.created(symbol, source, hint)
+        made = Symbol(self.frame, symbol, source, hint, self.here(), letter)
+        self.recording.symbols.append(made)
 
     def specialised(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
         source = _source_of(shape_env, symbol)
         self.recording.specialisations.append(
             Specialisation(self.frame, str(symbol), source, value, reason, self.here())
         )
+
+    def equated(self, symbol: Any, value: Any) -> None:
+        self.recording.equalities.append(Equality(self.frame, str(symbol), str(value), self.here()))
 
     def here(self) -> Stack:
         return stacks.join(stacks.above(self.bottom), stacks.of_translator(stacks.translator()))

@@ -136,13 +136,17 @@ class Write:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbolic size that a ShapeEnv created; ``hint`` is None for an unbacked one."""
+    """A symbolic size that a ShapeEnv created; ``hint`` is None for an unbacked one.
+
+    ``letter`` is what the probe calls it, if it does.
+    """
 
     frame: int
     name: str
     source: str
     hint: int | None
     stack: Stack = ()
+    letter: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,16 @@ class Specialisation:
     source: str
     value: str
     reason: str
+    stack: Stack
+
+
+@dataclass(frozen=True)
+class Equality:
+    """A symbol that came to be an expression of others, by which it was replaced."""
+
+    frame: int
+    symbol: str
+    value: str
     stack: Stack
 
 
@@ -325,6 +339,7 @@ class Recording:
     writes: list[Write] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
     specialisations: list[Specialisation] = field(default_factory=list)
+    equalities: list[Equality] = field(default_factory=list)
     asserts: list[RuntimeAssert] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
     custom_ops: list[CustomOp] = field(default_factory=list)

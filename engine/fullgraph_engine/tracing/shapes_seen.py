@@ -100,8 +100,9 @@ class Shapes:
     def captured(self, graph: int) -> None:
         self._here.graph = graph
 
-    def created(self, symbol: str, source: str, hint: int | None) -> None:
-        self._names.created(self._here.names, symbol, source, hint)
+    def created(self, symbol: str, source: str, hint: int | None) -> str:
+        """A symbol begins; what the user calls it, if that is known."""
+        return self._names.created(self._here.names, symbol, source, hint)
 
     def words(self, size: Any) -> str:
         """A size of the frame that is being traced."""

@@ -37,17 +37,20 @@ class SizeNames:
             known = self._wished[id(tensor)] = weakref.ref(tensor), {}
         known[1][dim] = name
 
-    def created(self, frame: FrameNames, symbol: str, source: str, hint: int | None) -> None:
+    def created(self, frame: FrameNames, symbol: str, source: str, hint: int | None) -> str:
+        """A symbol begins; the user's name of it, if there is one."""
         frame.sources[symbol] = source, hint
         match = _SIZE.fullmatch(source)
         if match is None or not self._wished:
-            return
+            return ""
         tensor = _found(match["tensor"], frame.variables)
         wished = self._wished.get(id(tensor))
         if wished is not None and wished[0]() is tensor:
             name = wished[1].get(int(match["axis"]))
             if name is not None:
                 frame.names[symbol] = name
+                return name
+        return ""
 
     def words(self, frame: FrameNames, size: Any) -> str:
         """A size or number as the probe would write it."""

@@ -124,6 +124,15 @@ CODES: tuple[Code, ...] = (
         "on the size, or accept it and say so in the probe by writing the number.",
     ),
     Code(
+        "guard/equal-dimensions",
+        Severity.INFORMATION,
+        "Two dimensions have to be equal",
+        "The probe gives two dimensions different letters, so that each could be any size, and "
+        "this line needs them to be equal, or one to be a multiple of the other. Sizes for which "
+        "that does not hold raise an error or compile again. If they are the same size, give them "
+        "the same letter (`f32[b, 16], f32[b, 16]`), which says so and ends this finding.",
+    ),
+    Code(
         "guard/mutated",
         Severity.WARNING,
         "The code changes a value that it is compiled for",
