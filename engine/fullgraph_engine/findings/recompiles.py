@@ -64,6 +64,8 @@ def of_guard(
         identity=f"{identity(code, place.range)} {name_of(failed)}",
         data={
             "function": recompile.function,
+            "path": recompile.path,
+            "line": recompile.line,
             "guards": [as_data(one) for one in recompile.failures],
             "reasons": list(recompile.reasons),
         },

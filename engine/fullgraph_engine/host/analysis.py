@@ -49,6 +49,7 @@ from .wire import (
     Planned,
     PlannedRun,
     RunDone,
+    SeedsMade,
     Skip,
     Stale,
     Unparsable,
@@ -65,7 +66,7 @@ _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
 
-_TOLD = (FindingFound, ForecastFound, DocumentsWritten, Log)
+_TOLD = (FindingFound, ForecastFound, DocumentsWritten, SeedsMade, Log)
 """What a run says that is for the server alone."""
 
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound)

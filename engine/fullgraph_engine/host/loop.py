@@ -25,17 +25,19 @@ from ..protocol import (
     Log,
     ProtocolError,
     Ready,
+    Reproduce,
     SelfCheck,
     SelfChecked,
     Shutdown,
     Unusable,
 )
-from . import descriptors, module, processes
+from . import descriptors, module, processes, reducer
 from .analysis import Analysis
 from .inventory import Inventory
 from .lines import LineReader
 from .pipeline import OLDEST_TORCH, Pipeline, chosen
 from .preamble import Shelf
+from .reproduction import Reproduction
 from .wire import Job
 
 _TICK = 0.25
@@ -178,7 +180,7 @@ class Host:
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
-        self._analyses: dict[int, Analysis] = {}
+        self._analyses: dict[int, Analysis | Reproduction] = {}
         self.shelf = Shelf()
         self._children: dict[int, Callable[[int], None]] = {}
         # What is open now belongs to torch or the interpreter and is inherited; what the parent
@@ -224,6 +226,24 @@ class Host:
         pid = os.fork()
         if pid == 0:
             self._become_module(parent, job, given)
+        self._children[pid] = ended
+        return pid
+
+    def fork_reducer(
+        self, order: reducer.Order, report: int, ended: Callable[[int], None]
+    ) -> int:
+        """A new process that makes a program smaller; ``ended`` gets its wait status."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                processes.die_with(parent)
+                self.disinherit({report})
+                signal.set_wakeup_fd(-1)
+                reducer.main(order, report, self.pipeline, self._user_path)
+            finally:
+                os._exit(1)
         self._children[pid] = ended
         return pid
 
@@ -346,7 +366,7 @@ class Host:
             self._handle(request)
 
     def _handle(self, request: protocol.Message) -> None:
-        if isinstance(request, Analyse):
+        if isinstance(request, (Analyse, Reproduce)):
             self._begin(request)
         elif isinstance(request, Cancel):
             analysis = self._analyses.get(request.request)
@@ -357,13 +377,17 @@ class Host:
         elif isinstance(request, Shutdown):
             raise SystemExit
 
-    def _begin(self, request: Analyse) -> None:
+    def _begin(self, request: Analyse | Reproduce) -> None:
         if request.request in self._analyses:
             self.send(Failed(request.request, f"Request {request.request} is running already."))
             return
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
-            analysis = Analysis(request, self, scratch)
+            analysis: Analysis | Reproduction
+            if isinstance(request, Reproduce):
+                analysis = Reproduction(request, self, scratch)
+            else:
+                analysis = Analysis(request, self, scratch)
             self._analyses[request.request] = analysis
             analysis.begin()
         except OSError as error:

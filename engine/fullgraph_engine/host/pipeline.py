@@ -23,14 +23,19 @@ from ..protocol import (
     Part,
     ProbeInfo,
     Range,
+    Reproduced,
+    ReproFound,
+    ReproProgress,
     SeenValue,
     TargetKind,
     TargetReport,
+    Wanted,
 )
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
 from . import frames
+from .trials import Trials
 
 OLDEST_TORCH = (2, 6)
 
@@ -86,6 +91,18 @@ class Outcome(Protocol):
     def guards(self) -> Sequence[GuardedFrame]: ...
     @property
     def guards_note(self) -> str: ...
+
+
+class Sown(Protocol):
+    """Programs that may show a finding, packed; or why there are none; or why the run should be
+    repeated with real tensors."""
+
+    @property
+    def packed(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def needs_real(self) -> str | None: ...
 
 
 class Operators(Protocol):
@@ -147,6 +164,32 @@ class Pipeline(Protocol):
     ) -> Outcome:
         """``asked`` is what few requests ask for: ``documents``, a commission."""
 
+    def sow(
+        self,
+        target: Any,
+        probe: Any,
+        namespace: dict[str, Any],
+        *,
+        path: str,
+        text: str,
+        mode: Mode,
+        wanted: Wanted,
+    ) -> Sown:
+        """Look for a finding again and write programs that may show it."""
+
+    def shrink(
+        self,
+        packed: str,
+        request: int,
+        seconds: float,
+        started: float,
+        trials: Callable[[Callable[[str], bytes]], Trials],
+        forking: Callable[[bool], None],
+        scratch: str,
+        say: Callable[[ReproProgress | ReproFound | Reproduced], None],
+    ) -> None:
+        """Make the smallest script of what ``sow`` has packed, in a process without user code."""
+
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""
 
@@ -198,8 +241,10 @@ class RealPipeline:
         from .. import targets, tracing  # noqa: F401
         from ..findings import run_target  # noqa: F401
         from ..operators import registered
+        from ..repro import shrinking, sowing  # noqa: F401
 
         torch.set_num_threads(1)
+        sowing.remember_settings()
         tracing.warm()
         registered.take_baseline()
 
@@ -266,6 +311,40 @@ class RealPipeline:
             run=run,
             **asked,
         )
+
+    def sow(
+        self,
+        target: Any,
+        probe: Any,
+        namespace: dict[str, Any],
+        *,
+        path: str,
+        text: str,
+        mode: Mode,
+        wanted: Wanted,
+    ) -> Sown:
+        from ..repro import sowing
+
+        return sowing.sow(
+            target, probe, namespace, path=path, text=text, mode=mode, wanted=wanted
+        )
+
+    def shrink(
+        self,
+        packed: str,
+        request: int,
+        seconds: float,
+        started: float,
+        trials: Callable[[Callable[[str], bytes]], Trials],
+        forking: Callable[[bool], None],
+        scratch: str,
+        say: Callable[[ReproProgress | ReproFound | Reproduced], None],
+    ) -> None:
+        from ..repro import shrinking
+        from ..repro.seed import Seeds
+
+        around = shrinking.Surroundings(trials, forking, scratch)
+        shrinking.shrink(Seeds.unpacked(packed), request, seconds, started, around, say)
 
     def untraced(self) -> AbstractContextManager[Any]:
         import torch

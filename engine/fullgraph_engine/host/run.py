@@ -31,7 +31,7 @@ from ..protocol.documents import DocumentPart
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
 from .branches import Branches, silence
 from .pipeline import Pipeline, Probe, Target
-from .wire import Launch, RunDone
+from .wire import Launch, RunDone, SeedsMade
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST = 97
@@ -133,6 +133,10 @@ def _main(
     mode: Mode = launch.mode
     needs_real: str | None = None
     try:
+        if launch.part == "seeds":
+            needs_real = _sow(report, launch, analyse, pipeline, target, probe, namespace)
+            wire.report(report, RunDone(_untraced(target, probe), needs_real))
+            return
         outcome = pipeline.run_target(
             target,
             probe,
@@ -175,7 +179,36 @@ def _main(
     wire.report(report, RunDone(done, needs_real))
 
 
-_SUFFIXES: dict[Part, str] = {"first": "", "second": "+", "forecast": "~"}
+def _sow(
+    report: int,
+    launch: Launch,
+    analyse: Analyse,
+    pipeline: Pipeline,
+    target: Target,
+    probe: Probe,
+    namespace: dict[str, Any],
+) -> str | None:
+    """Write programs that may show the wanted finding; why to do it with real tensors, or None."""
+    assert analyse.wanted is not None
+    sown = pipeline.sow(
+        target,
+        probe,
+        namespace,
+        path=analyse.path,
+        text=analyse.text,
+        mode=launch.mode,
+        wanted=analyse.wanted,
+    )
+    if sown.needs_real is None:
+        wire.report(report, SeedsMade(sown.packed, sown.reason))
+    return sown.needs_real
+
+
+def _untraced(target: Target, probe: Probe) -> TargetReport:
+    return TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
+
+
+_SUFFIXES: dict[Part, str] = {"first": "", "second": "+", "forecast": "~", "seeds": "!"}
 
 
 def _name(target: Target, launch: Launch) -> str:

@@ -108,6 +108,8 @@ class Sandbox:
         raise PermissionError(f"{REFUSED} and gives it no network: {where}")
 
     def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.forking:
+            return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
             raise PermissionError(f"{REFUSED} and lets it signal no other process")

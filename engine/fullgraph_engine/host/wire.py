@@ -96,7 +96,15 @@ class RunDone:
     needs_real: str | None
 
 
-Upward = Union[Planned, Unparsable, Kept, Stale, Forked, Exited, RunDone]
+@dataclass(frozen=True)
+class SeedsMade:
+    """Programs that may show a finding, as ``repro.seed`` packs them; or why there are none."""
+
+    packed: str = ""
+    reason: str = ""
+
+
+Upward = Union[Planned, Unparsable, Kept, Stale, Forked, Exited, RunDone, SeedsMade]
 
 
 # -- downwards --------------------------------------------------------------------------------

@@ -29,6 +29,10 @@ from .plain import from_plain as from_plain
 from .plain import plain
 from .plain import to_plain as to_plain
 from .recompiles import ForecastRow as ForecastRow
+from .repro import Reproduced as Reproduced
+from .repro import ReproFound as ReproFound
+from .repro import ReproProgress as ReproProgress
+from .repro import Wanted as Wanted
 from .shapes import ShapesFound as ShapesFound
 
 VERSION = 1
@@ -38,7 +42,7 @@ _loads, _dumps = json.loads, json.dumps
 
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
-Part = Literal["first", "second", "forecast"]
+Part = Literal["first", "second", "forecast", "seeds"]
 """A run traces a target as its probe gives it, looks for dimensions that get pinned, or calls it
 again to see what compiles again; or it writes programs that may show one of its findings."""
 TargetKind = Literal["module", "function", "call"]
@@ -196,11 +200,28 @@ class Analyse:
     """By how much the user's code, once the imports are executed, gives way to other processes."""
     documents: tuple[DocumentKind, ...] = ()
     """What to write down of each run besides findings; it takes time that others do not have."""
+    wanted: Wanted | None = None
+    """The finding that the part "seeds" is about."""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Make a small script of one finding of a text. Ends with ``Reproduced`` or ``Failed``.
+
+    ``analyse`` says how the text is executed and traced; only its own ``request`` and what it
+    wants beside findings mean nothing. ``seconds`` is for everything, verification included.
+    """
+
+    request: int
+    analyse: Analyse
+    wanted: Wanted
+    seconds: float = 30.0
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """End a request's processes. It still ends with exactly one ``Analysed`` (cancelled)."""
+    """End a request's processes. It still ends with exactly one ``Analysed`` or
+    ``Reproduced`` (cancelled)."""
 
     request: int
 
@@ -217,7 +238,7 @@ class Shutdown:
     """Kill every run and exit. The engine does the same when the pipe closes."""
 
 
-Request = Union[Analyse, Cancel, SelfCheck, Shutdown]
+Request = Union[Analyse, Reproduce, Cancel, SelfCheck, Shutdown]
 
 
 # -- events: engine to server -----------------------------------------------------------------
@@ -430,6 +451,9 @@ Event = Union[
     ShapesFound,
     GuardsFound,
     ForecastFound,
+    ReproProgress,
+    ReproFound,
+    Reproduced,
     Analysed,
     Failed,
     Log,

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from ..protocol import Finding
 
 _BREAKS = 'torch._dynamo.utils.counters["graph_break"]'
+LOOKED_FOR = "Looked for "
+"""How the output of every script begins that came as far as its check."""
+
 _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
 
@@ -38,7 +41,7 @@ class Check:
             found = "[*torch._dynamo.utils.guard_failures.values()]"
             return cls(f"recompile ({finding.code})", found)
         if family == "frame-skipped":
-            found = 'not torch._dynamo.utils.counters["stats"]["calls_captured"]'
+            found = 'not torch._dynamo.utils.counters["stats"]["calls_captured"] and ["none"]'
             return cls(f"a function that is not compiled ({finding.code})", found)
         if family == "guard":
             return cls(
@@ -65,7 +68,7 @@ def assembled(program: str, check: Check) -> str:
     while head and not head[-1].strip():
         head.pop()
     error = ["    error = repr(sys.exc_info()[1])"] if check.error else []
-    seen = "error" if check.error else "found or sys.exc_info()[1]"
+    seen = "error" if check.error else "*(found or [sys.exc_info()[1]])"
     return "\n".join(
         [
             *head,
@@ -76,7 +79,7 @@ def assembled(program: str, check: Check) -> str:
             "finally:",
             *error,
             f"    found = {check.found}",
-            f'    print("Looked for {_literal(check.what)}. Seen:", {seen})',
+            f'    print("{LOOKED_FOR}{_literal(check.what)}. Seen:", {seen}, sep="\\n")',
             "    sys.exit(bool(found))",
             "",
         ]

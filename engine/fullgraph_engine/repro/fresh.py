@@ -45,8 +45,10 @@ class FreshPython:
         come, out = os.pipe()
         into, self._go = os.pipe()
         self._output = come
-        environment = {**os.environ, "PYTHONPATH": "", "TMPDIR": scratch}
-        environment.pop("PYTHONSTARTUP", None)
+        environment = {**os.environ, "TMPDIR": scratch}
+        # With another place for compiled files it would compile all of torch.
+        for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONPYCACHEPREFIX"):
+            environment.pop(name, None)
         actions = [
             (os.POSIX_SPAWN_DUP2, into, 0),
             (os.POSIX_SPAWN_DUP2, out, 1),

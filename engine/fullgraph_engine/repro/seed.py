@@ -30,7 +30,8 @@ class Seeds:
     """Programs from small to large. ``own`` are names that the user's file gives to things.
 
     ``title`` and ``explanation`` describe the finding, ``place`` where it was found. ``flaky`` says
-    how often it was there, if it was not always.
+    how often it was there, if it was not always; ``left_out`` names programs that could not be
+    written, and why.
     """
 
     seeds: tuple[Seed, ...]
@@ -42,6 +43,7 @@ class Seeds:
     place: str
     href: str = ""
     flaky: str = ""
+    left_out: tuple[str, ...] = ()
 
     def packed(self) -> str:
         """As one line of JSON."""

@@ -18,6 +18,7 @@ from ..protocol import (
 )
 from ..protocol.repro import ReproStage
 from . import oracle, reduction
+from .check import LOOKED_FOR
 from .fresh import Ended, FreshPython
 from .likeness import Likeness, own_names
 from .oracle import Verdict, Wish
@@ -43,6 +44,12 @@ _VERIFYING = 8.0
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
 """How many earlier programs are verified if the last one is not."""
+
+_UNVERIFIED = "It was not verified in a fresh Python process."
+_EARLIER = (
+    "A smaller program shows it only in a process that has traced before; this is the smallest "
+    "that does so by itself."
+)
 
 _monotonic = time.monotonic
 
@@ -152,36 +159,36 @@ class _Shrinking:
             self.tried = before + tried
             if text != self.history[-1]:
                 self.history.append(text)
-                self.better(text)
+                if self.is_shorter(text):
+                    self.better(text)
             self.progress("reducing")
 
         deadline = self.until - min(_VERIFYING, (self.until - self.started) / 3)
         best = reduction.reduce(seed.text, _Tester(trials), deadline=deadline, report=report)
         if best != self.history[-1]:
             self.history.append(best)
-            self.better(best)
+        self.better(best)
 
     # -- in a fresh Python --------------------------------------------------------------------
 
     def verify(self, wish: Wish) -> None:
         """Run the last program there; if it does not show the finding, earlier ones."""
         self.progress("verifying", now=True)
-        candidates = _backwards(self.history)
-        for number, program in enumerate(candidates):
+        late = False
+        for number, program in enumerate(_backwards(self.history)):
             ended = self.executed(program)
-            if ended.status == 1:
-                notes = self.notes
-                if number:
-                    notes = (
-                        *notes,
-                        "A smaller program shows it only within a process that has traced before; "
-                        "this is the smallest that does so by itself.",
-                    )
+            if ended.status == 1 and LOOKED_FOR in ended.output:
+                notes = (*self.notes, _EARLIER) if number else self.notes
                 self.tell(program, notes, verified=True, output=ended.output)
                 self.end("")
                 return
-        notes = (*self.notes, "It was not verified in a fresh Python process.")
-        self.tell(self.history[-1], notes, verified=False, output=ended.output)
+            late = ended.status is None or _monotonic() > self.until
+            if late:
+                break
+        self.tell(self.history[-1], (*self.notes, _UNVERIFIED), output=ended.output)
+        if late:
+            self.end("There was no time left to verify it; give it a longer time budget.")
+            return
         reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
         if wish.fake:
             reason += ", which has real tensors in place of fake ones"
@@ -197,8 +204,11 @@ class _Shrinking:
 
     # -- telling ------------------------------------------------------------------------------
 
+    def is_shorter(self, program: str) -> bool:
+        return lines_of_code(script(program, self.seeds)) < self.lines
+
     def better(self, program: str) -> None:
-        self.tell(program, (*self.notes, "It was not verified in a fresh Python process."))
+        self.tell(program, (*self.notes, _UNVERIFIED))
 
     def tell(
         self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""

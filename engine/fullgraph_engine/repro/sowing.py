@@ -25,7 +25,6 @@ from .capture import Point
 from .check import Check
 from .likeness import Likeness, own_names
 from .seed import Origin, Seed, Seeds
-from .writing.definitions import slice_of
 from .writing.draft import Draft
 from .writing.unwritable import Unwritable
 
@@ -95,6 +94,7 @@ def sow(
             _place(found, path),
             found.href,
             flaky,
+            tuple(writer.left_out),
         ).packed()
     )
 
@@ -138,6 +138,8 @@ class _Writer:
         self.target, self.probe, self.namespace = target, probe, namespace
         self.path, self.text, self.finding, self.fake = path, text, finding, fake
         self.settings = settings()
+        self.left_out: list[str] = []
+        """Programs that could not be written, and why."""
 
     def seeds(self) -> Iterator[Seed]:
         known: set[str] = set()
@@ -226,9 +228,11 @@ class _Writer:
         try:
             statements = write(draft)
             text = draft.text([*self.settings, *statements])
-        except Unwritable:
+        except Unwritable as error:
+            self.left_out.append(f"{origin}: {error.reason}")
             return
-        except RecursionError:
+        except Exception as error:  # objects of the user's, or a mistake of ours
+            self.left_out.append(f"{origin}: {type(error).__name__}: {error}")
             return
         yield Seed(text, origin, tuple(draft.notes))
 
@@ -262,8 +266,11 @@ class _Writer:
             statements = [*self.settings, *write(draft)]
             text = self.text
             if sliced:
+                from .writing.definitions import slice_of
+
                 text = slice_of(text, own_names("\n".join(statements)) | self._read(statements))
-        except (Unwritable, SyntaxError, RecursionError):
+        except Exception as error:  # objects of the user's, or a mistake of ours
+            self.left_out.append(f"file: {type(error).__name__}: {error}")
             return
         # The draft's own definitions are those of the inputs.
         below = draft.text(statements)
