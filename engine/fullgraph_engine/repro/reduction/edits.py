@@ -147,10 +147,6 @@ def _settled(node: Any) -> Replacement:
     match node:
         case ast.Try() if not node.handlers and not node.finalbody:
             return (*node.body, *node.orelse)
-        case ast.Import() | ast.ImportFrom() if not node.names:
-            return None
-        case ast.Global() | ast.Nonlocal() if not node.names:
-            return None
         case ast.Delete() if not node.targets:
             return None
         case ast.Match() if not node.cases:
@@ -171,6 +167,8 @@ def _settled(node: Any) -> Replacement:
             return _node(node.left)
         case ast.JoinedStr() if not node.values:
             return ast.Constant(value="")
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)) and not node.names:
+        return None
     body = getattr(node, "body", None)
     if isinstance(node, (ast.With, ast.AsyncWith)) and not node.items:
         return tuple(node.body)

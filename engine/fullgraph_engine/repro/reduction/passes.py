@@ -6,13 +6,12 @@ from . import calls, classes, compound, expressions, imports, names, statements,
 from .search import Pass
 
 PASSES = (
-    Pass("unused", statements.unused),
-    Pass("described", statements.described),
-    Pass("expressions", calls.expressions),
-    Pass("starred", calls.starred),
-    Pass("unread", calls.unread),
+    Pass("idle", statements.idle, likely=True),
+    Pass("submodules", statements.submodules, likely=True),
     Pass("dropped", statements.dropped, basic=True),
-    Pass("submodules", statements.submodules),
+    Pass("expressions", calls.expressions, likely=True),
+    Pass("starred", calls.starred, likely=True),
+    Pass("unread", calls.unread, likely=True),
     Pass("bypassed", statements.bypassed),
     Pass("unwrapped", compound.unwrapped, basic=True),
     Pass("fixed", calls.fixed),

@@ -27,13 +27,13 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
             yield part.body
 
 
-def by_depth(tree: ast.Module) -> list[list[ast.stmt]]:
-    """The statements of each depth, in the order of the text."""
-    levels: list[list[ast.stmt]] = []
-    level = list(tree.body)
+def by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
+    """The blocks of statements of each depth, in the order of the text."""
+    levels: list[list[list[ast.stmt]]] = []
+    level = [tree.body]
     while level:
         levels.append(level)
-        level = [inner for outer in level for block in blocks(outer) for inner in block]
+        level = [block for outer in level for part in outer for block in blocks(part) if block]
     return levels
 
 

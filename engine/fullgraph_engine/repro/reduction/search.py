@@ -41,13 +41,15 @@ class Pass:
     """``groups`` gives edits that are tried together at first; alternatives are groups of one.
 
     ``basic`` passes are tried once more, also what has failed before, when nothing else is left;
-    ``last`` ones only then, and once. ``order`` is what a candidate must make smaller.
+    ``last`` ones only then, and once; ``likely`` ones mostly succeed. ``order`` is what a
+    candidate must make smaller.
     """
 
     name: str
     groups: Callable[[Program], Iterable[Sequence[Edit]]]
     basic: bool = False
     last: bool = False
+    likely: bool = False
     order: Callable[[Program], object] = lambda program: program.size
 
 
@@ -81,11 +83,27 @@ class _Position:
 
 @dataclass(eq=False)
 class _Attempt:
+    """``then`` is where to go on if it shows what is wanted, ``otherwise`` if not.
+
+    ``hoped``: which of the two is taken for granted until its verdict is there.
+    """
+
     program: Program
+    name: str
     then: _Position
+    otherwise: _Position
     trace: object
+    hoped: bool
     ticket: int = -1
     verdict: bool | None = None
+
+    @property
+    def outcome(self) -> bool:
+        return self.hoped if self.verdict is None else self.verdict
+
+    @property
+    def following(self) -> _Position:
+        return self.then if self.outcome else self.otherwise
 
 
 class Search:
@@ -104,8 +122,11 @@ class Search:
         self._report = report
         self._clock = clock
         self.tried = 0
+        # What is under way, each attempt a consequence of the outcomes of those before it.
+        self._path: deque[_Attempt] = deque()
         self._known: dict[str, bool] = {}
         self._failed: set[object] = set()
+        self._luck: dict[str, int] = {}
         self._unbound: frozenset[str] = frozenset()
         self._anchors: tuple[str, ...] = ()
 
@@ -123,44 +144,41 @@ class Search:
         self._anchors = tuple(word for word in _ANCHORS if word in start.text)
         best = start
         stream = self._attempts(_Position(start, 0, start))
-        path: deque[_Attempt] = deque()
-        exhausted = False
-        while True:
-            while not exhausted and self._running(path) < max(1, self._test.capacity):
-                if self._clock() >= self._deadline:
-                    break
+        while self._clock() < self._deadline:
+            exhausted = False
+            while not exhausted and self._running() < max(1, self._test.capacity):
                 attempt = next(stream, None)
                 if attempt is None:
                     exhausted = True
                     break
                 self._begin(attempt)
-                path.append(attempt)
-                if attempt.verdict:
+                self._path.append(attempt)
+                if attempt.outcome:
                     stream = self._attempts(attempt.then)
-            while path and path[0].verdict is not None:
-                first = path.popleft()
+                if self._clock() >= self._deadline:
+                    break
+            while self._path and self._path[0].verdict is not None:
+                first = self._path.popleft()
                 if first.verdict:
                     best = first.program
                     self._report(best.text, self.tried)
                 elif first.trace is not None:
                     self._failed.add(first.trace)
-            if self._clock() >= self._deadline:
-                break
-            if not self._running(path):
-                if exhausted and not path:
+            if not self._running():
+                if exhausted:
                     return best
                 continue
-            decided = self._wait(path)
-            if decided is not None and decided.verdict:
-                while path[-1] is not decided:
-                    self._drop(path.pop())
-                stream, exhausted = self._attempts(decided.then), False
-        for attempt in path:
-            self._drop(attempt)
+            decided = self._wait()
+            if decided is not None and decided.verdict is not decided.hoped:
+                while self._path[-1] is not decided:
+                    self._drop(self._path.pop())
+                stream = self._attempts(decided.following)
+        while self._path:
+            self._drop(self._path.pop())
         return best
 
-    def _running(self, path: Iterable[_Attempt]) -> int:
-        return sum(1 for attempt in path if attempt.verdict is None)
+    def _running(self) -> int:
+        return sum(1 for attempt in self._path if attempt.verdict is None)
 
     def _begin(self, attempt: _Attempt) -> None:
         known = self._known.get(attempt.program.text)
@@ -170,12 +188,14 @@ class Search:
         attempt.ticket = self._test.submit(attempt.program.text)
         self.tried += 1
 
-    def _wait(self, path: Iterable[_Attempt]) -> _Attempt | None:
+    def _wait(self) -> _Attempt | None:
         ticket, verdict = self._test.wait()
-        for attempt in path:
+        for attempt in self._path:
             if attempt.verdict is None and attempt.ticket == ticket:
                 attempt.verdict = verdict.interesting
                 self._known[attempt.program.text] = verdict.interesting
+                luck = self._luck.get(attempt.name, 0) + (1 if verdict.interesting else -1)
+                self._luck[attempt.name] = max(-2, min(2, luck))
                 return attempt
         return None
 
@@ -183,9 +203,18 @@ class Search:
         if attempt.verdict is None:
             self._test.kill(attempt.ticket)
 
+    def _is_hopeless(self, program: Program, trace: object) -> bool:
+        """Whether this is known to fail, or taken for granted on the way to here."""
+        if self._known.get(program.text) is False or trace in self._failed:
+            return True
+        return any(
+            not attempt.outcome
+            and (attempt.program.text == program.text or (trace and attempt.trace == trace))
+            for attempt in self._path
+        )
+
     def _attempts(self, at: _Position) -> Iterator[_Attempt]:
         """What to try from here, one after the other, as long as everything fails."""
-        assumed: set[str] = set()
         while True:
             if at.number == len(self._passes):
                 if at.stage is _Stage.LAST:
@@ -207,21 +236,21 @@ class Search:
                 group, rest = at.groups[0], at.groups[1:]
                 failed = replace(at, groups=_halves(group) + rest)
                 program = self._candidate(at, group, step)
-                if program is not None and program.text not in assumed:
-                    trace = _trace(step.name, at.best, program) if len(group) == 1 else None
-                    if at.stage is _Stage.AGAIN or trace not in self._failed:
-                        known = self._known.get(program.text)
-                        if known is not False:
-                            then = replace(
-                                failed,
-                                best=program,
-                                accepted=at.accepted + group,
-                                groups=rest,
-                                improved=True,
-                                again=True,
-                            )
-                            yield _Attempt(program, then, trace)
-                            assumed.add(program.text)
+                if program is not None:
+                    trace = None
+                    if len(group) == 1 and at.stage is not _Stage.AGAIN:
+                        trace = _trace(step.name, at.best, program)
+                    if not self._is_hopeless(program, trace):
+                        succeeded = replace(
+                            failed,
+                            best=program,
+                            accepted=at.accepted + group,
+                            groups=rest,
+                            improved=True,
+                            again=True,
+                        )
+                        hoped = self._luck.get(step.name, 1 if step.likely else 0) > 0
+                        yield _Attempt(program, step.name, succeeded, failed, trace, hoped)
                 at = failed
             if at.again:
                 at = replace(at, groups=None, again=False)

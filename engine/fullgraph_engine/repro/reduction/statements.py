@@ -12,9 +12,28 @@ from .program import Program
 _CALLED_BY_OTHERS = frozenset({"forward", "setup", "setup_context", "backward"})
 
 
-def unused(program: Program) -> Iterator[Sequence[Edit]]:
-    """Definitions, imports, methods and attributes that nothing mentions, all together."""
-    yield tuple(Edit({node: None}) for node in _unreachable(program.tree))
+def idle(program: Program) -> Iterator[Sequence[Edit]]:
+    """What nothing mentions, docstrings, annotations and asserts, all together; decorators."""
+    yield [*(Edit({node: None}) for node in _unreachable(program.tree)), *_said(program.tree)]
+    yield [
+        Edit({decorator: None})
+        for node in ast.walk(program.tree)
+        if isinstance(node, DEFINITIONS)
+        for decorator in node.decorator_list
+    ]
+
+
+def _said(tree: ast.Module) -> Iterator[Edit]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant()) | ast.Assert():
+                yield Edit({node: None})
+            case ast.arg(annotation=ast.expr() as annotation):
+                yield Edit({annotation: None})
+            case ast.FunctionDef(returns=ast.expr() as annotation):
+                yield Edit({annotation: None})
+            case ast.AnnAssign(value=ast.expr()):
+                yield Edit({node.annotation: None})
 
 
 def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
@@ -81,28 +100,6 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
             yield candidate
 
 
-def described(program: Program) -> Iterator[Sequence[Edit]]:
-    """Docstrings, annotations, decorators, asserts and statements without an effect."""
-    said: list[Edit] = []
-    for node in ast.walk(program.tree):
-        match node:
-            case ast.Expr(value=ast.Constant()) | ast.Assert():
-                said.append(Edit({node: None}))
-            case ast.arg(annotation=ast.expr() as annotation):
-                said.append(Edit({annotation: None}))
-            case ast.FunctionDef(returns=ast.expr() as annotation):
-                said.append(Edit({annotation: None}))
-            case ast.AnnAssign(value=ast.expr()):
-                said.append(Edit({node.annotation: None}))
-    yield said
-    yield [
-        Edit({decorator: None})
-        for node in ast.walk(program.tree)
-        if isinstance(node, DEFINITIONS)
-        for decorator in node.decorator_list
-    ]
-
-
 def dropped(program: Program) -> Iterator[Sequence[Edit]]:
     """Any statement, from the outer ones in and from the last to the first.
 
@@ -110,8 +107,9 @@ def dropped(program: Program) -> Iterator[Sequence[Edit]]:
     """
     places = Places.of(program.tree)
     for level in by_depth(program.tree):
-        edits = [_without(statement, places) for statement in reversed(level)]
-        yield [edit for edit in edits if edit is not None]
+        for block in reversed(level):
+            edits = [_without(statement, places) for statement in reversed(block)]
+            yield [edit for edit in edits if edit is not None]
 
 
 def _without(statement: ast.stmt, places: Places) -> Edit | None:
