@@ -1,7 +1,8 @@
 """A stand-in for a Python interpreter with torch: an engine that says what the file tells it to.
 
 Started the way the real one is, with the boot script as first argument. Events stand in the
-analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders.
+analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
+says when it is asked for a repro stands there as ``#? {...}``, with the same orders.
 ``SCRIPTED_INDEX`` in the environment is the path of an operator index, ``SCRIPTED_STATIC`` that of
 an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of torch takes.
 """
@@ -44,6 +45,7 @@ if UNUSABLE:
     sys.exit(1)
 time.sleep(float(os.environ.get("SCRIPTED_SLOW", "0")))
 say(protocol.Ready("2.13.0", 0.1))
+hanging = 0
 for line in incoming:
     request = protocol.decode(line)
     if isinstance(request, protocol.Shutdown):
@@ -54,18 +56,32 @@ for line in incoming:
             protocol.Hook("schemas", "SCRIPTED_DEGRADED" not in os.environ, "operators", "gone"),
         )
         say(protocol.SelfChecked(request.request, "2.13.0", "3.11.7", hooks))
-    if not isinstance(request, protocol.Analyse):
+    if isinstance(request, protocol.Cancel) and hanging == request.request:
+        note("cancelled")
+        say(protocol.Reproduced(request.request, 2.0, 7, verified=False, cancelled=True))
+        hanging = 0
+    if isinstance(request, protocol.Analyse):
+        note(f"analyse {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
+        text, mark = request.text, "#! "
+    elif isinstance(request, protocol.Reproduce):
+        wanted, only = request.wanted, ",".join(request.analyse.only)
+        note(f"reproduce {wanted.code} {wanted.target} {wanted.backend} {only} {request.seconds:g}")
+        text, mark = request.analyse.text, "#? "
+    else:
         continue
-    note(f"analyse {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
-    for order in request.text.splitlines():
-        if not order.startswith("#! "):
+    for order in text.splitlines():
+        if not order.startswith(mark):
             continue
-        if order == "#! die":
+        if order == mark + "die":
             os._exit(7)
-        if order == "#! hang":
+        if order == mark + "hang":
             note("hanging")
-            time.sleep(600)
+            if mark == "#! ":
+                time.sleep(600)
+            hanging = request.request
+            break
         event = json.loads(order[3:])
         event["request"] = request.request
         outgoing.write(json.dumps(event).encode() + b"\n")
-    say(protocol.Analysed(request.request, request.generation, 0.25))
+    if isinstance(request, protocol.Analyse):
+        say(protocol.Analysed(request.request, request.generation, 0.25))

@@ -18,6 +18,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# forecast: NAME``        every other NAME compiles again, and the code of the line is why;
                           ``# forecast: NAME slow`` takes a second for it
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
+``# repro: STEPS``          how repros go on, see ``stub_repros``
 
 ``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``python=VERSION``,
 ``count=FILE`` (a line for each start and each request), ``index=FILE`` (of operators; ``static=``
@@ -38,6 +39,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
+
+from stub_repros import reproduce
 
 from fullgraph_engine import protocol as p
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
@@ -91,6 +94,10 @@ class Stub:
                 work = self.forecast if message.parts == ("forecast",) else self.analyse
                 self.count(f"{work.__name__} {message.generation} {what}")
                 threading.Thread(target=work, args=(message,), daemon=True).start()
+            elif isinstance(message, p.Reproduce):
+                wanted, only = message.wanted, ",".join(message.analyse.only)
+                self.count(f"reproduce {wanted.code or wanted.backend} {wanted.target} {only}")
+                threading.Thread(target=self.reproduce, args=(message,), daemon=True).start()
             elif isinstance(message, p.Cancel):
                 self.count("cancel")
                 self.cancelled.add(message.request)
@@ -99,6 +106,14 @@ class Stub:
                 self.say(p.SelfChecked(message.request, "2.13.0", "3.11.0", (hook,)))
             elif isinstance(message, p.Shutdown):
                 return
+
+    def reproduce(self, request: p.Reproduce) -> None:
+        reproduce(
+            request,
+            self.say,
+            lambda: request.request in self.cancelled,
+            lambda: self.die(""),
+        )
 
     def analyse(self, request: p.Analyse) -> None:
         began = time.monotonic()

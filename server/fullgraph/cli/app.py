@@ -1,13 +1,13 @@
-"""The commands for people: ``check``, ``show``, ``op`` and ``doctor``."""
+"""The commands for people: ``check``, ``show``, ``repro``, ``op`` and ``doctor``."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TextIO, TypeVar
@@ -16,15 +16,16 @@ import typer
 
 from fullgraph import __version__
 from fullgraph.cli import interruption, sources
-from fullgraph.cli.check import Check, Tracer, Unusable
+from fullgraph.cli.check import Check, Unusable
 from fullgraph.cli.doctor import examine
 from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
-from fullgraph.cli.terminal import Colour, paint_for, write
+from fullgraph.cli.terminal import Colour, paint_for, utf8, write
 from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
+from fullgraph.render.codes import is_known_selector
 from fullgraph.session.settings import (
     Project,
     Resolved,
@@ -36,6 +37,7 @@ from fullgraph.session.settings import (
 )
 from fullgraph_engine.protocol import Log
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
+from fullgraph_engine.protocol.repro import Backend
 
 CLEAN, FOUND, UNABLE = 0, 1, 2
 _BROKEN_PIPE = 141
@@ -240,7 +242,7 @@ def _op(
         write(sys.stderr, f"error: {error}\n")
         raise typer.Exit(UNABLE) from None
     if as_json:
-        with _utf8(sys.stdout) as out:
+        with utf8(sys.stdout) as out:
             out.write(pages.json() + "\n")
     else:
         write(sys.stdout, pages.text(paint_for(sys.stdout, colour)) + "\n")
@@ -296,6 +298,123 @@ def _show(
     raise typer.Exit(CLEAN if shown.complete else FOUND)
 
 
+@app.command("repro")
+def _repro(
+    place: Annotated[
+        str,
+        typer.Argument(metavar="FILE:LINE", help="The line of a finding; FILE::TARGET for any."),
+    ],
+    code: Annotated[
+        str, typer.Option("--code", metavar="CODE", help="Which finding, where several are there.")
+    ] = "",
+    target: Annotated[
+        str, typer.Option("--target", metavar="NAME", help="Which target reaches it.")
+    ] = "",
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            metavar="inductor|aot_eager|eager",
+            help="Compile the target with it and reduce what fails, instead of a finding.",
+        ),
+    ] = "",
+    accuracy: Annotated[
+        bool,
+        typer.Option(
+            "--accuracy", help="Reduce what the backend (default inductor) computes wrongly."
+        ),
+    ] = False,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--time-budget",
+            metavar="SECONDS",
+            min=1,
+            help=_HELP["repro-time-budget"],
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        _Text,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER|FILE.py|-",
+            help="Where the script goes; nothing is overwritten. Default: fullgraph-repros/ in the "
+            "project.",
+        ),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="text|json", help="How it is told.")
+    ] = "text",
+    issue: Annotated[
+        bool, typer.Option("--issue", help="Print Markdown to paste into an issue.")
+    ] = False,
+    python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
+    mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
+    timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    color: Annotated[
+        str, typer.Option("--color", metavar="auto|always|never", help="Colours in text.")
+    ] = "auto",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only the result: no summary, no progress.")
+    ] = False,
+) -> None:
+    """Make a small script that shows a finding with nothing but torch, and write it to a file.
+
+    Prints the path of the file. Ctrl-C keeps the best script so far.
+
+    Exit status: 0 written, and verified in a fresh Python; 1 not verified, or there is none;
+    2 fullgraph could not do its work.
+    """
+    from fullgraph.cli.delivery import Delivery, Out
+    from fullgraph.cli.repro import Wish
+    from fullgraph.cli.show import Chosen
+    from fullgraph.session.repro_files import folder_of
+
+    chosen = Chosen.read(place)
+    backend = backend or ("inductor" if accuracy else "")
+    if code and not is_known_selector(code):
+        raise typer.BadParameter(
+            f"{code!r} is no finding code or beginning of one.", param_hint="--code"
+        )
+    if code and backend:
+        raise typer.BadParameter("--backend is not about a finding.", param_hint="--code")
+    wish = Wish(
+        chosen,
+        code,
+        target or chosen.target,
+        _word("--backend", backend, _BACKENDS),
+        accuracy,
+    )
+    flags = {
+        "interpreter": _of_here(python),
+        "mode": mode,
+        "timeout": timeout,
+        "repro-time-budget": time_budget,
+    }
+    project, resolved = _settings(_common([chosen.file]), flags)
+    try:
+        kept_in = Out.read(out, folder_of(resolved.settings, project.root))
+    except FileExistsError:
+        raise typer.BadParameter(
+            f"{out} is there already, and no file is overwritten.", param_hint="--out"
+        ) from None
+    delivery = Delivery(
+        wish,
+        kept_in,
+        form=_word("--format", form, ("text", "json")),
+        issue=issue,
+        colour=_word("--color", color, _COLOURS),
+        quiet=quiet,
+    )
+    raise typer.Exit(
+        delivery.run(
+            resolved.settings, project.root, lambda: _engine(resolved.settings, project, None)
+        )
+    )
+
+
 @app.command("doctor")
 def _doctor(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
@@ -343,7 +462,7 @@ class _Job:
                     return UNABLE
             elif self.form in ("json", "sarif"):
                 # These are UTF-8 whatever the terminal speaks.
-                out = cleanup.enter_context(_utf8(sys.stdout))
+                out = cleanup.enter_context(utf8(sys.stdout))
             return self._run(out, project, resolved)
 
     def _run(self, out: TextIO, project: Project, resolved: Resolved) -> int:
@@ -401,7 +520,7 @@ def _status(checked: Checked, settings: Settings) -> int:
     return FOUND if checked.reaches(settings.exit_severity) else CLEAN
 
 
-def _engine(settings: Settings, project: Project, log: Report | None) -> Tracer:
+def _engine(settings: Settings, project: Project, log: Report | None) -> Engine:
     """The engine that traces everything.
 
     Raises:
@@ -461,6 +580,7 @@ def _paths_of_here(paths: list[str] | None) -> list[str] | None:
 
 _FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
 _COLOURS: tuple[Colour, ...] = ("auto", "always", "never")
+_BACKENDS = typing.get_args(Backend)
 _Word = TypeVar("_Word", bound=str)
 
 
@@ -469,14 +589,3 @@ def _word(flag: str, given: str, known: Sequence[_Word]) -> _Word:
         if given == word:
             return word
     raise typer.BadParameter(f"{given!r} is not one of {', '.join(known)}.", param_hint=flag)
-
-
-@contextlib.contextmanager
-def _utf8(stream: TextIO) -> Iterator[TextIO]:
-    stream.flush()
-    wrapped = io.TextIOWrapper(stream.buffer, encoding="utf-8", write_through=True)
-    try:
-        yield wrapped
-    finally:
-        # Without this the wrapper would close the stream with itself.
-        wrapped.detach()

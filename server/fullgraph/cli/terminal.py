@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, TextIO
 
 from fullgraph.render.paint import Paint
@@ -37,6 +39,18 @@ def write(stream: TextIO, text: str) -> None:
         text = plain.encode(encoding, "replace").decode(encoding)
     stream.write(text)
     stream.flush()
+
+
+@contextlib.contextmanager
+def utf8(stream: TextIO) -> Iterator[TextIO]:
+    """The stream in UTF-8, whatever the terminal speaks."""
+    stream.flush()
+    wrapped = io.TextIOWrapper(stream.buffer, encoding="utf-8", write_through=True)
+    try:
+        yield wrapped
+    finally:
+        # Without this the wrapper would close the stream with itself.
+        wrapped.detach()
 
 
 _PLAIN = {ord("·"): "-", ord("…"): "...", ord("✓"): "ok", ord("✗"): "no"}

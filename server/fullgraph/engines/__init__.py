@@ -6,6 +6,7 @@ from fullgraph.engines.engine import (
     EngineGone,
     EngineState,
     EngineStatus,
+    Reproduction,
 )
 from fullgraph.engines.interpreter import Interpreter, InterpreterNotFound, find_interpreter
 from fullgraph.engines.process import boot_script
@@ -18,6 +19,7 @@ __all__ = [
     "EngineStatus",
     "Interpreter",
     "InterpreterNotFound",
+    "Reproduction",
     "boot_script",
     "find_interpreter",
 ]

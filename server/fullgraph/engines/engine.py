@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from fullgraph.engines.process import EngineProcess, boot_script
 from fullgraph_engine.protocol import (
@@ -22,6 +23,10 @@ from fullgraph_engine.protocol import (
     IndexWritten,
     Log,
     Ready,
+    Reproduce,
+    Reproduced,
+    ReproFound,
+    ReproProgress,
     SelfCheck,
     SelfChecked,
     Shutdown,
@@ -73,11 +78,16 @@ class EngineGone(Exception):
         self.next_step = next_step
 
 
-class Analysis:
-    """The events of one request; the last is ``Analysed`` or ``Failed``, always."""
+_Request = TypeVar("_Request", Analyse, Reproduce)
 
-    def __init__(self, request: Analyse, cancel: Callable[[Analysis], None]) -> None:
-        self.request = request
+_LAST = (Analysed, Reproduced, Failed)
+
+
+class Asked(Generic[_Request]):
+    """The events of one request; the last ends it, and always comes."""
+
+    def __init__(self, request: _Request, cancel: Callable[[Asked[Any]], None]) -> None:
+        self.request: _Request = request
         self._cancel = cancel
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._ended = False
@@ -90,6 +100,15 @@ class Analysis:
             self.cancelled = True
             self._cancel(self)
 
+    def abandon(self) -> None:
+        """End it now, whatever the engine still does for it."""
+        self.cancel()
+        self.put(self.broken_off())
+
+    def broken_off(self) -> Event:
+        """The last event of a cancelled request, where the engine cannot say it."""
+        raise NotImplementedError
+
     @property
     def ended(self) -> bool:
         return self._ended
@@ -101,15 +120,49 @@ class Analysis:
         if self._exhausted:
             raise StopAsyncIteration
         event = await self._events.get()
-        self._exhausted = isinstance(event, (Analysed, Failed))
+        self._exhausted = isinstance(event, _LAST)
         return event
 
     def put(self, event: Event) -> None:
         """For the engine alone."""
         if self._ended:
             return
-        self._ended = isinstance(event, (Analysed, Failed))
+        self._ended = isinstance(event, _LAST)
         self._events.put_nowait(event)
+
+
+class Analysis(Asked[Analyse]):
+    """The last event is ``Analysed`` or ``Failed``."""
+
+    def broken_off(self) -> Event:
+        return Analysed(self.request.request, self.request.generation, 0.0, cancelled=True)
+
+
+class Reproduction(Asked[Reproduce]):
+    """The last event is ``Reproduced`` or ``Failed``; what was found until then is kept."""
+
+    def __init__(self, request: Reproduce, cancel: Callable[[Asked[Any]], None]) -> None:
+        super().__init__(request, cancel)
+        self.found: ReproFound | None = None
+        """The best script so far, also where the engine died over a better one."""
+        self.progress: ReproProgress | None = None
+
+    def broken_off(self) -> Event:
+        known, found = self.progress, self.found
+        return Reproduced(
+            self.request.request,
+            known.seconds if known is not None else 0.0,
+            known.tried if known is not None else 0,
+            verified=found is not None and found.verified,
+            cancelled=True,
+        )
+
+    def put(self, event: Event) -> None:
+        if isinstance(event, ReproFound):
+            self.found = event
+        elif isinstance(event, ReproProgress):
+            self.progress = event
+        super().put(event)
 
 
 class Engine:
@@ -141,8 +194,8 @@ class Engine:
         self._status = self._describe(EngineState.STOPPED, "The engine is not running.")
         self._settled = asyncio.Event()
         self._requests = itertools.count(1)
-        self._waiting: dict[int, Analysis] = {}
-        self._sent: dict[int, Analysis] = {}
+        self._waiting: dict[int, Asked[Any]] = {}
+        self._sent: dict[int, Asked[Any]] = {}
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
         self._deaths = 0
         self._restart: asyncio.Task[None] | None = None
@@ -167,15 +220,25 @@ class Engine:
         """Trace a text. ``request.request`` is filled in here."""
         number = next(self._requests)
         analysis = Analysis(dataclasses.replace(request, request=number), self._cancel)
-        state = self._status.state
-        if state is EngineState.READY and self._process is not None:
-            self._sent[number] = analysis
-            self._process.send(analysis.request)
-        elif self._status.final and state is not EngineState.STARTING:
-            analysis.put(Failed(number, self._status.message, self._status.next_step))
-        else:
-            self._waiting[number] = analysis
+        self._ask(analysis)
         return analysis
+
+    def reproduce(self, request: Reproduce) -> Reproduction:
+        """Make a small script of a finding. ``request.request`` is filled in here."""
+        number = next(self._requests)
+        reproduction = Reproduction(dataclasses.replace(request, request=number), self._cancel)
+        self._ask(reproduction)
+        return reproduction
+
+    def _ask(self, asked: Asked[Any]) -> None:
+        number, state = asked.request.request, self._status.state
+        if state is EngineState.READY and self._process is not None:
+            self._sent[number] = asked
+            self._process.send(asked.request)
+        elif self._status.final and state is not EngineState.STARTING:
+            asked.put(Failed(number, self._status.message, self._status.next_step))
+        else:
+            self._waiting[number] = asked
 
     async def self_check(self) -> SelfChecked:
         """Which hooks this torch has.
@@ -271,10 +334,10 @@ class Engine:
             )
             self._become(EngineState.READY, f"torch {event.torch} is ready.")
             waiting, self._waiting = self._waiting, {}
-            for number, analysis in waiting.items():
-                self._sent[number] = analysis
+            for number, asked in waiting.items():
+                self._sent[number] = asked
                 if self._process is not None:
-                    self._process.send(analysis.request)
+                    self._process.send(asked.request)
         elif isinstance(event, Unusable):
             self._become(EngineState.UNUSABLE, event.reason, event.next_step)
             self._fail_all(event.reason, event.next_step)
@@ -288,12 +351,12 @@ class Engine:
             if answer is not None and not answer.done():
                 answer.set_result(event)
         elif event.request in self._sent:
-            analysis = self._sent[event.request]
-            if isinstance(event, (Analysed, Failed)):
+            asked = self._sent[event.request]
+            if isinstance(event, _LAST):
                 del self._sent[event.request]
-                if isinstance(event, Analysed) and not event.cancelled:
+                if isinstance(event, (Analysed, Reproduced)) and not event.cancelled:
                     self._deaths = 0
-            analysis.put(event)
+            asked.put(event)
 
     def _refuse(self, reason: str, next_step: str) -> None:
         self._become(EngineState.UNUSABLE, reason, next_step)
@@ -335,26 +398,26 @@ class Engine:
 
     # -- requests -----------------------------------------------------------------------------
 
-    def _cancel(self, analysis: Analysis) -> None:
-        number = analysis.request.request
+    def _cancel(self, asked: Asked[Any]) -> None:
+        number = asked.request.request
         if self._waiting.pop(number, None) is not None:
-            analysis.put(Analysed(number, analysis.request.generation, 0.0, cancelled=True))
+            asked.put(asked.broken_off())
         elif number in self._sent and self._process is not None:
             process = self._process
             process.send(Cancel(number))
-            asyncio.get_running_loop().call_later(CANCEL_GRACE, self._end_hung, process, analysis)
+            asyncio.get_running_loop().call_later(CANCEL_GRACE, self._end_hung, process, asked)
 
-    def _end_hung(self, process: EngineProcess, analysis: Analysis) -> None:
-        if not analysis.ended and process is self._process:
+    def _end_hung(self, process: EngineProcess, asked: Asked[Any]) -> None:
+        if not asked.ended and process is self._process:
             process.kill()
 
     def _fail_sent(self, reason: str, next_step: str) -> None:
         sent, self._sent = self._sent, {}
-        for number, analysis in sent.items():
-            if analysis.cancelled:
-                analysis.put(Analysed(number, analysis.request.generation, 0.0, cancelled=True))
+        for number, asked in sent.items():
+            if asked.cancelled:
+                asked.put(asked.broken_off())
             else:
-                analysis.put(Failed(number, reason, next_step))
+                asked.put(Failed(number, reason, next_step))
         for answer in self._checks.values():
             if not answer.done():
                 answer.set_exception(EngineGone(reason, next_step))
@@ -362,8 +425,8 @@ class Engine:
     def _fail_all(self, reason: str, next_step: str) -> None:
         self._fail_sent(reason, next_step)
         waiting, self._waiting = self._waiting, {}
-        for number, analysis in waiting.items():
-            analysis.put(Failed(number, reason, next_step))
+        for number, asked in waiting.items():
+            asked.put(Failed(number, reason, next_step))
 
     # -- the status ---------------------------------------------------------------------------
 

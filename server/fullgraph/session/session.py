@@ -571,7 +571,7 @@ def _traced_differently(before: Settings, now: Settings) -> bool:
         **{
             declaration.field: declaration.default
             for declaration in declarations()
-            if declaration.feature in ("completion", "inlay_hints")
+            if declaration.feature in ("completion", "inlay_hints", "repro")
         },
     }
     return dataclasses.replace(before, **shown) != dataclasses.replace(now, **shown)

@@ -394,6 +394,19 @@ class Settings:
         "Show values that are the same constant in every call of the traced code.",
         feature="inlay_hints",
     )
+    repro_folder: str = _setting(
+        "fullgraph-repros",
+        Text(),
+        "Folder that minified repros are written to, relative to the project root. No file in it "
+        "is ever overwritten.",
+        feature="repro",
+    )
+    repro_time_budget: float = _setting(
+        30.0,
+        Number(1, "seconds", whole=False),
+        "Seconds that making one minified repro may take.",
+        feature="repro",
+    )
     extra_paths: tuple[str, ...] = _setting(
         (),
         Texts(),

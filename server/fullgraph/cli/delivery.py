@@ -1,0 +1,164 @@
+"""Where ``fullgraph repro`` leaves the script, and what it prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fullgraph.cli import interruption
+from fullgraph.cli.check import Unusable
+from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.progress import Progress
+from fullgraph.cli.repro import Nothing, Reproduced, Wish, reproduced
+from fullgraph.cli.sources import Unreadable
+from fullgraph.cli.terminal import Colour, paint_for, utf8, write
+from fullgraph.engines import Engine
+from fullgraph.render.paint import OF_SEVERITY, Style
+from fullgraph.render.repro import issue_text, outcome_words
+from fullgraph.render.summary import listing
+from fullgraph.session.repro_files import Kept, Unwritable, keep
+from fullgraph.session.settings import Settings
+
+VERIFIED, UNVERIFIED, UNABLE = 0, 1, 2
+
+STANDARD_OUTPUT = "-"
+
+_WARNING = ("warning", Style.WARNING)
+
+
+@dataclass(frozen=True)
+class Out:
+    """Where the script goes: into a folder under a name of our own, a file, or standard output."""
+
+    folder: Path | None
+    file: Path | None = None
+
+    @classmethod
+    def read(cls, written: str | None, folder: Path) -> Out:
+        """``folder`` is for where nothing is written.
+
+        Raises:
+            FileExistsError: the file is there, and must stay as it is.
+        """
+        if written == STANDARD_OUTPUT:
+            return cls(None)
+        if written is None:
+            return cls(folder)
+        path = Path.cwd() / Path(written).expanduser()
+        if path.is_dir() or path.suffix != ".py":
+            return cls(path)
+        if path.exists():
+            raise FileExistsError(written)
+        return cls(path.parent, path)
+
+    def keep(self, reproduced: Reproduced) -> Kept | None:
+        """Write the script; None where it is for standard output.
+
+        Raises:
+            Unwritable: it can be written nowhere.
+        """
+        found = reproduced.outcome.found
+        if self.folder is None or found is None:
+            return None
+        if self.file is not None:
+            return keep(self.folder, self.file.stem, self.file.suffix, found.script)
+        return keep(self.folder, reproduced.name, ".py", found.script)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One run of the command. The result goes to standard output, words about it to the other."""
+
+    wish: Wish
+    out: Out
+    form: Literal["text", "json"]
+    issue: bool
+    colour: Colour
+    quiet: bool
+
+    def run(self, settings: Settings, project: Path, engine: Callable[[], Engine]) -> int:
+        progress = Progress(wanted=not self.quiet)
+        try:
+            made = interruption.run(
+                reproduced(
+                    self.wish,
+                    settings=settings,
+                    project=project,
+                    engine=engine,
+                    tell=progress.show,
+                )
+            )
+        except Interrupted as end:
+            progress.hide()
+            return end.status
+        except Nothing as error:
+            progress.hide()
+            self._say("error", Style.ERROR, str(error))
+            return UNVERIFIED
+        except (Unreadable, Unusable) as error:
+            progress.hide()
+            self._say("error", Style.ERROR, str(error))
+            return UNABLE
+        progress.hide()
+        return self._deliver(made)
+
+    def _deliver(self, made: Reproduced) -> int:
+        outcome = made.outcome
+        kept: Kept | None = None
+        lost = ""
+        try:
+            kept = self.out.keep(made)
+        except Unwritable as error:
+            lost = str(error)
+        path = shown_path(kept.path) if kept is not None else ""
+        remark = lost or (kept.remark if kept is not None else "")
+        self._print(made, path, remark, lost=bool(lost))
+        self._tell(made, remark)
+        if outcome.found is None:
+            return UNABLE if outcome.failed else UNVERIFIED
+        return VERIFIED if outcome.verified and not lost else UNVERIFIED
+
+    def _print(self, made: Reproduced, path: str, remark: str, *, lost: bool) -> None:
+        found = made.outcome.found
+        with utf8(sys.stdout) as out:
+            if self.form == "json":
+                out.write(made.json(path, remark, issue=self.issue) + "\n")
+            elif found is not None and self.issue and not lost:
+                out.write(issue_text(made.outcome))
+            elif found is not None:
+                # What no disk has room for is at least seen.
+                text = f"{path}\n" if path else found.script
+                out.write(text if text.endswith("\n") else f"{text}\n")
+
+    def _tell(self, made: Reproduced, remark: str) -> None:
+        outcome, item = made.outcome, made.item
+        if item is not None and not self.quiet:
+            place = f"{self.wish.place.file}:{item.finding.range.start.line + 1}"
+            message = item.finding.message.split("\n", 1)[0]
+            self._say(item.finding.code, OF_SEVERITY[item.severity], f"{place}: {message}")
+            if made.others:
+                others = listing([f"`{other.finding.code}`" for other in made.others])
+                self._say("note", Style.STRONG, f"Also there: {others}; choose one with --code.")
+        if outcome.found is not None and not self.quiet:
+            self._say("repro", Style.STRONG, outcome_words(outcome))
+            for note in outcome.found.notes:
+                self._say("note", Style.STRONG, note)
+        if outcome.reason:
+            bad = outcome.found is None
+            self._say(*(("error", Style.ERROR) if bad else _WARNING), outcome.reason)
+        if remark:
+            self._say(*_WARNING, remark)
+
+    def _say(self, word: str, style: Style, sentence: str) -> None:
+        paint = paint_for(sys.stderr, self.colour)
+        write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
+
+
+def shown_path(path: Path) -> str:
+    """As the user would write it from here."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative

@@ -1,0 +1,106 @@
+"""Repros in words: how one gets smaller, what became of it, and the text of an issue."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fullgraph.render import codes
+from fullgraph.render.summary import SEPARATOR, amount
+from fullgraph.session.repro import Course, Outcome
+from fullgraph_engine.protocol import Wanted
+
+_DEED = {
+    "graph-break": "`torch.compile` breaks the graph",
+    "frame-skipped": "`torch.compile` skips a function",
+    "op": "`torch.compile` meets an operator that does not suit it",
+    "guard": "`torch.compile` compiles for one value alone",
+    "recompile": "`torch.compile` compiles again",
+    "shape": "`torch.compile` depends on the values of a tensor",
+    "trace": "`torch.compile` fails",
+}
+"""What happens, by the first part of a code."""
+
+
+def course_words(course: Course) -> str:
+    """``143 → 37 lines · 212 tried · 4.1 s``"""
+    last = course.last
+    if last is None:
+        return "Starting"
+    if last.stage == "looking" or not last.lines:
+        words = ["looking for a program that shows it"]
+    elif course.first_lines > last.lines:
+        words = [f"{course.first_lines} → {amount(last.lines, 'line')}"]
+    else:
+        words = [amount(last.lines, "line")]
+    if last.stage == "verifying":
+        words.append("running it in a fresh Python")
+    return SEPARATOR.join([*words, f"{last.tried} tried", f"{last.seconds:.1f} s"])
+
+
+def outcome_words(outcome: Outcome) -> str:
+    """``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``"""
+    found = outcome.found
+    if found is None:
+        return ""
+    lines = amount(found.lines, "line")
+    if outcome.first_lines > found.lines:
+        lines += f" of {outcome.first_lines}"
+    verified = "verified in a fresh Python" if outcome.verified else "not verified"
+    words = [f"{lines}, {verified}", f"{outcome.tried} tried", f"{outcome.seconds:.1f} s"]
+    return SEPARATOR.join(words)
+
+
+def description(wanted: Wanted) -> str:
+    """What a repro shows, in one sentence."""
+    if wanted.backend:
+        failing = "gives other numbers than eager" if wanted.accuracy else "fails"
+        return f'`torch.compile(backend="{wanted.backend}")` {failing}.'
+    message = wanted.message.strip().split("\n", 1)[0].rstrip(".")
+    # Without an id the code is a name that only fullgraph gives.
+    identity = codes.graph_break_id(wanted.code)
+    deed = _DEED.get(wanted.code.partition("/")[0], "`torch.compile` does something unexpected")
+    deed += f" ({identity})" if identity else ""
+    return f"{deed}: {message}." if message else f"{deed}."
+
+
+def issue_text(outcome: Outcome) -> str:
+    """Markdown to paste into an issue: what happens, the script, its output, the environment."""
+    found = outcome.found
+    parts = [description(outcome.wanted)]
+    if found is not None:
+        if not outcome.verified:
+            parts.append(f"The script has not been verified: {outcome.reason}")
+        parts.append(_fenced(found.script, "python"))
+        if found.output.strip():
+            parts += ["It prints:", _fenced(found.output)]
+        if found.environment.strip():
+            environment = _fenced(found.environment)
+            parts.append(f"<details><summary>Environment</summary>\n\n{environment}\n\n</details>")
+    return "\n\n".join(parts) + "\n"
+
+
+def outcome_json(outcome: Outcome, path: str) -> dict[str, Any]:
+    """For programs. ``path`` is where the script is, empty if it is nowhere."""
+    found = outcome.found
+    return {
+        "verified": outcome.verified,
+        "reason": outcome.reason or None,
+        "cancelled": outcome.cancelled,
+        "path": path or None,
+        "lines": found.lines if found is not None else None,
+        "firstLines": outcome.first_lines or None,
+        "tried": outcome.tried,
+        "seconds": round(outcome.seconds, 3),
+        "notes": list(found.notes) if found is not None else [],
+        "script": found.script if found is not None else None,
+        "output": found.output if found is not None else None,
+        "environment": found.environment if found is not None else None,
+    }
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """In a fence longer than any in the text."""
+    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.strip()}\n{fence}"

@@ -1,0 +1,134 @@
+"""Where repros are kept: named after what they show, never over another file, never in half."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import tempfile
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.settings import Settings, expanded
+from fullgraph_engine.protocol import Wanted
+
+_LONGEST_NAME = 60
+_MOST_OF_A_NAME = 999
+
+
+class Unwritable(Exception):
+    """Nothing could be written anywhere. One sentence."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file that was written; ``remark`` says in a sentence if it is not where it should be."""
+
+    path: Path
+    remark: str = ""
+
+
+def folder_of(settings: Settings, project: Path) -> Path:
+    return project / expanded(settings.repro_folder or ".", project)
+
+
+def name_of(wanted: Wanted, item: FileFinding | None, path: str) -> str:
+    """A name without extension: what, of which target, in which function.
+
+    ``path`` is what the engine calls the file that the finding is in.
+    """
+    words = [wanted.code.rpartition("/")[2] if "/GB" in wanted.code else wanted.code]
+    if wanted.backend:
+        words = [wanted.backend, "accuracy" if wanted.accuracy else "error"]
+    words.append(wanted.target)
+    if item is not None:
+        here = [frame.function for frame in item.finding.stack if frame.path == path]
+        words += here[-1:]
+    # In this order, each once: `Net.forward` of `Net` does not say its class again.
+    parts = dict.fromkeys(part for word in words for part in _plain(word).split("-") if part)
+    name = ""
+    for part in parts:
+        longer = f"{name}-{part}" if name else part
+        if len(longer) > _LONGEST_NAME:
+            break
+        name = longer
+    return name or "repro"
+
+
+def _plain(text: str) -> str:
+    """Lower-case letters and digits with dashes between, which every file system takes."""
+    ascii_ = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    # One word of a name in code stays one: `forward_fn` has no dash of its own.
+    return re.sub(r"[^a-z0-9_]+", "-", ascii_.lower()).strip("-_")
+
+
+def keep(folder: Path, name: str, extension: str, text: str) -> Kept:
+    """Write into a folder that may not exist yet; where that cannot be, into a temporary one.
+
+    Raises:
+        Unwritable: neither can be.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Kept(write_new(folder, name, extension, text))
+    except OSError as error:
+        why = error.strerror or str(error)
+    try:
+        elsewhere = Path(tempfile.mkdtemp(prefix="fullgraph-"))
+        path = write_new(elsewhere, name, extension, text)
+    except OSError as error:
+        raise Unwritable(
+            f"Nothing can be written to {folder} ({why}), nor to a temporary folder "
+            f"({error.strerror or error})."
+        ) from error
+    return Kept(path, f"Nothing can be written to {folder} ({why}), so it is in {path}.")
+
+
+def write_new(folder: Path, name: str, extension: str, text: str) -> Path:
+    """Write ``name.py``, or ``name-2.py`` and so on where there is one already.
+
+    The file appears with all of its text, or not at all.
+    """
+    hidden = folder / f".{name}-{secrets.token_hex(4)}.part"
+    try:
+        with hidden.open("x", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            # Some file systems find out only now that there is no room.
+            os.fsync(file.fileno())
+        for number in range(1, _MOST_OF_A_NAME + 1):
+            path = folder / f"{name}{f'-{number}' if number > 1 else ''}{extension}"
+            if _took(hidden, path):
+                return path
+    finally:
+        with contextlib.suppress(OSError):
+            hidden.unlink()
+    raise FileExistsError(errno.EEXIST, f"there are too many files called {name}")
+
+
+def _took(hidden: Path, path: Path) -> bool:
+    """Give a written file its name, unless somebody else has it."""
+    try:
+        # Unlike a rename, this never replaces.
+        path.hardlink_to(hidden)
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+    # A file system without links: take the name first, then put the text there at once.
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    try:
+        hidden.replace(path)
+    except OSError:
+        path.unlink()
+        raise
+    return True
