@@ -147,6 +147,11 @@ SYMBOL_VARIABLE = Private("torch._dynamo.variables.tensor", "SymNodeVariable", _
 CONSTANT_VARIABLE = Private("torch._dynamo.variables.constant", "ConstantVariable", _SHAPES)
 SIZE_VARIABLE = Private("torch._dynamo.variables.lists", "SizeVariable", _SHAPES)
 TUPLE_VARIABLE = Private("torch._dynamo.variables.lists", "TupleVariable", _SHAPES)
+# Either: the one before torch 2.12, the other since.
+NAMED_TUPLE_VARIABLE = Private("torch._dynamo.variables.lists", "NamedTupleVariable", _SHAPES)
+OWN_TUPLE_VARIABLE = Private(
+    "torch._dynamo.variables.user_defined", "UserDefinedTupleVariable", _SHAPES
+)
 LIST_VARIABLE = Private("torch._dynamo.variables.lists", "ListVariable", _SHAPES)
 
 VALUES = (

@@ -253,10 +253,13 @@ class Shapes:
                 return None  # a list may be another one in a moment
             kind = "constant"
         opening, closing = value.brackets[0], value.brackets[1]
-        comma = "," if len(parts) == 1 and opening == "(" else ""
+        comma = "," if len(parts) == 1 and opening == "(" and not value.names else ""
 
         def joined(words: Callable[[ShapeSeen], str]) -> str:
-            inner = ", ".join("…" if part is None else words(part) for part in parts)
+            each = ["…" if part is None else words(part) for part in parts]
+            if value.names:
+                each = [f"{name}: {text}" for name, text in zip(value.names, each, strict=True)]
+            inner = ", ".join(each)
             return f"{opening}{inner}{comma}{closing}"
 
         text = joined(lambda part: part.text.removeprefix("SymInt "))

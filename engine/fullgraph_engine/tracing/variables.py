@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
 
 import torch
@@ -129,6 +129,8 @@ class Several:
     brackets: str
     items: tuple[Any, ...]
     """Contents, and None for what is none."""
+    names: tuple[str, ...] = ()
+    """Of named tuples, as operators return them."""
 
 
 Content = Union[Tensor, Number, Constant, Later, Several, None]
@@ -162,6 +164,7 @@ def _reader(kind: type) -> _Reader | None:
     for hooks, reader in (
         ((adapter.SYMBOL_VARIABLE,), _read_symbol),
         ((adapter.CONSTANT_VARIABLE,), _read_constant),
+        ((adapter.NAMED_TUPLE_VARIABLE, adapter.OWN_TUPLE_VARIABLE), _read_named_tuple),
         ((adapter.SIZE_VARIABLE, adapter.TUPLE_VARIABLE), _read_tuple),
     ):
         if any(hook.get() in line for hook in hooks):
@@ -240,6 +243,20 @@ def name_of_source(source: Any) -> str:
 
 def _read_tuple(variable: Any) -> Content:
     return _read_items(variable, "()")
+
+
+def _read_named_tuple(variable: Any) -> Content:
+    if not hasattr(variable, "items"):
+        return None
+    content = _read_items(variable, "()")
+    # Looked up without running code: the class may be the user's.
+    kind = getattr(variable, "tuple_cls", None)
+    for where in ("_fields", "__match_args__") if isinstance(kind, type) else ():
+        names = inspect.getattr_static(kind, where, ())
+        # What `torch.max` returns has no `_fields`.
+        if type(names) is tuple and content is not None and len(names) == len(content.items):
+            return replace(content, names=names)
+    return content
 
 
 def _read_list(variable: Any) -> Content:
