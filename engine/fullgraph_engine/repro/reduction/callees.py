@@ -95,7 +95,7 @@ class Callees:
                 if method is not None:
                     yield method, 1
             case Instance(of=owner):
-                for name in ("forward", "__call__"):
+                for name in ("__call__", "forward"):
                     method = method_of(owner, name)
                     if method is not None:
                         yield method, 1
