@@ -48,8 +48,19 @@ def test_one_that_does_not_answer_says_how_it_ended() -> None:
 
 
 def test_one_that_does_not_end_is_ended() -> None:
-    answer = Branches()(lambda: time.sleep(600), 0.2)
-    assert answer == Answer(lost="it did not end within 0.2 seconds", late=True)
+    def works() -> None:
+        while True:
+            pass
+
+    for work in (works, lambda: time.sleep(600)):
+        answer = Branches()(work, 0.2)
+        assert answer == Answer(lost="it did not end within 0.2 seconds", late=True)
+
+
+def test_none_begins_behind_the_end_of_all() -> None:
+    begun = Branches(until=time.monotonic())(lambda: 1, 10)
+    assert begun == Answer(lost="it did not end within 10.0 seconds", late=True)
+    assert Branches(until=time.monotonic() + 60)(lambda: 1, 10) == Answer(1)
 
 
 def test_a_large_answer_comes_whole() -> None:

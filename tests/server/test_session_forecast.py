@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
+from fullgraph.render.forecasts import brief, page
 from fullgraph.session import scheduling
 from fullgraph.session.motion import Edit
 from fullgraph.session.results import Results
@@ -317,3 +318,54 @@ async def test_it_is_a_setting_that_traces_nothing_again(editor: Any, counter: A
     editor.configure(interpreter=sys.executable, forecast=True)
     await editor.until_seen(uri, BREAK, X, Y)
     assert counter.words.count("analyse") == counter.words.count("forecast") == 1
+
+
+async def test_the_lens_and_the_hover_of_a_target_tell_of_it(editor: Any) -> None:
+    uri = editor.open("model.py", TEXT)
+    await editor.until_seen(uri, BREAK, X, Y)
+    titles = await editor.titles(uri)
+    assert titles[0].endswith(" · recompiles with every other x.shape[0]")
+    hover = await editor.hover(uri, "class ", "Net")
+    assert "x.shape[0]" in hover.contents.value
+    assert "4 → 5, 6: " in hover.contents.value
+    assert "(too big)" in hover.contents.value
+    assert "before the last trace" not in hover.contents.value
+    editor.edit(uri, "import torch\n", "import torch\n\n")
+    hover = await editor.hover(uri, "class ", "Net")
+    assert "before the last trace" in hover.contents.value
+    assert await editor.hover(uri, "call", "()") is None
+
+
+def row(verdict: Any, name: str = "x.shape[0]", kind: Any = "size", **more: Any) -> ForecastRow:
+    return ForecastRow(kind, name, "4", ("5", "6"), verdict, **more)
+
+
+def test_a_lens_tells_only_what_compiles_again_each_time() -> None:
+    assert brief([row("stays"), row("once"), row("conditional")]) == ""
+    assert brief([row("always"), row("always", "n")]) == (
+        "recompiles with every other x.shape[0], n"
+    )
+    assert brief([row("always", name) for name in "abcde"]).endswith("other a, b, c and 2 more")
+    assert brief([row("always"), row("always", "the same inputs", "call")]) == (
+        "recompiles at every call"
+    )
+
+
+def test_a_page_tells_all() -> None:
+    rows = [
+        row("stays"),
+        row("always", "n", reasons=("a", "b", "c", "d")),
+        row("once", "flag", "flag"),
+        ForecastRow("call", "the same inputs", "", ("again",), "once"),
+    ]
+    assert page("Net", rows, ["For want of time not known: y."], fresh=True) == (
+        "**Calls of `Net` with something else**\n\n"
+        "- `x.shape[0]`: 4 → 5, 6: not compiled again\n"
+        "- `n`: 4 → 5, 6: **compiled again each time** (a; b; c; and 1 more)\n"
+        "- `flag`: 4 → 5, 6: compiled again once for each value\n"
+        "- the same inputs again: compiled again once, then good for all\n\n"
+        "For want of time not known: y."
+    )
+    assert page("f", [], ["It was broken off."], fresh=False) == (
+        "**Calls of `f` with something else** (before the last trace)\n\nIt was broken off."
+    )

@@ -8,6 +8,7 @@ another has left in Dynamo's caches or in the module.
 from __future__ import annotations
 
 import functools
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -42,8 +43,10 @@ SETTLING = 3
 TIMES = 3.0
 """How long all experiments may take, in times that the first trace took."""
 SHORTEST = 5.0
-"""Seconds that they may always take."""
+"""Seconds that they may always take; of processor time, like all here: others may come first."""
 LONGEST = 20.0
+
+_times = os.times
 
 T = TypeVar("T")
 _T = TypeVar("_T", covariant=True)
@@ -125,7 +128,7 @@ class Forecaster:
 
     def run(self) -> Forecast:
         started = time.perf_counter()
-        self._all(started)
+        self._all(_used())
         self._forecast.seconds = round(time.perf_counter() - started, 4)
         return self._forecast
 
@@ -144,7 +147,7 @@ class Forecaster:
             finding.range.start.line
             for finding in unsteady.of_recording(first, self.source, given, self.fallback)
         }
-        budget = min(TIMES * (time.perf_counter() - started), LONGEST)
+        budget = min(TIMES * (_used() - started), LONGEST)
         self._until = started + max(SHORTEST, budget)
         if not self._settle():
             return
@@ -160,7 +163,7 @@ class Forecaster:
     @property
     def _left(self) -> float:
         """Seconds."""
-        return self._until - time.perf_counter()
+        return self._until - _used()
 
     def _experiment(self, change_: _Change) -> None:
         if self._left <= 0:
@@ -521,6 +524,11 @@ class Forecaster:
             identity=f"{identity(code, place.range)} {name_of(failed)}",
             data={"forecast": True, "guards": [as_data(one) for one in of_latest(recompile)]},
         )
+
+
+def _used() -> float:
+    """Seconds of processor time, those of children that have ended included."""
+    return sum(_times()[:4])
 
 
 _SIZE_HINTS = (

@@ -21,6 +21,8 @@ _signal, _setitimer = signal.signal, signal.setitimer
 _select, _monotonic = select.select, time.monotonic
 _dumps, _loads = pickle.dumps, pickle.loads
 _SLACK = 0.5
+_PATIENCE = 3.0
+_TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 
 T = TypeVar("T")
 
@@ -36,13 +38,29 @@ class Answer(Generic[T]):
 
 
 class Branches:
-    """``forking`` is called with True before a fork and with False after it, on both sides."""
+    """``forking`` is called with True before a fork and with False after it, on both sides.
 
-    def __init__(self, forking: Callable[[bool], None] = lambda _: None) -> None:
+    ``until`` is when all have to be through, by the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        forking: Callable[[bool], None] = lambda _: None,
+        until: float = float("inf"),
+    ) -> None:
         self._forking = forking
+        self._until = until
 
     def __call__(self, work: Callable[[], T], seconds: float) -> Answer[T]:
-        """What ``work`` gives in a fork."""
+        """What ``work`` gives in a fork; ``seconds`` are of processor time.
+
+        A process that gives way to others may wait for a processor longer than it has one; but
+        not for ever, as one does that waits for something else.
+        """
+        most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
+        late = Answer[T](lost=f"it did not end within {seconds:.1f} seconds", late=True)
+        if most <= 0:
+            return late
         come, go = _pipe()
         parent = _getpid()
         descriptors.flush()
@@ -59,21 +77,22 @@ class Branches:
                 processes.die_with(parent)
                 silence()
                 # By itself: the sandbox lets no process end another.
-                _signal(signal.SIGALRM, signal.SIG_DFL)
-                _setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+                for number in _TIME_IS_UP:
+                    _signal(number, signal.SIG_DFL)
+                _setitimer(signal.ITIMER_PROF, max(seconds, 0.01))
+                _setitimer(signal.ITIMER_REAL, most)
                 _send(go, _dumps(_worked(work)))
             finally:
                 _exit(0)
         _close(go)
         try:
-            answer = _receive(come, _monotonic() + seconds + _SLACK)
+            answer = _receive(come, _monotonic() + most + _SLACK)
         finally:
             _close(come)
-        late = Answer[T](lost=f"it did not end within {seconds:.1f} seconds", late=True)
         if answer is None:
             return late
         status = _reap(pid)
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIME_IS_UP:
             return late
         try:
             found: Answer[T] = _loads(answer)

@@ -37,6 +37,8 @@ _exit, _monotonic = os._exit, time.monotonic
 LOST = 97
 """Exit status of a process whose way to the parent was closed by user code."""
 _MOST_FINDINGS = 2000
+_LAST = 0.1
+"""The part of the time of a forecast that is kept for telling what it has found."""
 GRACE = 0.15
 """Seconds that the parent is given to act before the interpreter writes down its stacks."""
 
@@ -127,7 +129,8 @@ def _main(
     if launch.part == "forecast":
         descriptors.flush()
         silence()
-        asked.update(branch=Branches(forking), foretell=foretell)
+        until = _monotonic() + (1 - _LAST) * launch.seconds
+        asked.update(branch=Branches(forking, until), foretell=foretell)
 
     started = _monotonic()
     mode: Mode = launch.mode

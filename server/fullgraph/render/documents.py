@@ -80,8 +80,6 @@ class Draft:
         self._text = text
         """The analysed text, for the lines that guards come from."""
         self._guards: list[GuardsFound] = []
-        self._guards_open = False
-        """No run has ended since the last guards were told: others come in their place."""
         self._runs: dict[str, _Run] = {}
         self._reports: list[TargetReport] = []
         self._known: tuple[str, ...] | None = None
@@ -95,13 +93,9 @@ class Draft:
                 run.attempt, run.parts = event.attempt, []
             run.parts += (part for part in event.documents if part.kind == self.kind)
         elif isinstance(event, GuardsFound) and event.target == self.target:
-            if self._guards_open:
-                self._guards.pop()
             self._guards.append(event)
-            self._guards_open = True
         elif isinstance(event, TargetDone) and event.report.name == self.target:
             self._reports.append(event.report)
-            self._guards_open = False
         elif isinstance(event, TargetsFound):
             self._known = tuple(target.name for target in event.targets)
         elif isinstance(event, Failed):

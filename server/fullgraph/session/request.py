@@ -20,7 +20,7 @@ _TARGET_WORDS = re.compile(
 NICE = 15
 """How far forecasts that nobody waits for give way to everything else."""
 
-FORECAST_SECONDS = 60.0
+FORECAST_SECONDS = 120.0
 """What those of one text may take together."""
 
 _TORCH = re.compile(r"\btorch")

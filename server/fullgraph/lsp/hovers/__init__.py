@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fullgraph.lsp.hovers import guards, operators, shapes
+from fullgraph.lsp.hovers import forecasts, guards, operators, shapes
 from fullgraph.lsp.hovers.section import Section
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
     from fullgraph.session.unit import Unit
 
-_PARTS = (shapes.section, guards.section, operators.section)
+_PARTS = (shapes.section, forecasts.section, guards.section, operators.section)
 
 
 def sections(server: Server, unit: Unit, offset: int) -> Iterator[Section]:

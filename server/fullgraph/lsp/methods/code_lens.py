@@ -8,7 +8,8 @@ from lsprotocol import types
 
 from fullgraph.lsp.offer import ANALYSE, SHOW_GUARDS
 from fullgraph.lsp.places import range_in
-from fullgraph.render.summary import amount, lens_title
+from fullgraph.render.forecasts import brief
+from fullgraph.render.summary import SEPARATOR, amount, lens_title
 from fullgraph.session.results import ShownReport
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
@@ -46,6 +47,9 @@ def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]
 
 def _title(unit: Unit, shown: ShownReport) -> str:
     title = lens_title(shown.report)
+    forecast = unit.forecast(shown.report.name)
+    if forecast is not None and (words := brief(forecast.rows)):
+        title += f"{SEPARATOR}{words}"
     if unit.values_left_out(shown.report.name):
         title += " · not all values are shown"
     if shown.current:

@@ -1,0 +1,58 @@
+"""What further calls compile again, in words: for the end of a lens, and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fullgraph_engine.protocol import ForecastRow
+from fullgraph_engine.protocol.recompiles import Verdict
+
+_MOST_NAMES = 3
+"""In a lens."""
+_MOST_REASONS = 3
+
+_VERDICTS: dict[Verdict, str] = {
+    "stays": "not compiled again",
+    "once": "compiled again once, then good for all",
+    "conditional": "compiled again where a condition on it changes",
+    "always": "**compiled again each time**",
+}
+
+
+def brief(rows: Iterable[ForecastRow]) -> str:
+    """``recompiles with every other x.shape[0]``; empty if nothing does each time."""
+    always = [row for row in rows if row.verdict == "always"]
+    if any(row.kind == "call" for row in always):
+        return "recompiles at every call"
+    names = list(dict.fromkeys(row.name for row in always))
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"recompiles with every other {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def page(target: str, rows: Sequence[ForecastRow], notes: Sequence[str], *, fresh: bool) -> str:
+    """All that was tried of a target, in Markdown; ``fresh`` if it is of the last trace."""
+    of = "" if fresh else " (before the last trace)"
+    lines = [f"**Calls of `{target}` with something else**{of}", ""]
+    lines += [f"- {_row(row)}" for row in rows]
+    if rows and notes:
+        lines.append("")
+    return "\n".join([*lines, "\n\n".join(notes)]).rstrip()
+
+
+def _row(row: ForecastRow) -> str:
+    tried = ", ".join(row.tried)
+    if row.kind == "call":
+        called = "the same inputs again"
+    elif row.first:
+        called = f"`{row.name}`: {row.first} → {tried}"
+    else:
+        called = f"`{row.name}`: {tried}"
+    verdict = _VERDICTS[row.verdict]
+    if row.kind == "flag" and row.verdict == "once":
+        verdict = "compiled again once for each value"
+    reasons = "; ".join(row.reasons[:_MOST_REASONS])
+    if len(row.reasons) > _MOST_REASONS:
+        reasons += f"; and {len(row.reasons) - _MOST_REASONS} more"
+    return f"{called}: {verdict}" + (f" ({reasons})" if reasons else "")
