@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from fullgraph_engine.repro.reduction import count_lines, format_program, reduce
 from fullgraph_engine.repro.reduction.program import Program
 
@@ -368,7 +369,8 @@ FILES = ["bisect.py", "contextlib.py", "json/encoder.py", "sched.py", "textwrap.
 def test_any_file_ends_under_any_predicate(name: str, seed: int) -> None:
     """A predicate like chance, but the same for the same text."""
     text = (STANDARD / name).read_text()
-    words = sorted({node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)})
+    nodes = ast.walk(ast.parse(text))
+    words = sorted({node.attr for node in nodes if isinstance(node, ast.Attribute)})
     kept = random.Random(seed).sample(words, min(3, len(words)))
 
     def shows(candidate: str) -> bool:

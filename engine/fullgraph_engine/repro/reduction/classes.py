@@ -69,6 +69,43 @@ def attributes(program: Program) -> Iterator[Sequence[Edit]]:
     yield edits
 
 
+def fields(program: Program) -> Iterator[Sequence[Edit]]:
+    """Constants of a class, such as the fields of a configuration, where they are read."""
+    stored: dict[str, list[ast.stmt]] = {}
+    values: dict[str, ast.expr | None] = {}
+    read: dict[str, list[ast.AST]] = {}
+    given: dict[str, list[ast.keyword]] = {}
+    for node in ast.walk(program.tree):
+        match node:
+            case ast.ClassDef():
+                for part in node.body:
+                    match part:
+                        case ast.AnnAssign(target=ast.Name(id=name)):
+                            stored.setdefault(name, []).append(part)
+                            values[name] = part.value
+                        case ast.Assign(targets=[ast.Name(id=name)]):
+                            stored.setdefault(name, []).append(part)
+                            values[name] = part.value
+            case ast.Attribute(attr=name, ctx=ast.Load()):
+                read.setdefault(name, []).append(node)
+            case ast.Attribute(attr=name):
+                stored.setdefault(name, []).append(ast.Pass())
+            case ast.keyword(arg=str(name)):
+                given.setdefault(name, []).append(node)
+    edits: list[Edit] = []
+    for name, statements in stored.items():
+        if len(statements) != 1 or name not in values or len(given.get(name, ())) > 1:
+            continue
+        value = values[name]
+        keywords = given.get(name, [])
+        if keywords:
+            value = keywords[0].value
+        if isinstance(value, ast.Constant):
+            gone: dict[ast.AST, Replacement] = dict.fromkeys([*statements, *keywords])
+            edits.append(Edit({**gone, **dict.fromkeys(read.get(name, []), value)}))
+    yield edits
+
+
 def functions(program: Program) -> Iterator[Sequence[Edit]]:
     """A class with one method besides ``__init__``: a function, and its attributes globals."""
     places = Places.of(program.tree)

@@ -20,6 +20,31 @@ def unwrapped(program: Program) -> Iterator[Sequence[Edit]]:
     yield first
     for edit in others:
         yield (edit,)
+    items = (_only_item(node) for node in ast.walk(program.tree))
+    yield [item for item in items if item is not None]
+
+
+def _only_item(node: ast.AST) -> Edit | None:
+    """A list of what a comprehension gives first."""
+    match node:
+        case ast.ListComp(elt=elt, generators=[ast.comprehension(target=ast.Name() as target)]):
+            changes: dict[ast.AST, Replacement] = {
+                node: ast.List(elts=[elt], ctx=ast.Load()),
+            }
+            uses = [
+                use for use in ast.walk(elt) if isinstance(use, ast.Name) and use.id == target.id
+            ]
+            first = next(_first_items(node.generators[0].iter), None)
+            if uses and first is None:
+                return None
+            if first is not None:
+                changes.update((use, first) for use in uses)
+            return Edit(changes)
+        case ast.Subscript(value=ast.List(elts=elts) | ast.Tuple(elts=elts)):
+            match node.slice:
+                case ast.Constant(value=int(index)) if 0 <= index < len(elts):
+                    return Edit({node: elts[index]})
+    return None
 
 
 def _choices(node: ast.AST) -> Iterator[Replacement]:

@@ -49,14 +49,23 @@ def elements(program: Program) -> Iterator[Sequence[Edit]]:
 
 
 def constants(program: Program) -> Iterator[Sequence[Edit]]:
-    """By None or 1, where what stands there is more than a name."""
+    """By 1, where what stands there is more than a name."""
     for level in _levels(program.tree):
-        for value in (None, 1):
-            yield [
-                Edit({node: ast.Constant(value=value)})
-                for node in level
-                if not isinstance(node, (ast.Name, ast.Constant)) and not _is_torch(node)
-            ][::-1]
+        yield [
+            Edit({node: ast.Constant(value=1)})
+            for node in level
+            if not isinstance(node, (ast.Name, ast.Constant)) and not _is_torch(node)
+        ][::-1]
+
+
+def bare(program: Program) -> Iterator[Sequence[Edit]]:
+    """Values that are computed for nothing but their effect: not bound to a name."""
+    edits: list[Edit] = []
+    for node in ast.walk(program.tree):
+        match node:
+            case ast.Assign(value=value) | ast.AugAssign(value=value):
+                edits.append(Edit({node: ast.Expr(value=value)}))
+    yield edits[::-1]
 
 
 def _is_torch(node: ast.expr) -> bool:

@@ -13,6 +13,8 @@ WIDTH = 88
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+# A tensor of ones is no longer and says that its contents do not matter.
+_RANDOM = frozenset({"rand", "randn", "randint", "empty", "full", "zeros"})
 # One number stands for many: 16 as a size is no more complicated than 12.
 _LARGE = 1 << 20
 
@@ -48,6 +50,8 @@ class Program:
             nodes += 1
             if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
                 weight += _weight(node.value)
+            elif isinstance(node, ast.Attribute) and node.attr in _RANDOM:
+                weight += 1
         length = sum(len(line.strip()) for line in text.splitlines())
         lines = count_lines(text) + sum(
             1 + len(line) // WIDTH for line in text.splitlines() if len(line) > WIDTH

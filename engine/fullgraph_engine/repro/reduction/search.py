@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Protocol
 
 from .edits import Conflict, Edit, Incomplete, apply
+from .endless import endless
 from .program import Program, formatted
 from .unbound import unbound
 
@@ -275,7 +276,7 @@ class Search:
             return None
         if any(word not in text for word in self._anchors):
             return None
-        if not unbound(program.tree) <= self._unbound:
+        if endless(program.tree) or not unbound(program.tree) <= self._unbound:
             return None
         return program
 
@@ -283,7 +284,7 @@ class Search:
 _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 
 # What makes a program one that is traced. Without it a candidate need not be run.
-_ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(")
+_ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 
 def _halves(group: _Group) -> tuple[_Group, ...]:

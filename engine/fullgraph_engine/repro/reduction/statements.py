@@ -54,7 +54,7 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
                     name = alias.asname or alias.name.partition(".")[0]
                     given.setdefault(name, []).append(alias)
                     candidates.append(alias)
-            case ast.Assign(targets=[ast.Name(id=name)]):
+            case ast.Assign(targets=[ast.Name(id=name)]) if not _calls(statement.value):
                 given.setdefault(name, []).append(statement)
                 candidates.append(statement)
             case _:
@@ -98,6 +98,10 @@ def _unreachable(tree: ast.Module) -> Iterator[ast.AST]:
     for candidate in candidates:
         if candidate not in reached:
             yield candidate
+
+
+def _calls(value: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(value))
 
 
 def dropped(program: Program) -> Iterator[Sequence[Edit]]:
