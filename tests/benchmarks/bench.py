@@ -10,6 +10,7 @@
 (d) From a request to its answer while a trace is running, against the same server at rest: hover,
     completion of the longest list there is, signature help. Each comes right behind an edit of the
     text that it is about. Memory of the server before and after it has the operator index.
+(e) What recording adds to a trace, part by part (``recording.py``).
 
 The three of (a) take turns, so that a machine that slows down slows all of them.
 """
@@ -145,6 +146,7 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
     first: list[float] = []
     last: list[float] = []
     warm: list[float] = []
+    symbolic: list[float] = []
     cold: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         editor = Editor(source, Path(folder))
@@ -158,11 +160,12 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         assert yardstick.stdout is not None
         process = psutil.Process(yardstick.pid)
 
-        def repeat_warm() -> float:
+        def repeat_warm() -> tuple[float, float]:
             while not (line := yardstick.stdout.readline()).startswith("SECONDS"):
                 if not line:
                     raise RuntimeError("warm.py ended")
-            return float(line.split()[1])
+            _, plain, kept = line.split()
+            return float(plain), float(kept)
 
         repeat_warm()  # the first one is not warm
         process.suspend()
@@ -171,7 +174,8 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         for _ in range(repetitions):
             process.resume()
             repeat_warm()  # the one that was interrupted
-            warm.append(repeat_warm())
+            for values, seconds in zip((warm, symbolic), repeat_warm(), strict=True):
+                values.append(seconds)
             process.suspend()
             first.append(editor.edit()[0])  # adds a break
             last.append(editor.edit()[1])  # the text that the others trace
@@ -196,9 +200,11 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
         row("edit to last finding", last, "s")
         row("edit to first finding", first, "s")
         row("warm trace in one process", warm, "s")
+        row("the same, sizes kept symbolic", symbolic, "s")
         row("cold TORCH_LOGS run", cold, "s")
         middle = statistics.median(last)
         ratio("last finding / warm trace", middle / statistics.median(warm), "aim: at most 1.3")
+        ratio("last finding / symbolic one", middle / statistics.median(symbolic), "")
         ratio("cold run / last finding", statistics.median(cold) / middle, "aim: at least 6")
         print(
             f"  memory: server {megabytes(server):.0f} MiB, engine host {megabytes(host):.0f} MiB, "
@@ -394,6 +400,8 @@ def main() -> None:
         return
     for name, model, shape in CASES:
         case(name, model, shape, options.repetitions)
+    rounds = str(max(12, options.repetitions))
+    subprocess.run([sys.executable, HERE / "recording.py", "--rounds", rounds], check=True)
 
 
 if __name__ == "__main__":

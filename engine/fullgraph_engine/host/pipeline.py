@@ -19,6 +19,7 @@ from ..protocol import (
     Finding,
     Frame,
     Hook,
+    Log,
     Mode,
     Part,
     ProbeInfo,
@@ -186,7 +187,7 @@ class Pipeline(Protocol):
         trials: Callable[[Callable[[str], bytes]], Trials],
         forking: Callable[[bool], None],
         scratch: str,
-        say: Callable[[ReproProgress | ReproFound | Reproduced], None],
+        say: Callable[[ReproProgress | ReproFound | Reproduced | Log], None],
     ) -> None:
         """Make the smallest script of what ``sow`` has packed, in a process without user code."""
 
@@ -240,7 +241,7 @@ class RealPipeline:
 
         from .. import targets, tracing  # noqa: F401
         from ..findings import run_target  # noqa: F401
-        from ..operators import registered
+        from ..operators import definitions, registered  # noqa: F401
         from ..repro import shrinking, sowing  # noqa: F401
 
         torch.set_num_threads(1)
@@ -338,7 +339,7 @@ class RealPipeline:
         trials: Callable[[Callable[[str], bytes]], Trials],
         forking: Callable[[bool], None],
         scratch: str,
-        say: Callable[[ReproProgress | ReproFound | Reproduced], None],
+        say: Callable[[ReproProgress | ReproFound | Reproduced | Log], None],
     ) -> None:
         from ..repro import shrinking
         from ..repro.seed import Seeds

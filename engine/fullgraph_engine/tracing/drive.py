@@ -18,6 +18,7 @@ from .tensors import (
     ValueNeeded,
     copyable_constants,
     formattable_scalars,
+    recognised_parameters,
     swappable_parameters,
 )
 from .witness import Witness
@@ -43,7 +44,13 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
         absent_cuda.pretend()
     mode = fake_mode()
     recurrent.shorten(mode)
-    with mode, swappable_parameters(), copyable_constants(), formattable_scalars():
+    with (
+        mode,
+        swappable_parameters(),
+        recognised_parameters(),
+        copyable_constants(),
+        formattable_scalars(),
+    ):
         yield mode
 
 
@@ -293,12 +300,15 @@ def warm() -> None:
             return total if flag else total * 2
 
     mode = RunTensorMode()
+    backend = NoBackend()
+    # What sympy has worked out about symbols it knows in every fork.
+    backend.marks_outputs = mode.keeps_dynamic = True
     with mode, contextlib.suppress(Exception):
         x = torch.randn(4, 3, 8)
         recorder_only = recorder.Recorder(BOTTOM)
         torch._dynamo.maybe_mark_dynamic(x, 0)
         with recorder_only.listen():
-            _call(torch.compile(Model(), backend=NoBackend()), (x,), {})
+            _call(torch.compile(Model(), backend=backend), (x,), {})
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     adapter.registry()
