@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from ..protocol import Finding
 
-_BREAKS = 'torch._dynamo.utils.counters["graph_break"]'
+_REASONS = "r for counts in torch._dynamo.utils.counters.values() for r in counts"
+"""Dynamo counts a break under one title, and one that made it skip a function under another."""
+
 LOOKED_FOR = "Looked for "
 """How the output of every script begins that came as far as its check."""
 
@@ -34,7 +36,7 @@ class Check:
             return _of_break(str(finding.data["type"]))
         if family == "op":
             name = str(finding.data.get("operator", ""))
-            found = f'[r for r in {_BREAKS} if "non-PT2-compliant" in r]'
+            found = f'[{_REASONS} if "non-PT2-compliant" in r]'
             before = ("torch._dynamo.config.only_allow_pt2_compliant_ops = True",)
             return cls(f"operator {name} without pt2_compliant_tag", found, before=before)
         if family == "recompile":
@@ -64,7 +66,7 @@ def assembled(program: str, check: Check) -> str:
     lines = program.rstrip("\n").split("\n")
     head, act = lines[:first], lines[first:]
     if not any(line.strip() == "import sys" for line in head):
-        head.insert(0, "import sys")
+        head.insert(_first(tree), "import sys")
     while head and not head[-1].strip():
         head.pop()
     error = ["    error = repr(sys.exc_info()[1])"] if check.error else []
@@ -86,8 +88,19 @@ def assembled(program: str, check: Check) -> str:
     )
 
 
+def _first(tree: ast.Module) -> int:
+    """The line, zero-based, before which nothing may be put."""
+    last = 0
+    for node in tree.body:
+        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            break
+        last = node.end_lineno or last
+    return last
+
+
 def _of_break(kind: str) -> Check:
-    found = f'[r for r in {_BREAKS} if "{_literal(kind)}" in r]'
+    found = f'[{_REASONS} if "{_literal(kind)}" in r]'
     return Check(f"graph break: {kind}", found)
 
 

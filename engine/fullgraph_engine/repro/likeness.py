@@ -44,12 +44,26 @@ class Likeness:
 
     def equals(self, other: Likeness, own: frozenset[str]) -> bool:
         """``own``: the names that either program has given to things itself."""
-        return self.resembles(other, own) and _known(self.reason, own) == _known(other.reason, own)
+        return (
+            self._is_titled_as(other)
+            and self._stands_as(other, own)
+            and _known(self.reason, own) == _known(other.reason, own)
+        )
 
     def resembles(self, other: Likeness, own: frozenset[str]) -> bool:
-        """The same but for the details of its reason."""
-        if (self.code, self.kind) != (other.code, other.kind):
+        """The same but for its construct, or for the details of its reason.
+
+        What arises where a module is read from its owner arises at its call if it is an argument.
+        """
+        if not self._is_titled_as(other):
             return False
+        reasons = _known(self.reason, own), _known(other.reason, own)
+        return self._stands_as(other, own) or (reasons[0] == reasons[1] != ())
+
+    def _is_titled_as(self, other: Likeness) -> bool:
+        return (self.code, self.kind) == (other.code, other.kind)
+
+    def _stands_as(self, other: Likeness, own: frozenset[str]) -> bool:
         if self.construct and other.construct and self.construct != other.construct:
             return False
         names = {self.callee, other.callee} - {""}
@@ -133,6 +147,8 @@ def _construct(frame: Frame | None) -> tuple[str, str]:
             node = ast.parse(segment).body[0]
         except (SyntaxError, ValueError, IndexError):
             return "", ""
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Constant)):
+        return "value", ""  # each may stand for the other in a smaller program
     return type(node).__name__, _callee(node)
 
 

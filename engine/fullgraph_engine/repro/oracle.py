@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import linecache
 import random
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -39,7 +40,8 @@ class Wish:
     """What a program has to show.
 
     ``loose``: details of the reason may differ, as for the first program that is written for what
-    was seen in another file. ``fake``: it is executed on tensors without data.
+    was seen in another file. ``fake``: it is executed on tensors without data. ``raises``: it may
+    end with an exception, as what it is made from does.
     """
 
     likeness: Likeness
@@ -47,29 +49,43 @@ class Wish:
     own: frozenset[str] = frozenset()
     loose: bool = False
     fake: bool = False
+    raises: bool = True
 
 
-def judge(program: str, wish: Wish) -> tuple[Verdict, Likeness | None]:
-    """Execute a program in this process, which is spent by it, and the likeness that was found.
+@dataclass(frozen=True)
+class Shown:
+    """The finding in a program: its likeness there, and whether the program raises something."""
+
+    likeness: Likeness
+    raises: bool
+
+
+def judge(program: str, wish: Wish) -> tuple[Verdict, Shown | None]:
+    """Execute a program in this process, which is spent by it; how it shows what is wanted.
 
     Nothing that the program raises passes through.
     """
     try:
         text = assembled(program, wish.check)
-        code = compile(text, PATH, "exec")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = compile(text, PATH, "exec")
     except (SyntaxError, ValueError, RecursionError, IndexError) as error:
         return Verdict(False, f"no Python: {error}"), None
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
     recording, status = _executed(code, wish.fake)
     source = SourceText(PATH, text)
     own = wish.own | own_names(program)
+    failure = recording.failure
+    if failure is not None and not wish.raises:
+        return Verdict(False, f"it raises {failure.kind}"), None
     seen: list[str] = []
     for finding in _safely(recording, source):
         likeness = Likeness.of(finding)
         alike = likeness.resembles if wish.loose else likeness.equals
         if alike(wish.likeness, own):
             if status == 1:
-                return Verdict(True), likeness
+                return Verdict(True), Shown(likeness, failure is not None)
             return Verdict(False, f"the check of the script exits {status}"), None
         seen.append(finding.code)
     return Verdict(False, ", ".join(dict.fromkeys(seen)) or "nothing was found"), None

@@ -10,7 +10,7 @@ from ..protocol import from_plain, to_plain
 from .check import Check
 from .likeness import Likeness
 
-Origin = Literal["statement", "function", "target", "slice", "file"]
+Origin = Literal["expression", "statement", "function", "target", "slice", "file"]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..protocol import (
+    Log,
     Reproduced,
     ReproFound,
     ReproProgress,
@@ -20,8 +21,8 @@ from ..protocol.repro import ReproStage
 from . import oracle, reduction
 from .check import LOOKED_FOR
 from .fresh import Ended, FreshPython
-from .likeness import Likeness, own_names
-from .oracle import Verdict, Wish
+from .likeness import own_names
+from .oracle import Shown, Verdict, Wish
 from .script import environment, lines_of_code, script
 from .seed import Seed, Seeds
 
@@ -36,7 +37,7 @@ class Trials(Protocol):
     def kill(self, number: int) -> None: ...
 
 
-Say = Callable[[ReproProgress | ReproFound | Reproduced], None]
+Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
 
 _VERIFYING = 8.0
@@ -87,6 +88,8 @@ class _Shrinking:
         self.lines = 0
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
+        self.refused: list[str] = []
+        """Seeds that do not show it, and what they show instead."""
         self._told = 0.0
         self.fresh: FreshPython | None = None
 
@@ -96,6 +99,8 @@ class _Shrinking:
         chosen = self.choose()
         if chosen is None:
             self.fresh.end()
+            words = "\n".join((*self.seeds.left_out, *self.refused))
+            self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
             self.end(
                 "No program outside of your files shows it: it may depend on what other code has "
                 "done before. Reduce the file by hand, or give the probe simpler inputs."
@@ -117,16 +122,18 @@ class _Shrinking:
             wish = Wish(self.seeds.likeness, self.seeds.check, own, loose=True, fake=fake)
             found = self.first(wish)
             if found is not None:
-                seed, likeness = found
-                kept = own | own_names(seed.text)
-                return seed, replace(wish, likeness=likeness, own=kept, loose=False)
+                seed, shown = found
+                kept, likeness = own | own_names(seed.text), shown.likeness
+                return seed, replace(
+                    wish, likeness=likeness, own=kept, loose=False, raises=shown.raises
+                )
         return None
 
-    def first(self, wish: Wish) -> tuple[Seed, Likeness] | None:
+    def first(self, wish: Wish) -> tuple[Seed, Shown] | None:
         trials = self.around.trials(lambda text: _judged(text, wish))
         waiting = list(enumerate(self.seeds.seeds))
         running: dict[int, int] = {}
-        found: dict[int, Likeness] = {}
+        found: dict[int, Shown] = {}
         while True:
             while waiting and len(running) < trials.capacity and not found:
                 index, seed = waiting.pop(0)
@@ -140,9 +147,11 @@ class _Shrinking:
             number, answer = trials.wait()
             index = running.pop(number)
             self.tried += 1
-            verdict, likeness = _verdict(answer)
-            if verdict.interesting and likeness is not None:
-                found[index] = likeness
+            verdict, shown = _verdict(answer)
+            if shown is not None:
+                found[index] = shown
+            else:
+                self.refused.append(f"{self.seeds.seeds[index].origin}: {verdict.reason}")
             self.progress("looking")
         if not found:
             return None
@@ -249,20 +258,20 @@ class _Tester:
 
 
 def _judged(text: str, wish: Wish) -> bytes:
-    verdict, likeness = oracle.judge(text, wish)
-    plain = None if likeness is None else to_plain(likeness)
+    verdict, shown = oracle.judge(text, wish)
+    plain = None if shown is None else to_plain(shown)
     return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
 
 
-def _verdict(answer: bytes | None) -> tuple[Verdict, Likeness | None]:
+def _verdict(answer: bytes | None) -> tuple[Verdict, Shown | None]:
     if answer is None:
         return Verdict(False, "it did not end"), None
     try:
         interesting, reason, plain = json.loads(answer)
     except ValueError:
         return Verdict(False, "it crashed"), None
-    likeness = None if plain is None else from_plain(Likeness, plain)
-    return Verdict(bool(interesting), str(reason)), likeness
+    shown = None if plain is None else from_plain(Shown, plain)
+    return Verdict(bool(interesting), str(reason)), shown
 
 
 def _backwards(history: list[str]) -> list[str]:

@@ -158,6 +158,8 @@ class _Writer:
             for point in inwards[:1]:
                 yield from self._attempt("function", partial(self._again, point))
         else:
+            for point in inwards[:1]:
+                yield from self._compiled("expression", partial(units.of_expression, point))
             for number, point in enumerate(inwards[: 1 + _OUTWARDS]):
                 for depth in range(len(point.layers) if number == 0 else 0):
                     yield from self._compiled(
@@ -264,7 +266,7 @@ class _Writer:
         draft = Draft()
         try:
             statements = [*self.settings, *write(draft)]
-            text = self.text
+            text = _without_docstring(self.text)
             if sliced:
                 from .writing.definitions import slice_of
 
@@ -294,6 +296,13 @@ class _Writer:
         return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
+def _without_docstring(text: str) -> str:
+    tree = ast.parse(text)
+    if ast.get_docstring(tree, clean=False) is None:
+        return text
+    return "\n".join(text.split("\n")[tree.body[0].end_lineno or 0 :])
+
+
 def _imported(text: str) -> Iterator[str]:
     """What a text imports besides torch and Python's own modules, each in a sentence."""
     for node in ast.walk(ast.parse(text)):
@@ -318,7 +327,7 @@ def settings() -> tuple[str, ...]:
                 ast.parse(line)
             except SyntaxError:
                 continue
-            if line.startswith("torch.") and line not in _OURS:
+            if line.startswith("torch.") and line not in _OURS and "unsafe_data_ptr" not in line:
                 found.append(line)
     return tuple(found)
 

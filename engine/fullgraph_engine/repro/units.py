@@ -1,4 +1,4 @@
-"""Parts of the user's code as programs: one statement of a function, or the function."""
+"""Parts of the user's code as programs: one expression or statement of a function, or all of it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,110 @@ class Unit:
 
     entry: str
     inputs: tuple[Input, ...]
+
+
+# -- one expression ---------------------------------------------------------------------------
+
+
+def of_expression(point: Point, draft: Draft) -> Unit:
+    """A function of nothing but the operation at the point; its operands are passed to it.
+
+    Raises:
+        Unwritable: it is no operation, or an operand has no value or no expression.
+    """
+    if 0 not in point.at or not point.layers:
+        raise Unwritable("the line is not reached when the code runs without Dynamo")
+    node = copy.deepcopy(_expression_at(point))
+    operands = _Operands(point)
+    match node:
+        case ast.Call(func=ast.Attribute() as method):
+            if not operands.is_global(method):
+                method.value = operands.passed(method.value, "x")
+            operands.all_of(node)
+        case ast.Call():
+            operands.all_of(node)
+        case ast.Attribute() | ast.Starred():
+            node.value = operands.passed(node.value, "x")
+        case ast.BinOp():
+            node.left, node.right = operands.passed(node.left), operands.passed(node.right)
+        case ast.UnaryOp():
+            node.operand = operands.passed(node.operand)
+        case ast.Compare():
+            node.left = operands.passed(node.left)
+            node.comparators = [operands.passed(each) for each in node.comparators]
+        case ast.Subscript():
+            node.value = operands.passed(node.value, "x")
+            if not any(isinstance(each, ast.Slice) for each in ast.walk(node.slice)):
+                node.slice = operands.passed(node.slice, "key")
+        case _:
+            raise Unwritable("it is no single operation")
+    used = [name for name in _used(node) if name not in operands.names]
+    inputs = list(operands.inputs)
+    inputs += [Input(point.at[0][name], name) for name in used if name in point.at[0]]
+    node = _Renamed(_referred(used, point, point.at[0], draft)).visit(node)
+    name = draft.fresh("f")
+    parameters = ", ".join(each.name for each in inputs)
+    draft.add(f"def {name}({parameters}):\n    return {ast.unparse(node)}")
+    return Unit(name, tuple(inputs))
+
+
+def _expression_at(point: Point) -> ast.expr:
+    frame = point.frame
+    asked = (frame.line + 1, frame.byte, frame.end_line + 1, frame.end_byte)
+    for node in ast.walk(point.layers[0].node):
+        if isinstance(node, ast.expr) and asked == (
+            node.lineno,
+            node.col_offset,
+            node.end_lineno,
+            node.end_col_offset,
+        ):
+            return node
+    raise Unwritable("it is no expression")
+
+
+class _Operands:
+    """Turns sub-expressions into parameters, with the values that they have at a point."""
+
+    def __init__(self, point: Point) -> None:
+        self._point = point
+        self.names: set[str] = set()
+        self.inputs: list[Input] = []
+
+    def all_of(self, node: ast.Call) -> None:
+        """Pass everything that a call is given."""
+        node.args = [
+            each if isinstance(each, ast.Starred) else self.passed(each) for each in node.args
+        ]
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                keyword.value = self.passed(keyword.value, keyword.arg)
+
+    def is_global(self, node: ast.expr) -> bool:
+        """Whether it leads to something of a module or a class: ``torch.nn.functional.relu``."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id in self._point.at[0]:
+            return False
+        value = self._point.globals.get(node.id)
+        return isinstance(value, (types.ModuleType, type))
+
+    def passed(self, node: ast.expr, name: str = "") -> ast.expr:
+        """The parameter that stands for an operand; constants and globals stay as they are."""
+        if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
+            return node
+        if isinstance(node, ast.Name) and node.id not in self._point.at[0]:
+            return node
+        try:
+            code = compile(ast.Expression(node), self._point.frame.path, "eval")
+            value = eval(code, self._point.globals, dict(self._point.at[0]))
+        except Exception as error:
+            raise Unwritable(f"an operand cannot be evaluated: {error}") from None
+        name = node.id if isinstance(node, ast.Name) else name or "a"
+        while name in self.names or name in self._point.globals or hasattr(builtins, name):
+            name += "_"
+        self.names.add(name)
+        self.inputs.append(Input(value, name))
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
 
 
 # -- one statement ----------------------------------------------------------------------------
