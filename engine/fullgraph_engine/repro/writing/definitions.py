@@ -122,7 +122,8 @@ def wanted(thing: Any, found: Found | None) -> Wanted:
     qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
     if not isinstance(module, str) or not isinstance(qualified, str):
         if found is None or found.home is None:
-            raise Unwritable(f"an object of type `{type(thing).__name__}` has no definition")
+            named = f"`{qualified}`" if qualified else f"a {type(thing).__name__}"
+            raise Unwritable(f"{named} has no source text")
         module, qualified = found.home.name, found.name
     if found is None or found.home is None:
         found = _met(thing, module, qualified) or found
@@ -134,8 +135,14 @@ def wanted(thing: Any, found: Found | None) -> Wanted:
     hint = qualified.rpartition(".")[2]
     inside = _owner(thing, module, qualified) if found is None else None
     if hint.startswith("<"):
-        hint = found.name if found is not None else "function"
+        hint = found.name if found is not None else _name_of(thing)
     return Wanted(thing, hint, module, qualified, origin, found, inside)
+
+
+def _name_of(function: Any) -> str:
+    """A lambda is called like the first variable of its module that has it."""
+    space = getattr(function, "__globals__", {})
+    return next((name for name, value in space.items() if value is function), "function")
 
 
 def _met(thing: Any, module: str, name: str) -> Found | None:
@@ -436,10 +443,11 @@ def copy_binding(draft: Draft, found: Found) -> bool:
     ]
     if not nodes:
         return False
-    return copy_statement(draft, found.home, nodes[-1])
+    copy_statement(draft, found.home, nodes[-1])
+    return True
 
 
-def copy_statement(draft: Draft, home: Home, node: ast.stmt) -> bool:
+def copy_statement(draft: Draft, home: Home, node: ast.stmt, *, is_effect: bool = False) -> None:
     """Add a statement of a module as it stands there."""
     if draft.mark_copied(node):
         draft.visit(home)
@@ -447,8 +455,7 @@ def copy_statement(draft: Draft, home: Home, node: ast.stmt) -> bool:
         rewritten = rewrite(draft, context, copy.deepcopy(node), keep_annotations=False)
         if isinstance(rewritten, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             rewritten.name = draft.key_name((id(home.namespace), rewritten.name))
-        draft.append(rewritten)
-    return True
+        draft.append(rewritten, is_effect=is_effect)
 
 
 # -- names ----------------------------------------------------------------------------------------

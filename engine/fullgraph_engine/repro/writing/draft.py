@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...host.placeholder import Placeholder, describe
 from ...targets.probes import unwrap
+from ..reduction.program import formatted
 from . import definitions, effects, ordering, paths, sources
 from .sources import Home
 from .unwritable import Unwritable
@@ -43,6 +44,8 @@ class Found:
     key: Key
     name: str
     home: Home | None = None
+    spelling: tuple[str, str] | None = None
+    """How the user imports it from another package."""
 
 
 @dataclass
@@ -57,6 +60,8 @@ class _State:
     notes: list[str] = field(default_factory=list)
     homes: dict[int, Home] = field(default_factory=dict)
     copied: set[int] = field(default_factory=set)
+    made: set[Key] = field(default_factory=set)
+    """What is bound by copied statements, so that others that change it must be copied, too."""
     operators: set[str] = field(default_factory=set)
     lines: int = 0
 
@@ -208,8 +213,8 @@ class Draft:
             used |= part.eager | part.lazy
         body = [part.node for part in ordering.in_order(kept)]
         heads = [text for text, name in self._state.imports.items() if name in used]
-        imports = ["import torch", *sorted(heads, key=lambda text: (text.startswith("from"), text))]
-        return _formatted(imports, [*body, *ending])
+        lines = ["import torch", *sorted(heads, key=lambda one: (one.startswith("from"), one))]
+        return formatted(ast.Module([*ast.parse("\n".join(lines)).body, *body, *ending], []))
 
     # -- what definitions call ----------------------------------------------------------------
 
@@ -217,9 +222,9 @@ class Draft:
         if text not in self.notes:
             self.notes.append(text)
 
-    def append(self, node: ast.stmt) -> None:
-        part = ordering.piece(node)
-        self._state.pieces.append(part)
+    def append(self, node: ast.stmt, *, is_effect: bool = False) -> None:
+        self._state.pieces.append(ordering.piece(node, is_effect=is_effect))
+        self._state.operators |= effects.namespaces(node)
         if self._limit is not None:
             self._state.lines += len(ast.unparse(node).splitlines())
             if self._state.lines > self._limit:
@@ -245,14 +250,15 @@ class Draft:
         """The name of a variable that a copied statement binds."""
         if key not in self._state.keys:
             self._state.keys[key] = self.fresh(key[1], avoid)
+            self._state.made.add(key)
         return self._state.keys[key]
 
-    def has_name_for(self, found: Found) -> bool:
-        return found.key in self._state.keys or id(found.value) in self._state.things
-
-    def is_class_or_function_here(self, thing: object) -> bool:
-        known = self._state.things.get(id(thing))
-        return known is not None and known[1].isidentifier()
+    def makes(self, home: Home, name: str) -> bool:
+        """Whether the program has a module's class, function or copied variable."""
+        known = self._state.things.get(id(home.namespace.get(name)))
+        if known is not None and known[1].isidentifier():
+            return True
+        return (id(home.namespace), name) in self._state.made
 
     def path(
         self, found: Found, attributes: Sequence[str], hidden: Collection[str]
@@ -288,7 +294,10 @@ class Draft:
                 return path, 0
             source = sys.modules.get(module)
             if source is not None and vars(source).get(name, Placeholder) is value:
-                inner = Found(value, (id(vars(source)), name), name, sources.home_of(vars(source)))
+                home = sources.home_of(vars(source))
+                third = home.origin == "third-party"
+                spelling = found.spelling or ((module, name) if third else None)
+                inner = Found(value, (id(vars(source)), name), name, home, spelling)
                 path = self._path(inner, (), hidden)[0]
                 self._state.keys[found.key] = path
                 return path, 0
@@ -402,14 +411,18 @@ class Draft:
     def _keep(self, wanted: definitions.Wanted, reason: str) -> str:
         """Import it, and say so."""
         module, name = wanted.module, wanted.qualified
-        if wanted.found is not None:
-            origin = definitions.import_of(wanted.found)
-            module, name = origin or (module, name)
-        if not paths.is_importable(module):
-            raise Unwritable(f"`{wanted.hint}` has no source text: {reason}")
+        if wanted.found is not None and wanted.found.spelling is not None:
+            module, name = wanted.found.spelling
+        if paths.reach(module, name) is not wanted.thing:
+            raise Unwritable(reason)
         top, dot, rest = name.partition(".")
-        local = self._import_name(f"from {module} import {top}", top)
-        self.note(f"keeps `from {module} import {top}`: {reason}")
+        statement = f"from {module} import {top}"
+        if wanted.name and not rest:
+            local = wanted.name
+            self._state.imports[statement + ("" if local == top else f" as {local}")] = local
+        else:
+            local = self._import_name(statement, top)
+        self.note(f"keeps `{statement}`: {reason}")
         path = local + dot + rest
         self._kept[id(wanted.thing)] = (wanted.thing, path)
         return path
@@ -421,8 +434,6 @@ class Draft:
         public = paths.public_path(value)
         if public is not None:
             module, name = public
-        if name.startswith("ops.") and module == "torch":
-            self._state.operators.add(name.split(".")[1])
         if module == "builtins":
             return name
         return f"{self._import_dotted(module)}.{name}"
@@ -448,13 +459,17 @@ class Draft:
             if paths.needs_import(module) and module in sys.modules:
                 self._state.imports.setdefault(f"import {module}", "torch")
             return module
+        # `import a` and `import a.b` bind the same name.
+        local = self._state.keys.get((0, top))
+        if local is None:
+            local = self._state.keys[0, top] = self.fresh(top)
+        if local == top:
+            self._state.imports[f"import {module}"] = top
+            return module
         if module == top:
-            return self._import_name(f"import {module}", module)
-        local = self._import_name(f"import {top}", top)
-        if local != top:
-            return self._import_name(f"import {module} as {{}}", module.rpartition(".")[2])
-        self._state.imports.setdefault(f"import {module}", top)
-        return module
+            self._state.imports[f"import {module} as {local}"] = local
+            return local
+        return self._import_name(f"import {module} as {{}}", module.rpartition(".")[2])
 
     def _import_name(self, statement: str, name: str) -> str:
         """The name that an import statement binds, which is another one where that is taken."""
@@ -590,15 +605,3 @@ def _has_identity(value: object) -> bool:
     return not isinstance(
         value, (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
     )
-
-
-def _formatted(imports: list[str], body: list[ast.stmt]) -> str:
-    parts = ["\n".join(imports)]
-    previous: ast.stmt | None = None
-    for node in body:
-        text = ast.unparse(node)
-        definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        apart = isinstance(node, definition) or isinstance(previous, definition)
-        parts.append(("\n\n" if apart else "\n" if previous is None else "") + text)
-        previous = node
-    return "\n".join(parts) + "\n"

@@ -39,7 +39,18 @@ def copy(draft: Draft, home: Home, operators: Collection[str]) -> None:
         return
     for node in sources.statements_of(home.text.tree.body):
         if concerns(draft, home, node, operators):
-            definitions.copy_statement(draft, home, node)
+            definitions.copy_statement(draft, home, node, is_effect=True)
+
+
+def namespaces(node: ast.AST) -> set[str]:
+    """The namespaces of operators that a piece of a program calls: `torch.ops.mine.op`."""
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute):
+            parts = _dotted(inner)
+            if parts[:2] == ["torch", "ops"] and len(parts) > 2:
+                found.add(parts[2])
+    return found
 
 
 def concerns(draft: Draft, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
@@ -69,17 +80,12 @@ def concerns(draft: Draft, home: Home, node: ast.stmt, operators: Collection[str
                 return True
             if path.startswith(_CALLS):
                 return _is_known(draft, home, node)
-        elif root[1:] and _is_thing(draft, home, root[0]):
+        elif root[1:] and draft.makes(home, root[0]):
             # `op.register_fake(...)`, `Net.forward = ...`
             return True
         elif isinstance(node, ast.Expr) and root == ["setattr"]:
             return _is_known(draft, home, node)
     return False
-
-
-def _is_thing(draft: Draft, home: Home, name: str) -> bool:
-    value = home.namespace.get(name)
-    return value is not None and draft.is_class_or_function_here(value)
 
 
 def _is_known(draft: Draft, home: Home, node: ast.AST) -> bool:
@@ -93,7 +99,7 @@ def _is_known(draft: Draft, home: Home, node: ast.AST) -> bool:
             continue
         if isinstance(value, (bool, int, float, str, type(None))):
             continue
-        if not _is_thing(draft, home, name):
+        if not draft.makes(home, name):
             return False
     return True
 
@@ -111,9 +117,10 @@ def _path(home: Home, root: list[str]) -> str | None:
     value = home.namespace.get(root[0])
     if type(value).__name__ == "module":
         return ".".join([value.__name__, *root[1:]])  # type: ignore[union-attr]
-    module = getattr(value, "__module__", None)
-    if isinstance(module, str) and sources.origin_of(module) == "torch":
-        return ".".join([module, getattr(value, "__name__", root[0]), *root[1:]])
+    if callable(value) and isinstance(getattr(value, "__name__", None), str):
+        module = getattr(value, "__module__", None)
+        if isinstance(module, str) and sources.origin_of(module) == "torch":
+            return ".".join([module, value.__name__, *root[1:]])
     return ".".join(root)
 
 

@@ -12,16 +12,20 @@ from .scopes import bound, uses
 
 @dataclass(frozen=True)
 class Piece:
-    """A statement. ``is_step``: what it does may change the values that it mentions."""
+    """A statement. ``is_step``: what it does may change the values that it mentions.
+
+    ``is_effect``: it is there for what it does, not for the names that it binds.
+    """
 
     node: ast.stmt
     is_step: bool
+    is_effect: bool
     binds: frozenset[str]
     eager: frozenset[str]
     lazy: frozenset[str]
 
 
-def piece(node: ast.stmt) -> Piece:
+def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
     eager: set[str] = set()
     lazy: set[str] = set()
     for use in uses(node):
@@ -31,14 +35,15 @@ def piece(node: ast.stmt) -> Piece:
     is_import = isinstance(node, (ast.Import, ast.ImportFrom))
     names = frozenset(bound([node]))
     is_step = not is_definition and not is_import
-    return Piece(node, is_step, names, frozenset(eager - names), frozenset(lazy - names))
+    is_effect = is_effect or (is_step and not names)
+    return Piece(node, is_step, is_effect, names, frozenset(eager - names), frozenset(lazy - names))
 
 
 def in_order(pieces: Sequence[Piece]) -> list[Piece]:
     """What a piece needs stands before it; what calls of it need too, where that is possible.
 
-    Steps that share a value keep their order. Everything else stays as near to the given order as
-    it can.
+    Steps that share a value keep their order, and so do effects. Everything else stays as near to
+    the given order as it can.
     """
     eager, every = _needs(pieces)
     groups = _components(every)
@@ -57,7 +62,7 @@ def in_order(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
-    """The pieces that bind some of the names, and what those need. Bare steps are all kept."""
+    """The pieces that bind some of the names, and what those need. Effects are all kept."""
     binding: dict[str, list[int]] = {}
     for index, part in enumerate(pieces):
         for name in part.binds:
@@ -65,7 +70,7 @@ def needed(pieces: Sequence[Piece], names: set[str]) -> list[Piece]:
     wanted = list(names)
     kept: set[int] = set()
     for index, part in enumerate(pieces):
-        if not part.binds and part.is_step:
+        if part.is_effect:
             kept.add(index)
             wanted += part.eager | part.lazy
     seen: set[str] = set()
@@ -87,6 +92,7 @@ def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
             binding.setdefault(name, index)
     variables = {name for part in pieces if part.is_step for name in part.binds}
     last: dict[str, int] = {}
+    effects: set[int] = set()
     eager: list[set[int]] = []
     every: list[set[int]] = []
     for index, part in enumerate(pieces):
@@ -95,7 +101,11 @@ def _needs(pieces: Sequence[Piece]) -> tuple[list[set[int]], list[set[int]]]:
             for name in (part.binds | part.eager) & variables:
                 if name in last:
                     at_once.add(last[name])
-                last[name] = index
+                if binding[name] <= index:  # else it comes after what binds the name
+                    last[name] = index
+        if part.is_effect:
+            at_once |= effects
+            effects = {index}
         at_once.discard(index)
         eager.append(at_once)
         later = {binding[name] for name in part.lazy if name in binding} - {index}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import operator
 import sys
 import types
@@ -47,11 +46,13 @@ def public_path(value: Any) -> tuple[str, str] | None:
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if isinstance(module, str) and isinstance(name, str) and origin_of(module) in _PUBLIC:
         for place in _shorter(module):
-            if _reach(place, name) is value:
+            if not _is_private(place) and reach(place, name) is value:
                 return place, name
     found = _index().get(id(value))
-    if found is not None and _reach(*found) is value:
+    if found is not None and reach(*found) is value:
         return found
+    if isinstance(module, str) and isinstance(name, str) and origin_of(module) in _PUBLIC:
+        return (module, name) if reach(module, name) is value else None
     return None
 
 
@@ -87,11 +88,15 @@ def _shorter(module: str) -> list[str]:
     above = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     if parts[0] not in ("torch", "functorch") and parts[0].startswith("_"):
         above.insert(0, parts[0].lstrip("_"))
-    public = [name for name in above if "._" not in name and name[0] != "_"]
-    return public + [name for name in above if name not in public]
+    return above
 
 
-def _reach(module: str, name: str) -> Any:
+def _is_private(module: str) -> bool:
+    return module[0] == "_" or "._" in module
+
+
+def reach(module: str, name: str) -> Any:
+    """What a dotted name means in a loaded module, None if nothing."""
     loaded = sys.modules.get(module)
     if loaded is None:
         parts = module.split(".")
@@ -133,13 +138,3 @@ def _index() -> dict[int, tuple[str, str]]:
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, bytes, tuple, list, dict))
-
-
-def is_importable(module: str) -> bool:
-    if module in sys.modules:
-        return True
-    try:
-        importlib.import_module(module)
-    except Exception:
-        return False
-    return True

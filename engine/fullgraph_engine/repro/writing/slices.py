@@ -1,0 +1,105 @@
+"""The part of a file that some of its names need, found without executing it."""
+
+from __future__ import annotations
+
+import ast
+
+from .scopes import bound, uses
+from .sources import is_main_guard
+
+
+def slice_of(text: str, names: set[str]) -> str:
+    """The statements of a file that the given names at its top level need, in file order.
+
+    Imports are cut to the names that are used. What only runs as a script is left out. A
+    statement that binds nothing is kept if all the file's own names in it are kept anyway.
+
+    Raises:
+        SyntaxError: the text is no Python.
+    """
+    tree = ast.parse(text)
+    parts = [_Part(node) for node in tree.body if not _is_script(node)]
+    binding: dict[str, list[_Part]] = {}
+    for part in parts:
+        for name in part.binds:
+            binding.setdefault(name, []).append(part)
+    imported = {name for part in parts if part.is_import for name in part.binds}
+    kept: set[int] = set()
+    wanted = set(names)
+    seen: set[str] = set()
+    while True:
+        while wanted:
+            name = wanted.pop()
+            seen.add(name)
+            for part in binding.get(name, ()):
+                kept.add(id(part))
+                wanted |= part.needs - seen
+        for part in parts:
+            if id(part) not in kept and part.concerns(seen, set(binding), imported):
+                kept.add(id(part))
+                wanted |= part.needs - seen
+        if not wanted:
+            break
+    body = [part.cut(seen) for part in parts if id(part) in kept or part.is_always_kept]
+    if not body:
+        return ""
+    return ast.unparse(ast.Module(body, [])) + "\n"
+
+
+class _Part:
+    """A statement of the file."""
+
+    def __init__(self, node: ast.stmt) -> None:
+        self.node = node
+        self.is_import = isinstance(node, (ast.Import, ast.ImportFrom))
+        self.is_assignment = isinstance(node, (ast.Assign, ast.AugAssign))
+        self.is_always_kept = isinstance(node, ast.ImportFrom) and (
+            node.module == "__future__" or any(alias.name == "*" for alias in node.names)
+        )
+        self.binds = bound([node])
+        found = [use.node for use in uses(node)]
+        self.needs = {name.id for name in found} - self.binds
+        if isinstance(node, ast.AugAssign):
+            self.needs |= self.binds
+        self.changes = self._changes()
+
+    def _changes(self) -> set[str]:
+        """The names whose values the statement may change."""
+        node = self.node
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            return {name for name in map(_root, targets) if name}
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            return {_root(node.value)} - {""} or self.needs
+        return set()
+
+    def concerns(self, kept: set[str], known: set[str], imported: set[str]) -> bool:
+        """Whether it changes what is kept, or torch: `Net.forward = other`, `config.x = 1`."""
+        if self.is_import or self.binds or not self.changes:
+            return False
+        own = self.changes & known - imported
+        if not own <= kept or not (own or self.changes & imported):
+            return False
+        return self.is_assignment or self.needs & known - imported <= kept
+
+    def cut(self, names: set[str]) -> ast.stmt:
+        """An import with only the names that are used."""
+        node = self.node
+        if not isinstance(node, (ast.Import, ast.ImportFrom)) or self.is_always_kept:
+            return node
+        aliases = [
+            alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in names
+        ]
+        if isinstance(node, ast.Import):
+            return ast.Import(aliases)
+        return ast.ImportFrom(node.module, aliases, node.level)
+
+
+def _is_script(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and is_main_guard(node.test) and not node.orelse
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
