@@ -144,6 +144,25 @@ MODELS = {
         function.register_forward_hook(lambda module, args, result: result + 1)
         args = (torch.ones(2, 3, 4, 4),)
     """,
+    "parameters": """
+        WEIGHT = torch.nn.Parameter(torch.ones(4, 4))
+        torch._dynamo.maybe_mark_dynamic(WEIGHT, 0)
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = torch.nn.Parameter(torch.ones(4))
+                self.shifts = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(4))])
+                self.register_buffer("mean", torch.zeros(4))
+                self.linear = torch.nn.Linear(4, 4)
+
+            def forward(self, x, y, given):
+                y = self.linear(y) @ WEIGHT + given
+                return (x - self.mean) * self.scale + self.shifts[0] + y
+
+        given = torch.nn.Parameter(torch.ones(4))
+        function, args = Net(), (torch.ones(2, 4), torch.ones(2, 4), given)
+    """,
     "recompiled": """
         def layer(x, name):
             print(end="")
@@ -159,6 +178,8 @@ MODELS = {
 }
 
 PLAIN = """
+from contextlib import nullcontext as tensor_mode
+
 def trace(function, args):
     torch.compile(function, backend="eager")(*args)
 """
@@ -166,6 +187,9 @@ def trace(function, args):
 OURS = """
 sys.path.insert(0, {engine!r})
 from fullgraph_engine import tracing
+
+def tensor_mode():
+    return tracing.tensor_mode({fake})
 
 def trace(function, args):
     recording = tracing.trace(function, args, {{}})
@@ -183,12 +207,18 @@ import torch
 {how}
 for name in {names!r}:
     print("MODEL", name, file=sys.stderr)
-    model = runpy.run_path(name + ".py")
-    trace(model["function"], model["args"])
+    with tensor_mode():
+        model = runpy.run_path(name + ".py")
+        trace(model["function"], model["args"])
     torch._dynamo.reset()
 """
 
 _LEAF = re.compile(r"\[__guards\] (?:\| )*\+- (?P<kind>[A-Z_]+): (?P<words>.*)$")
+_TENSOR_CLASS = re.compile(
+    r"<class '[\w.]+\.(?:FakeTensor|Tensor|Parameter)'>"
+    r"|\b(?:FakeTensor|Tensor|Parameter)(?=, DispatchKeySet)"
+)
+_FAKE_KEY = re.compile(r", Python(?:TLSSnapshot)?\b")
 _NUMBER = re.compile(r"\b\d{7,}\b|(?<=__builtins_dict___)\d+|_[0-9a-f]{8,}\b|0x[0-9a-f]+")
 
 
@@ -196,17 +226,18 @@ def test_there_are_models() -> None:
     assert len(MODELS) >= 8
 
 
-Logs = tuple[dict[str, str], dict[str, str]]
+Logs = tuple[dict[str, str], ...]
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
-    """What a plain run and what ours says of each model."""
+    """What a plain run and what ours says of each model, with real tensors and with fake ones."""
     folder = tmp_path_factory.mktemp("models")
     for name, model in MODELS.items():
         text = "import enum\nimport torch\n" + textwrap.dedent(model)
         (folder / f"{name}.py").write_text(text)
-    return ran(folder, PLAIN, TORCH_LOGS="guards"), ran(folder, OURS.format(engine=str(ENGINE)))
+    real, fake = (OURS.format(engine=str(ENGINE), fake=fake) for fake in (False, True))
+    return ran(folder, PLAIN, TORCH_LOGS="guards"), ran(folder, real), ran(folder, fake)
 
 
 @pytest.mark.real_engine
@@ -216,6 +247,17 @@ def test_none_lost_and_none_invented(name: str, logs: Logs) -> None:
     printed = Counter(printed_guards(logs[0][name]))
     recorded = Counter(recorded_guards(logs[1][name]))
     assert sum(printed.values()) > 5
+    assert recorded - printed == Counter(), "invented"
+    assert printed - recorded == Counter(), "lost"
+
+
+@pytest.mark.real_engine
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", MODELS)
+def test_fake_tensors_have_the_guards_of_real_ones(name: str, logs: Logs) -> None:
+    printed = Counter(map(of_any_tensor, printed_guards(logs[0][name])))
+    recorded = Counter(map(of_any_tensor, recorded_guards(logs[2][name])))
+    assert "FakeTensor" in logs[2][name]
     assert recorded - printed == Counter(), "invented"
     assert printed - recorded == Counter(), "lost"
 
@@ -257,3 +299,9 @@ def words_of(words: str) -> str:
 def settled(words: str) -> str:
     """Without what differs between two processes."""
     return _NUMBER.sub("N", words.rstrip())
+
+
+def of_any_tensor(guard: tuple[str, str]) -> tuple[str, str]:
+    """Without the class of a tensor, and the keys by which operators find a fake mode."""
+    kind, words = guard
+    return kind, _FAKE_KEY.sub("", _TENSOR_CLASS.sub("a tensor", words))

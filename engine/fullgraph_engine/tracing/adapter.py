@@ -121,6 +121,12 @@ PROFILE_GUARDS = Private(
     "torch._dynamo.guards", "profile_guard_manager", "speed: leaving out how long guards take"
 )
 
+_PARAMETERS = "what Dynamo spares parameters, in runs with fake tensors"
+EXACT_TYPE = Private("torch._dynamo.guards", "istype", _PARAMETERS)
+STATIC_SHAPE = Private(
+    "torch._dynamo.variables.builder", "tensor_always_has_static_shape", _PARAMETERS
+)
+
 BYTECODE_HOOK = Private(
     "torch._dynamo.convert_frame", "register_bytecode_hook", "bytecode before and after Dynamo"
 )
@@ -205,6 +211,8 @@ HOOKS = (
     INDUCTOR_WRAPPER,
     BACKEND_WRAPPER,
     PROFILE_GUARDS,
+    EXACT_TYPE,
+    STATIC_SHAPE,
     BYTECODE_HOOK,
     *VALUES,
     *SHAPES,

@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils import _pytree as pytree
 
-from . import stacks
+from . import adapter, stacks
 from .recording import ChosenValue
 
 KNOWN_NUMEL = 4096
@@ -265,6 +265,42 @@ def swappable_parameters() -> Iterator[None]:
         yield
     finally:
         owner.weakref = original
+
+
+@contextlib.contextmanager
+def recognised_parameters() -> Iterator[None]:
+    """Let Dynamo know fake parameters where it asks for exactly that type.
+
+    It does so where parameters get less: no checks that they are not the same tensor as an input,
+    and no symbolic sizes. To Python, a fake parameter is a ``FakeTensor``.
+    """
+
+    def istype(original: Callable[..., Any]) -> Callable[..., Any]:
+        def is_exactly(value: Any, allowed: Any) -> Any:
+            return original(value, allowed) or (
+                allowed is torch.nn.Parameter and _is_fake_parameter(value)
+            )
+
+        return is_exactly
+
+    def static(original: Callable[..., Any]) -> Callable[..., Any]:
+        def has_static_shape(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if _is_fake_parameter(tensor) and torch._dynamo.config.force_parameter_static_shapes:
+                return True, torch._dynamo.utils.TensorStaticReason.PARAMETER
+            return original(tensor, *args, **kwargs)
+
+        return has_static_shape
+
+    with contextlib.ExitStack() as put_back:
+        for hook, around in ((adapter.EXACT_TYPE, istype), (adapter.STATIC_SHAPE, static)):
+            original = hook.get()
+            if hook.wrap(around):
+                put_back.callback(setattr, hook.owner(), hook.path, original)
+        yield
+
+
+def _is_fake_parameter(value: Any) -> bool:
+    return type(value) is FakeTensor and isinstance(value, torch.nn.Parameter)
 
 
 @contextlib.contextmanager
