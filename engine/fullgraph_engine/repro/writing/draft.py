@@ -160,6 +160,10 @@ class Draft:
         self._state.names.add(name)
         return name
 
+    def knows(self, thing: object) -> bool:
+        """Whether a class or function has a name in the program already."""
+        return id(thing) in self._state.things
+
     def bind(self, thing: object, name: str) -> None:
         """From now on ``name`` stands for a class or function that the caller defines."""
         self._state.names.add(name)

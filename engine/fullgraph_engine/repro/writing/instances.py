@@ -366,7 +366,7 @@ def _class(
         name = draft.fresh(owner.__name__)
         draft.written.classes[text] = name
         draft.add(re.sub(rf"\b{_ITSELF}\b", name, text))
-        if not draft.is_class_or_function_here(owner):
+        if not draft.knows(owner):
             draft.bind(owner, name)
     return name
 

@@ -218,7 +218,7 @@ def parameter(writing: Writing, value: torch.Tensor) -> str:
     name = writing.refer(torch)
     kind = type(value)
     owner = f"{name}.nn.Parameter"
-    if kind is not torch.nn.Parameter and isinstance(value, torch.nn.Parameter):
+    if kind is not torch.nn.Parameter and not is_fake(value) and not hasattr(value, "_is_param"):
         owner = writing.refer(kind)
     frozen = "" if value.requires_grad else ", requires_grad=False"
     return f"{owner}({_Expression(name, made).text()}{frozen})"
