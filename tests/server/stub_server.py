@@ -1,5 +1,7 @@
 """The server, with the stub in place of the engine."""
 
+import errno
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +9,14 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "server"), str(ROOT / "engine")]
 
 from fullgraph.lsp import serve  # noqa: E402
+
+
+def full(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+if os.environ.get("STUB_FULL_DISK"):
+    os.fsync = full
 
 if __name__ == "__main__":
     tcp = ("127.0.0.1", 0) if "--tcp" in sys.argv else None

@@ -14,6 +14,8 @@ from fullgraph.lsp.offer import (
     ANALYSE,
     CANCEL,
     DEBUG_INFORMATION,
+    REPRO,
+    REPRO_ISSUE,
     RESTART_ENGINE,
     SHOW_BYTECODE,
     SHOW_EVENTS,
@@ -54,11 +56,12 @@ async def analyse(server: Server, arguments: list[Any]) -> dict[str, Any]:
 
 
 async def cancel(server: Server, arguments: list[Any]) -> None:
-    """End the run of a file, or without a file all runs."""
+    """End the run of a file and its repros, or without a file all of them."""
     uri, _ = _place(arguments)
     for unit in list(server.session.units.values()):
         if not uri or unit.document.uri == uri:
             unit.cancel()
+    server.repros.jobs.cancel(uri)
 
 
 async def restart_engine(server: Server, arguments: list[Any]) -> None:
@@ -106,6 +109,21 @@ async def toggle_guards(server: Server, arguments: list[Any]) -> bool:
     unit.guards_shown ^= {target}
     server.publication.changed(unit, final=True)
     return target in unit.guards_shown
+
+
+async def repro(server: Server, arguments: list[Any]) -> dict[str, Any]:
+    """Make a small script that shows a finding, or what a backend does to a target, and open it."""
+    uri, _ = _place(arguments)
+    unit = _unit(server, uri)
+    if unit is None:
+        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    return await server.repros.emit(unit, _object(arguments))
+
+
+async def repro_issue(server: Server, arguments: list[Any]) -> dict[str, Any]:
+    """Markdown about such a script to paste into an issue, of a finding or of the script itself."""
+    uri, _ = _place(arguments)
+    return await server.repros.issue(uri, _object(arguments))
 
 
 def _showing(kind: DocumentKind) -> Callable[[Server, list[Any]], Awaitable[Any]]:
@@ -164,6 +182,11 @@ def _unit(server: Server, uri: str) -> Unit | None:
     return units[0] if len(units) == 1 else None
 
 
+def _object(arguments: list[Any]) -> Mapping[str, Any]:
+    first = arguments[0] if arguments else None
+    return first if isinstance(first, Mapping) else {}
+
+
 def _place(arguments: list[Any]) -> tuple[str, str]:
     """A URI, alone or with a target beside it; or both in one object, as a code lens has them."""
     first = arguments[0] if arguments else ""
@@ -187,4 +210,6 @@ BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
     SHOW_EVENTS: _showing("events"),
     SHOW_BYTECODE: _showing("bytecode"),
     TOGGLE_GUARDS: toggle_guards,
+    REPRO: repro,
+    REPRO_ISSUE: repro_issue,
 }

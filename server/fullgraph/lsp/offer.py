@@ -19,6 +19,8 @@ SHOW_GUARDS = "fullgraph.server.showGuards"
 SHOW_EVENTS = "fullgraph.server.showEvents"
 SHOW_BYTECODE = "fullgraph.server.showBytecode"
 TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
+REPRO = "fullgraph.server.repro"
+REPRO_ISSUE = "fullgraph.server.reproIssue"
 COMMANDS = (
     ANALYSE,
     CANCEL,
@@ -29,11 +31,22 @@ COMMANDS = (
     SHOW_EVENTS,
     SHOW_BYTECODE,
     TOGGLE_GUARDS,
+    REPRO,
+    REPRO_ISSUE,
 )
 """Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
 
 SHOW_KIND = "source.fullgraph.show"
 """Of code actions that open a document: where a client lists all, they are the last."""
+
+COPY_ISSUE = "fullgraph.copyIssue"
+"""A command of clients that put the text of ``REPRO_ISSUE``'s answer on the clipboard."""
+
+REPRO_KIND = "quickfix.fullgraph.repro"
+"""Of code actions that make a repro: where a client shows those at a diagnostic, beside fixes."""
+
+REDUCE_KIND = "source.fullgraph.reduce"
+"""Of code actions that compile a target with a backend, which nothing else does."""
 
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
@@ -63,7 +76,9 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
     }
     if client.code_action_literals:
-        capabilities["codeActionProvider"] = {"codeActionKinds": ["quickfix", SHOW_KIND]}
+        capabilities["codeActionProvider"] = {
+            "codeActionKinds": ["quickfix", SHOW_KIND, REDUCE_KIND]
+        }
     if client.pull_diagnostics:
         # Only where findings are pulled: a client that sees this offer pulls as well.
         capabilities["diagnosticProvider"] = {

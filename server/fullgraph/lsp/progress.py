@@ -31,7 +31,7 @@ class Progress:
         self._server = server
         self._tokens = itertools.count(1)
         self._bars: dict[Unit, _Bar] = {}
-        self._readings: dict[_Bar, Callable[[], None]] = {}
+        self._jobs: dict[JobBar, Callable[[], None]] = {}
 
     def began(self, unit: Unit) -> None:
         token = f"fullgraph/{next(self._tokens)}"
@@ -50,26 +50,46 @@ class Progress:
         self, target: str, kind: DocumentKind, cancel: Callable[[], None]
     ) -> Callable[[], None]:
         """A document is being written; what is returned is to be called when it is."""
-        if not self._server.session.client.work_done_progress:
-            return lambda: None
-        token = f"fullgraph/{next(self._tokens)}"
-        bar = _Bar(self._server, f"Writing down {TITLES[kind]} of {target}", token)
-        self._readings[bar] = cancel
+        return self.job(f"Writing down {TITLES[kind]} of {target}", cancel).end
 
-        def end() -> None:
-            del self._readings[bar]
-            bar.end()
-
-        return end
+    def job(self, title: str, cancel: Callable[[], None]) -> JobBar:
+        """Something else goes on, which ``cancel`` ends."""
+        bar: _Bar | None = None
+        if self._server.session.client.work_done_progress:
+            bar = _Bar(self._server, title, f"fullgraph/{next(self._tokens)}")
+        job = JobBar(bar, lambda: self._jobs.pop(job, None))
+        self._jobs[job] = cancel
+        return job
 
     def cancel(self, token: int | str) -> None:
         """The user pressed the button."""
         for unit, bar in list(self._bars.items()):
             if bar.token == token:
                 unit.cancel()
-        for reading, end in list(self._readings.items()):
-            if reading.token == token:
+        for job, end in list(self._jobs.items()):
+            if job.token == token:
                 end()
+
+
+class JobBar:
+    """The bar of a job, if the client shows any; whoever does the job says how far it is."""
+
+    def __init__(self, bar: _Bar | None, ended: Callable[[], object]) -> None:
+        self._bar = bar
+        self._ended = ended
+
+    @property
+    def token(self) -> str | None:
+        return self._bar.token if self._bar is not None else None
+
+    def say(self, words: str, percentage: int) -> None:
+        if self._bar is not None:
+            self._bar.say(words, percentage)
+
+    def end(self) -> None:
+        self._ended()
+        if self._bar is not None:
+            self._bar.end()
 
 
 class _Bar:
@@ -80,6 +100,7 @@ class _Bar:
         self._targets = 0
         self._done: set[str] = set()
         self._shown = False
+        self._said: tuple[str, int] | None = None
         self._last = 0.0
         self._task = asyncio.create_task(self._show())
 
@@ -93,12 +114,13 @@ class _Bar:
         self._shown = True
         status = self._server.session.status
         waiting = status.state.value == "starting"
+        words, percentage = self._said or (None, self._percentage())
         self._send(
             types.WorkDoneProgressBegin(
                 title=self._title,
                 cancellable=True,
-                message="importing torch" if waiting else None,
-                percentage=self._percentage(),
+                message="importing torch" if waiting else words,
+                percentage=percentage,
             )
         )
 
@@ -108,14 +130,15 @@ class _Bar:
         elif isinstance(event, TargetDone):
             self._done.add(event.report.name)
         elif isinstance(event, TargetStarted):
-            self._report(event.name)
+            self.say(event.name, self._percentage())
 
-    def _report(self, name: str) -> None:
+    def say(self, words: str, percentage: int) -> None:
+        self._said = words, percentage
         now = asyncio.get_running_loop().time()
         if not self._shown or now - self._last < _PAUSE:
             return
         self._last = now
-        self._send(types.WorkDoneProgressReport(message=name, percentage=self._percentage()))
+        self._send(types.WorkDoneProgressReport(message=words, percentage=percentage))
 
     def end(self) -> None:
         self._task.cancel()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 
 from fullgraph.render.documents import EXTENSIONS
 from fullgraph.session.reading import Readings
@@ -88,12 +87,12 @@ class Reading:
         client = self._server.session.client
         address = Address(kind, target, unit.document.uri)
         if client.text_document_content:
-            shown = client.show_document and await self._ask(str(address))
+            shown = await self._server.show(str(address))
             return {"uri": str(address), "shown": shown}
         text = await self.readings.text(unit, kind, target)
         if client.show_document:
             uri = self._file(address, text).as_uri()
-            if await self._ask(uri):
+            if await self._server.show(uri):
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
 
@@ -118,14 +117,6 @@ class Reading:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-
-    async def _ask(self, uri: str) -> bool:
-        params = types.ShowDocumentParams(uri, external=False, take_focus=True)
-        try:
-            result = await self._server.protocol.ask(types.WINDOW_SHOW_DOCUMENT, params)
-        except JsonRpcException:
-            return False
-        return bool(getattr(result, "success", False))
 
     def _file(self, address: Address, text: str) -> Path:
         """A file that only its reader may read, and nobody write."""

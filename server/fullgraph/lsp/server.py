@@ -22,6 +22,7 @@ from fullgraph.lsp.progress import Progress
 from fullgraph.lsp.protocol import Protocol
 from fullgraph.lsp.publication import Publication
 from fullgraph.lsp.reading import Reading
+from fullgraph.lsp.repros import Repros
 from fullgraph.session.documents import Document
 from fullgraph.session.session import Loudness, Session, SessionStatus
 from fullgraph.session.unit import Unit
@@ -59,6 +60,7 @@ class Server(LanguageServer):
         self.publication = Publication(self)
         self.bars = Progress(self)
         self.reading = Reading(self)
+        self.repros = Repros(self)
         self.protocol.answered |= answered
         self.protocol.on_broken = self.stop
         self._stopped = asyncio.Event()
@@ -134,6 +136,17 @@ class Server(LanguageServer):
                 logger.info("%s was refused: %s", method, error)
 
         self.in_background(ask())
+
+    async def show(self, uri: str) -> bool:
+        """Have the client open a document; says whether it did."""
+        if not self.session.client.show_document or self.protocol.is_shut_down:
+            return False
+        params = types.ShowDocumentParams(uri, external=False, take_focus=True)
+        try:
+            result = await self.protocol.ask(types.WINDOW_SHOW_DOCUMENT, params)
+        except JsonRpcException:
+            return False
+        return bool(getattr(result, "success", False))
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

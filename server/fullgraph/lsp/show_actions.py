@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from fullgraph.lsp.action_kinds import asked_for
 from fullgraph.lsp.offer import (
     SHOW_BYTECODE,
     SHOW_EVENTS,
@@ -33,9 +34,9 @@ _COMMANDS: dict[DocumentKind, str] = {
 def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
     """On the line of a target's name; where they are asked for, anywhere below it as well."""
     wanted = params.context.only
-    if wanted is not None and not any(map(_includes, wanted)):
+    if not asked_for(SHOW_KIND, wanted):
         return
-    target = _target(unit, params.range.start.line, anywhere=wanted is not None)
+    target = target_at(unit, params.range.start.line, anywhere=wanted is not None)
     if target is None:
         return
     for kind, command in _COMMANDS.items():
@@ -58,7 +59,8 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
         )
 
 
-def _target(unit: Unit, line: int, *, anywhere: bool) -> str | None:
+def target_at(unit: Unit, line: int, *, anywhere: bool) -> str | None:
+    """The target whose name is on a line, or that begins above it."""
     above = None
     for shown in unit.reports():
         report = shown.report
@@ -70,8 +72,3 @@ def _target(unit: Unit, line: int, *, anywhere: bool) -> str | None:
         if anywhere and first < line:
             above = report.name
     return above
-
-
-def _includes(kind: types.CodeActionKind | str) -> bool:
-    name = kind.value if isinstance(kind, types.CodeActionKind) else kind
-    return not name or name == SHOW_KIND or SHOW_KIND.startswith(f"{name}.")

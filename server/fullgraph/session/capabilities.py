@@ -35,6 +35,7 @@ class ClientCapabilities:
     code_action_literals: bool = False
     code_action_preferred: bool = False
     document_changes: bool = False
+    apply_edit: bool = False
     code_lens_refresh: bool = False
     inlay_hint_refresh: bool = False
     inlay_hint_resolve: frozenset[str] = frozenset()
@@ -108,6 +109,7 @@ class ClientCapabilities:
             file_watch_registration=flag("workspace.didChangeWatchedFiles.dynamicRegistration"),
             code_action_literals=present("textDocument.codeAction.codeActionLiteralSupport"),
             code_action_preferred=flag("textDocument.codeAction.isPreferredSupport"),
+            apply_edit=flag("workspace.applyEdit"),
             document_changes=flag("workspace.workspaceEdit.documentChanges"),
             code_lens_refresh=flag("workspace.codeLens.refreshSupport"),
             inlay_hint_refresh=flag("workspace.inlayHint.refreshSupport"),

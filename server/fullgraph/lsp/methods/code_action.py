@@ -1,13 +1,17 @@
-"""``textDocument/codeAction``: the fixes that findings bring, and what can be read of a target."""
+"""``textDocument/codeAction``: the fixes of findings, repros of them, what is read of targets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from fullgraph.lsp.action_kinds import asked_for
 from fullgraph.lsp.diagnostics import fix_edit
+from fullgraph.lsp.offer import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.places import range_in
+from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
 from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.documents import Document
 from fullgraph.session.findings import FileFinding
@@ -22,34 +26,32 @@ METHOD = types.TEXT_DOCUMENT_CODE_ACTION
 
 def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
     unit = server.unit(params.text_document.uri)
-    wanted = params.context.only
     if unit is None:
         return []
-    shows = list(show_actions(unit, params))
-    if wanted is not None and not any(map(_includes_quick_fixes, wanted)):
-        return shows
-    actions = []
+    only = params.context.only
+    there = [item for item in unit.findings() if _meant(item, unit.document, params)]
+    actions: list[types.CodeAction] = []
+    if asked_for(types.CodeActionKind.QuickFix.value, only):
+        actions += _fixes(server, unit, there)
+    if asked_for(REPRO_KIND, only):
+        actions += repro_actions(server, unit, there)
+    actions += show_actions(unit, params)
+    if asked_for(REDUCE_KIND, only):
+        actions += reduce_actions(unit, params)
+    return actions
+
+
+def _fixes(server: Server, unit: Unit, there: Sequence[FileFinding]) -> Iterator[types.CodeAction]:
     diagnostics = server.publication.diagnostics()
-    for item in unit.findings():
-        if not item.finding.fixes or not _meant(item, unit.document, params):
-            continue
-        diagnostic = diagnostics.one(item, unit.document, server.documents())
+    for item in there:
         for fix in item.finding.fixes:
-            actions.append(
-                types.CodeAction(
-                    title=fix.title,
-                    kind=types.CodeActionKind.QuickFix,
-                    diagnostics=[diagnostic],
-                    is_preferred=_preferred(server, fix),
-                    edit=_edit(server, unit, fix),
-                )
+            yield types.CodeAction(
+                title=fix.title,
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=[diagnostics.one(item, unit.document, server.documents())],
+                is_preferred=_preferred(server, fix),
+                edit=_edit(server, unit, fix),
             )
-    return actions + shows
-
-
-def _includes_quick_fixes(kind: types.CodeActionKind | str) -> bool:
-    name = kind.value if isinstance(kind, types.CodeActionKind) else kind
-    return name in ("", "quickfix")
 
 
 def _meant(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:

@@ -13,4 +13,7 @@ METHOD = TRUST
 
 
 def handle(server: Server, params: Any) -> None:
-    server.session.trust(getattr(params, "trusted", False) is True)
+    trusted = getattr(params, "trusted", False) is True
+    server.session.trust(trusted)
+    if not trusted:
+        server.repros.jobs.cancel()

@@ -1,0 +1,17 @@
+"""Kinds of code actions, which are paths: who asks for one means all below it as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lsprotocol import types
+
+
+def asked_for(kind: str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
+    """Whether a request wants actions of a kind; without ``only`` it wants all."""
+    return only is None or any(_includes(asked, kind) for asked in only)
+
+
+def _includes(asked: types.CodeActionKind | str, kind: str) -> bool:
+    name = asked.value if isinstance(asked, types.CodeActionKind) else asked
+    return not name or name == kind or kind.startswith(f"{name}.")

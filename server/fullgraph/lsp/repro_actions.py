@@ -1,0 +1,60 @@
+"""Code actions that make repros. Nothing is run before one is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from fullgraph.lsp.offer import COPY_ISSUE, REDUCE_KIND, REPRO, REPRO_ISSUE, REPRO_KIND
+from fullgraph.lsp.repros import argument_of
+from fullgraph.lsp.show_actions import target_at
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.repro import reproducible
+from fullgraph.session.unit import Unit
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+
+def repro_actions(
+    server: Server, unit: Unit, there: Sequence[FileFinding]
+) -> Iterator[types.CodeAction]:
+    """For each finding that a script could show; on a script of ours, for the script itself."""
+    copy = COPY_ISSUE if COPY_ISSUE in server.session.client.commands else REPRO_ISSUE
+    if server.repros.jobs.at(unit.document.path) is not None:
+        yield _action("Copy as issue", copy, {"uri": unit.document.uri})
+    items = [item for item in there if reproducible(item.finding.code)]
+    diagnostics = server.publication.diagnostics()
+    for item in items:
+        of = f" of {item.finding.code}" if len(items) > 1 else ""
+        argument = argument_of(unit, item)
+        shown = [diagnostics.one(item, unit.document, server.documents())]
+        yield _action(f"Emit minified repro{of}", REPRO, argument, shown)
+        yield _action(f"Copy minified repro{of} as issue", copy, argument, shown)
+
+
+def reduce_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+    """On the line of a target: what only its compiled graphs can show."""
+    line, anywhere = params.range.start.line, params.context.only is not None
+    target = target_at(unit, line, anywhere=anywhere)
+    if target is not None:
+        argument = {"uri": unit.document.uri, "target": target, "backend": "inductor"}
+        title = f"Compile {target} with inductor and reduce what fails"
+        command = types.Command(title, REPRO, arguments=[argument])
+        yield types.CodeAction(title=title, kind=REDUCE_KIND, command=command)
+
+
+def _action(
+    title: str,
+    command: str,
+    argument: dict[str, Any],
+    diagnostics: list[types.Diagnostic] | None = None,
+) -> types.CodeAction:
+    return types.CodeAction(
+        title=title,
+        kind=REPRO_KIND,
+        diagnostics=diagnostics,
+        command=types.Command(title, command, arguments=[argument]),
+    )

@@ -1,0 +1,226 @@
+"""Makes repros for a client: opens them, says what is to be said of them, writes issues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+
+from fullgraph.lsp.offer import COPY_ISSUE
+from fullgraph.lsp.places import range_in
+from fullgraph.render.repro import course_words, issue_text, outcome_words
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.repro import (
+    Course,
+    on_line,
+    ranked,
+    reproducible,
+    wanted_of,
+    wanted_of_target,
+)
+from fullgraph.session.repro_files import Unwritable, keep
+from fullgraph.session.repro_jobs import Bar, Made, ReproJobs
+from fullgraph.session.session import Loudness
+from fullgraph.session.unit import Unit
+from fullgraph_engine.protocol import Reproduce, TargetInfo, Wanted
+from fullgraph_engine.protocol.repro import Backend
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.progress import JobBar
+    from fullgraph.lsp.server import Server
+
+BACKENDS: tuple[Backend, ...] = ("eager", "aot_eager", "inductor")
+
+
+class Repros:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.jobs = ReproJobs(server.session, self._shown)
+
+    async def emit(self, unit: Unit, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a script and open it; the answer has its text where nothing else can be done."""
+        wanted, item = meant(unit, argument)
+
+        async def work() -> dict[str, Any]:
+            return await self._emit(await self.jobs.made(unit, wanted, item))
+
+        return await self._lasting(work())
+
+    async def issue(self, uri: str, argument: Mapping[str, Any]) -> dict[str, Any]:
+        """The text of an issue, for the clipboard of a client that can reach it, else as a file.
+
+        It is about a finding, or about a script that was made of one.
+        """
+        unit = self._server.unit(uri)
+        if unit is not None and (made := self.jobs.at(unit.document.path)) is not None:
+            return await self._issue(made)
+        if unit is None:
+            raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+        wanted, item = meant(unit, argument)
+
+        async def work() -> dict[str, Any]:
+            return await self._issue(await self.jobs.made(unit, wanted, item))
+
+        return await self._lasting(work())
+
+    async def _lasting(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """The answer. A client that withdraws its request still gets what there is by then."""
+        task = asyncio.create_task(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # Not its end: it goes on with the best so far.
+            task.cancel()
+            self._server.in_background(_ended(task))
+            raise
+
+    async def _emit(self, made: Made) -> dict[str, Any]:
+        outcome, kept = made.outcome, made.kept
+        answer: dict[str, Any] = {
+            "verified": outcome.verified,
+            "lines": outcome.found.lines if outcome.found is not None else None,
+            "reason": made.reason,
+        }
+        if outcome.found is None:
+            self._server.tell(Loudness.WARNING, f"There is no repro. {made.reason}")
+            return answer
+        if kept is not None:
+            uri: str | None = kept.path.as_uri()
+            shown = await self._server.show(kept.path.as_uri())
+        else:
+            uri = await self._unsaved(f"{made.name}.py", outcome.found.script)
+            shown = uri is not None
+            answer["text"] = outcome.found.script
+        place = "" if shown or kept is None else f" It is in {kept.path}."
+        words = f"{outcome_words(outcome)}.{place} {made.reason}".strip()
+        quiet = shown and not made.reason
+        if quiet:
+            self._server.log(f"{uri}: {words}")
+        else:
+            self._server.tell(Loudness.WARNING if made.reason else Loudness.INFORMATION, words)
+        return {**answer, "uri": uri, "shown": shown}
+
+    async def _issue(self, made: Made) -> dict[str, Any]:
+        if made.outcome.found is None:
+            self._server.tell(Loudness.WARNING, f"There is no repro. {made.reason}")
+            return {"reason": made.reason}
+        text = issue_text(made.outcome)
+        answer: dict[str, Any] = {"text": text, "reason": made.reason}
+        if COPY_ISSUE in self._server.session.client.commands:
+            return answer
+        folder = made.kept.path.parent if made.kept is not None else made.folder
+        name = made.kept.path.stem if made.kept is not None else made.name
+        try:
+            kept = keep(folder, name, ".md", text)
+        except Unwritable as error:
+            uri = await self._unsaved(f"{name}.md", text)
+            self._server.tell(Loudness.WARNING, str(error))
+            return {**answer, "uri": uri, "shown": uri is not None}
+        shown = await self._server.show(kept.path.as_uri())
+        if kept.remark or not shown:
+            words = kept.remark or f"The text of the issue is in {kept.path}."
+            self._server.tell(Loudness.INFORMATION, words)
+        return {**answer, "uri": kept.path.as_uri(), "shown": shown}
+
+    async def _unsaved(self, name: str, text: str) -> str | None:
+        """A document that is only in the editor, with this text; None if it makes none."""
+        if not self._server.session.client.apply_edit:
+            return None
+        uri = f"untitled:{name}"
+        start = types.Position(0, 0)
+        insertion = types.TextEdit(types.Range(start, start), text)
+        edit = types.WorkspaceEdit(changes={uri: [insertion]})
+        params = types.ApplyWorkspaceEditParams(edit, label="Minified repro")
+        try:
+            result = await self._server.protocol.ask(types.WORKSPACE_APPLY_EDIT, params)
+        except JsonRpcException:
+            return None
+        if not getattr(result, "applied", False):
+            return None
+        await self._server.show(uri)
+        return uri
+
+    def _shown(self, request: Reproduce, cancel: Callable[[], None]) -> Bar:
+        wanted = request.wanted
+        what = wanted.backend or wanted.code.rpartition("/")[2]
+        bar = self._server.bars.job(f"Reducing {what} of {wanted.target}", cancel)
+        return _CourseBar(bar, request.seconds)
+
+
+class _CourseBar:
+    def __init__(self, bar: JobBar, seconds: float) -> None:
+        self._bar = bar
+        self._seconds = seconds
+
+    def advance(self, course: Course) -> None:
+        spent = course.last.seconds if course.last is not None else 0.0
+        self._bar.say(course_words(course), min(99, int(100 * spent / self._seconds)))
+
+    def end(self) -> None:
+        self._bar.end()
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait({task})
+
+
+# -- what a command is about -------------------------------------------------------------------
+
+
+def argument_of(unit: Unit, item: FileFinding) -> dict[str, Any]:
+    """A finding as the argument of a command; places are in the units of the client."""
+    start = range_in(unit.document, item.finding.range).start
+    return {
+        "uri": unit.document.uri,
+        "code": item.finding.code,
+        "line": start.line,
+        "character": start.character,
+        "message": item.finding.message,
+    }
+
+
+def meant(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding | None]:
+    """The finding, or the target with a backend, that the argument of a command means.
+
+    Only a line has to be given; whatever else is given narrows it down.
+    """
+    if argument.get("backend"):
+        return _target(unit, argument), None
+    line, code = argument.get("line"), argument.get("code")
+    if not isinstance(line, int):
+        raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
+    there = [
+        item
+        for item in unit.findings()
+        if item.finding.code == code or (not code and reproducible(item.finding.code))
+    ]
+    there = list(on_line(there, line))
+    for key, value in (
+        ("message", lambda item: item.finding.message),
+        ("character", lambda item: range_in(unit.document, item.finding.range).start.character),
+    ):
+        narrower = [item for item in there if value(item) == argument.get(key)]
+        there = narrower or there
+    if not there:
+        raise JsonRpcInvalidParams(
+            f"There is no such finding on line {line + 1} any more; choose it again."
+        )
+    item = ranked(there)[0]
+    return wanted_of(item), item
+
+
+def _target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:
+    reports = {shown.report.name: shown.report for shown in unit.reports()}
+    report = reports.get(str(argument.get("target", "")))
+    if report is None:
+        known = ", ".join(reports) or "none is known yet"
+        raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
+    for backend in BACKENDS:
+        if backend == argument["backend"]:
+            target = TargetInfo(report.name, report.kind, report.range)
+            accuracy = argument.get("accuracy") is True
+            return wanted_of_target(target, backend, accuracy=accuracy)
+    raise JsonRpcInvalidParams(f"The backend is one of {', '.join(BACKENDS)}.")

@@ -1,0 +1,195 @@
+"""Repros that are being made for an editor: two at a time, each finding once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from fullgraph.engines import Engine, Reproduction
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.reading import Library
+from fullgraph.session.repro import Course, Outcome, followed, reproduce_request
+from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
+from fullgraph.session.unit import Reason, Unit
+from fullgraph_engine.protocol import Reproduce, Wanted
+
+MOST_AT_ONCE = 2
+
+_MOST_KEPT = 8
+"""Repros of which it is remembered where they are, and what is to be said of them."""
+
+
+class Workshop(Library, Protocol):
+    """What jobs need of the session."""
+
+    def project(self, unit: Unit) -> Path: ...
+
+
+class Bar(Protocol):
+    """Shows how a job goes on."""
+
+    def advance(self, course: Course) -> None: ...
+
+    def end(self) -> None: ...
+
+
+Shown = Callable[[Reproduce, Callable[[], None]], Bar]
+"""Begins to show a job, given a way to cancel it."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What became of a job, and where its script is. ``lost`` says in a sentence why it is not."""
+
+    outcome: Outcome
+    name: str
+    folder: Path
+    kept: Kept | None = None
+    lost: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What is not as it should be, in sentences; empty if all is."""
+        remark = self.lost or (self.kept.remark if self.kept is not None else "")
+        return f"{self.outcome.reason} {remark}".strip()
+
+    @property
+    def intact(self) -> bool:
+        """The file is there, and still as it was written."""
+        found, kept = self.outcome.found, self.kept
+        if found is None or kept is None:
+            return False
+        try:
+            return kept.path.read_text(encoding="utf-8") == found.script
+        except (OSError, ValueError):
+            return False
+
+
+class _Job:
+    def __init__(
+        self, library: Workshop, unit: Unit, wanted: Wanted, item: FileFinding | None
+    ) -> None:
+        settings = library.settings(unit)
+        self.uri = unit.document.uri
+        # Of the text as it is now: what is wanted has its place in this one.
+        analyse = library.request(unit, (wanted.target,))
+        self.request = reproduce_request(analyse, wanted, settings.repro_time_budget)
+        self.name = name_of(wanted, item, unit.document.name)
+        self.folder = folder_of(settings, library.project(unit))
+        self.unit = unit
+        self.key = unit.document.hash, self.uri, wanted, settings.tracing()
+        self.waiters = 0
+        self.cancelled = False
+        self.reproduction: Reproduction | None = None
+        self.task: asyncio.Task[Made] | None = None
+
+    def cancel(self) -> None:
+        """End it with the best so far."""
+        self.cancelled = True
+        if self.reproduction is not None:
+            self.reproduction.cancel()
+        elif self.task is not None:
+            self.task.cancel()
+
+
+class ReproJobs:
+    def __init__(self, library: Workshop, shown: Shown) -> None:
+        self._library = library
+        self._shown = shown
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
+        self._jobs: dict[object, _Job] = {}
+        self._made: dict[object, Made] = {}
+
+    async def made(self, unit: Unit, wanted: Wanted, item: FileFinding | None = None) -> Made:
+        """The repro of a finding: the one that there is, or that is being made, or a new one.
+
+        If the last who waits is cancelled, that ends the job, and its best so far is returned.
+        """
+        await self._library.configured()
+        job = _Job(self._library, unit, wanted, item)
+        known = self._made.get(job.key)
+        if known is not None and known.outcome.verified and known.intact:
+            return known
+        job = self._jobs.setdefault(job.key, job)
+        if job.task is None:
+            job.task = asyncio.create_task(self._work(job))
+        job.waiters += 1
+        try:
+            return await asyncio.shield(job.task)
+        except asyncio.CancelledError:
+            if job.waiters > 1 or job.task.done():
+                raise
+            job.cancel()
+        finally:
+            job.waiters -= 1
+        return await asyncio.shield(job.task)
+
+    def at(self, path: Path | None) -> Made | None:
+        """The repro that was written to a path."""
+        for made in self._made.values():
+            if path is not None and made.kept is not None and made.kept.path == path:
+                return made
+        return None
+
+    def cancel(self, uri: str = "") -> None:
+        """End the jobs of a text, or all, with the best that they have."""
+        for job in list(self._jobs.values()):
+            if uri in ("", job.uri):
+                job.cancel()
+
+    async def _work(self, job: _Job) -> Made:
+        try:
+            outcome = await self._outcome(job)
+        except asyncio.CancelledError:
+            if not job.cancelled:
+                raise
+            reason = "It was cancelled before it began."
+            outcome = Outcome(job.request.wanted, reason=reason, cancelled=True)
+        finally:
+            del self._jobs[job.key]
+        made = _written(job, outcome)
+        self._made.pop(job.key, None)
+        self._made[job.key] = made
+        for old in list(self._made)[:-_MOST_KEPT]:
+            del self._made[old]
+        return made
+
+    async def _outcome(self, job: _Job) -> Outcome:
+        with self._bar(job) as bar:
+            async with self._room:
+                engine = self._engine(job)
+                if isinstance(engine, str):
+                    return Outcome(job.request.wanted, reason=engine, failed=True)
+                job.reproduction = engine.reproduce(job.request)
+                return await followed(job.reproduction, bar.advance)
+
+    def _engine(self, job: _Job) -> Engine | str:
+        """The engine, or why there is none."""
+        refusal = self._library.permits(job.unit, Reason.ASKED)
+        if refusal:
+            return refusal
+        return self._library.engine(job.unit) or "There is no engine."
+
+    @contextlib.contextmanager
+    def _bar(self, job: _Job) -> Iterator[Bar]:
+        bar = self._shown(job.request, job.cancel)
+        try:
+            yield bar
+        finally:
+            bar.end()
+
+
+def _written(job: _Job, outcome: Outcome) -> Made:
+    made = Made(outcome, job.name, job.folder)
+    if outcome.found is None:
+        return made
+    try:
+        kept = keep(job.folder, job.name, ".py", outcome.found.script)
+    except Unwritable as error:
+        return dataclasses.replace(made, lost=str(error))
+    return dataclasses.replace(made, kept=kept)
