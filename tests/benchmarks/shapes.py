@@ -300,7 +300,7 @@ def compare(
             told[value.concrete or value.text] += value.count
         kinds = {value.kind for value in place.values}
         kind = kinds.pop() if len(kinds) == 1 else "several kinds"
-        distinct = list(dict.fromkeys(was))
+        distinct = list(dict.fromkeys(words for words in was if words is not None))
         if place.left_out:
             distinct = [*distinct[: len(told) - 1], distinct[-1]]
         fits = len(told) == len(distinct) and all(map(matches, told, distinct))
@@ -312,10 +312,10 @@ def compare(
             )
 
 
-def matches(told: str, real: str | None) -> bool:
+def matches(told: str, real: str) -> bool:
     """Parts of a sequence of which nothing is known are told as ``…``."""
     parts = [re.escape(part) for part in told.split("…")]
-    return real is not None and re.fullmatch(".+".join(parts), real) is not None
+    return re.fullmatch(".+".join(parts), real) is not None
 
 
 def main() -> int:
