@@ -139,8 +139,7 @@ class _Shrinking:
                 index, seed = waiting.pop(0)
                 running[trials.submit(seed.text)] = index
             # A smaller seed may still be running.
-            running_below = [at for at in running.values() if not found or at < min(found)]
-            if not running_below:
+            if not any(not found or index < min(found) for index in running.values()):
                 for number in running:
                     trials.kill(number)
                 break

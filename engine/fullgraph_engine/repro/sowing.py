@@ -26,6 +26,7 @@ from .check import Check
 from .likeness import Likeness, own_names
 from .seed import Origin, Seed, Seeds
 from .writing.draft import Draft
+from .writing.slices import slice_of
 from .writing.unwritable import Unwritable
 
 _ODDS = 6
@@ -85,7 +86,7 @@ def sow(
     writer = _Writer(target, probe, namespace, path, text, found, fake=mode != "real")
     return Sown(
         Seeds(
-            tuple(writer.seeds()),
+            tuple(sorted(writer.seeds(), key=lambda seed: seed.text.count("\n"))),
             Likeness.of(found),
             Check.of(found),
             tuple(sorted(own_names(text))),
@@ -159,7 +160,9 @@ class _Writer:
                 yield from self._attempt("function", partial(self._again, point))
         else:
             for point in inwards[:1]:
-                yield from self._compiled("expression", partial(units.of_expression, point))
+                for outwards in range(2):
+                    write = partial(units.of_expression, point, outwards)
+                    yield from self._compiled("expression", write)
             for number, point in enumerate(inwards[: 1 + _OUTWARDS]):
                 for depth in range(len(point.layers) if number == 0 else 0):
                     yield from self._compiled(
@@ -268,8 +271,6 @@ class _Writer:
             statements = [*self.settings, *write(draft)]
             text = _without_docstring(self.text)
             if sliced:
-                from .writing.definitions import slice_of
-
                 text = slice_of(text, own_names("\n".join(statements)) | self._read(statements))
         except Exception as error:  # objects of the user's, or a mistake of ours
             self.left_out.append(f"file: {type(error).__name__}: {error}")
@@ -282,6 +283,8 @@ class _Writer:
     def _entry(self, call: Call) -> str:
         """How the target is called in its own file."""
         name = self.target.definition or self.target.name
+        if self.target.kind == "call" and self.target.name.endswith(")"):
+            return self.target.name
         is_class = isinstance(self.namespace.get(name), type)
         entry = f"{name}({call.init})" if is_class else name
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._dynamo
 
 from ..targets.probes import unwrap
 from .act import Input
@@ -30,19 +31,24 @@ class Unit:
 # -- one expression ---------------------------------------------------------------------------
 
 
-def of_expression(point: Point, draft: Draft) -> Unit:
+def of_expression(point: Point, outwards: int, draft: Draft) -> Unit:
     """A function of nothing but the operation at the point; its operands are passed to it.
+
+    With ``outwards`` it is one that uses its result: what arises where a module is read from its
+    owner needs no owner where the module is called.
 
     Raises:
         Unwritable: it is no operation, or an operand has no value or no expression.
     """
     if 0 not in point.at or not point.layers:
         raise Unwritable("the line is not reached when the code runs without Dynamo")
-    node = copy.deepcopy(_expression_at(point))
+    node = copy.deepcopy(_expression_at(point, outwards))
     operands = _Operands(point)
     match node:
         case ast.Call(func=ast.Attribute() as method):
-            if not operands.is_global(method):
+            if isinstance(operands.value(method), torch.nn.Module):
+                node.func = operands.passed(method, method.attr)
+            elif not operands.is_global(method):
                 method.value = operands.passed(method.value, "x")
             operands.all_of(node)
         case ast.Call():
@@ -72,18 +78,23 @@ def of_expression(point: Point, draft: Draft) -> Unit:
     return Unit(name, tuple(inputs))
 
 
-def _expression_at(point: Point) -> ast.expr:
+def _expression_at(point: Point, outwards: int) -> ast.expr:
     frame = point.frame
-    asked = (frame.line + 1, frame.byte, frame.end_line + 1, frame.end_byte)
-    for node in ast.walk(point.layers[0].node):
-        if isinstance(node, ast.expr) and asked == (
-            node.lineno,
-            node.col_offset,
-            node.end_lineno,
-            node.end_col_offset,
-        ):
-            return node
-    raise Unwritable("it is no expression")
+    start, end = (frame.line + 1, frame.byte), (frame.end_line + 1, frame.end_byte)
+    around: list[ast.expr] = []
+    for node in ast.walk(point.layers[0].node):  # it goes inwards
+        if not isinstance(node, ast.expr):
+            continue
+        first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+        if first <= start and end <= last:
+            around.append(node)
+            if (first, last) == (start, end):
+                break
+    else:
+        raise Unwritable("it is no expression")
+    if outwards >= len(around):
+        raise Unwritable("nothing uses it")
+    return around[-1 - outwards]
 
 
 class _Operands:
@@ -112,17 +123,22 @@ class _Operands:
         value = self._point.globals.get(node.id)
         return isinstance(value, (types.ModuleType, type))
 
+    def value(self, node: ast.expr) -> Any:
+        """What an operand is, without Dynamo."""
+        try:
+            code = compile(ast.Expression(node), self._point.frame.path, "eval")
+            with torch._dynamo.config.patch(disable=True):
+                return eval(code, self._point.globals, dict(self._point.at[0]))
+        except Exception as error:
+            raise Unwritable(f"an operand cannot be evaluated: {error}") from None
+
     def passed(self, node: ast.expr, name: str = "") -> ast.expr:
         """The parameter that stands for an operand; constants and globals stay as they are."""
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
         if isinstance(node, ast.Name) and node.id not in self._point.at[0]:
             return node
-        try:
-            code = compile(ast.Expression(node), self._point.frame.path, "eval")
-            value = eval(code, self._point.globals, dict(self._point.at[0]))
-        except Exception as error:
-            raise Unwritable(f"an operand cannot be evaluated: {error}") from None
+        value = self.value(node)
         name = node.id if isinstance(node, ast.Name) else name or "a"
         while name in self.names or name in self._point.globals or hasattr(builtins, name):
             name += "_"

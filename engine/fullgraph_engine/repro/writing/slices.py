@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 from .scopes import bound, uses
 from .sources import is_main_guard
 
 
-def slice_of(text: str, names: set[str]) -> str:
+def slice_of(text: str, names: Collection[str]) -> str:
     """The statements of a file that the given names at its top level need, in file order.
 
     Imports are cut to the names that are used. What only runs as a script is left out. A
