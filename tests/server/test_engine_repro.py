@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -131,3 +132,14 @@ async def test_nobody_need_wait_for_the_engine(start: Callable[..., Any]) -> Non
 
     ended = await outcome(reproduction, enough)
     assert ended.cancelled and not ended.failed
+
+
+async def test_one_that_does_not_end_in_time_is_ended(
+    start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.engine.OVERDUE_GRACE", 0.1)
+    engine = await start()
+    request = dataclasses.replace(asked("12 wait"), seconds=0.1)
+    ended = await outcome(engine.reproduce(request))
+    assert not ended.cancelled and ended.found is not None
+    assert ended.reason == "The script was not run in a fresh Python; allow it more time."

@@ -40,6 +40,9 @@ BACK_OFF = (0.5, 2.0, 8.0)
 CANCEL_GRACE = 5.0
 """Seconds within which a cancelled request must have ended; else the engine hangs."""
 
+OVERDUE_GRACE = 10.0
+"""Seconds by which a repro may take longer than it was given; then it is cancelled."""
+
 CLOSE_GRACE = 2.0
 
 
@@ -146,6 +149,8 @@ class Reproduction(Asked[Reproduce]):
         self.found: ReproFound | None = None
         """The best script so far, also where the engine died over a better one."""
         self.progress: ReproProgress | None = None
+        self.overdue = False
+        """It was cancelled because it did not end in time by itself."""
 
     def broken_off(self) -> Event:
         known, found = self.progress, self.found
@@ -233,12 +238,22 @@ class Engine:
     def _ask(self, asked: Asked[Any]) -> None:
         number, state = asked.request.request, self._status.state
         if state is EngineState.READY and self._process is not None:
-            self._sent[number] = asked
-            self._process.send(asked.request)
+            self._send(self._process, asked)
         elif self._status.final and state is not EngineState.STARTING:
             asked.put(Failed(number, self._status.message, self._status.next_step))
         else:
             self._waiting[number] = asked
+
+    def _send(self, process: EngineProcess, asked: Asked[Any]) -> None:
+        self._sent[asked.request.request] = asked
+        process.send(asked.request)
+        if isinstance(asked, Reproduction):
+            seconds = asked.request.seconds + OVERDUE_GRACE
+            asyncio.get_running_loop().call_later(seconds, self._end_overdue, asked)
+
+    def _end_overdue(self, reproduction: Reproduction) -> None:
+        reproduction.overdue = not reproduction.ended and not reproduction.cancelled
+        reproduction.cancel()
 
     async def self_check(self) -> SelfChecked:
         """Which hooks this torch has.
@@ -334,10 +349,9 @@ class Engine:
             )
             self._become(EngineState.READY, f"torch {event.torch} is ready.")
             waiting, self._waiting = self._waiting, {}
-            for number, asked in waiting.items():
-                self._sent[number] = asked
+            for asked in waiting.values():
                 if self._process is not None:
-                    self._process.send(asked.request)
+                    self._send(self._process, asked)
         elif isinstance(event, Unusable):
             self._become(EngineState.UNUSABLE, event.reason, event.next_step)
             self._fail_all(event.reason, event.next_step)

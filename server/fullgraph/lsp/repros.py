@@ -55,7 +55,8 @@ class Repros:
         It is about a finding, or about a script that was made of one.
         """
         unit = self._server.unit(uri)
-        if unit is not None and (made := self.jobs.at(unit.document.path)) is not None:
+        made = self.jobs.at(unit.document.path) if unit is not None else None
+        if made is not None and "line" not in argument:
             return await self._issue(made)
         if unit is None:
             raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")

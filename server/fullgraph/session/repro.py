@@ -137,7 +137,7 @@ def _outcome(reproduction: Reproduction, course: Course, end: object) -> Outcome
         first_lines=course.first_lines,
         tried=last.tried if last is not None else 0,
         seconds=last.seconds if last is not None else 0.0,
-        cancelled=reproduction.cancelled,
+        cancelled=reproduction.cancelled and not reproduction.overdue,
     )
     if isinstance(end, Failed):
         reason = f"{end.reason} {end.next_step}".strip()
@@ -148,7 +148,7 @@ def _outcome(reproduction: Reproduction, course: Course, end: object) -> Outcome
             reason=end.reason,
             tried=end.tried,
             seconds=end.seconds,
-            cancelled=end.cancelled or outcome.cancelled,
+            cancelled=outcome.cancelled,
         )
     if outcome.verified:
         return outcome if not outcome.failed else dataclasses.replace(outcome, reason="")
