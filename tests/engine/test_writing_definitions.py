@@ -636,6 +636,15 @@ def test_statements_keep_their_order() -> None:
     assert result_of(draft.text(["result = y.item()"])) == 6
 
 
+def test_arguments_that_are_one_object_stay_one(package: Make) -> None:
+    main = package("def f(x, y, g):\n    return x is y and g(x) is x\ndef g(x):\n    return x\n")
+    draft = Draft()
+    x = torch.ones(3)
+    name = draft.refer(main.f)
+    arguments = draft.expressions([x, x, main.g], ["x", "y", "g"])
+    assert result_of(draft.text([f"result = {name}({', '.join(arguments)})"])) is True
+
+
 def test_a_program_is_written_the_same_twice(package: Make) -> None:
     main = package(
         """

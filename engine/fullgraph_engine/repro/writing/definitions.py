@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import cleaning, paths, sources
 from .scopes import Function, Use, bound, uses
-from .sources import Home, Origin
+from .sources import Found, Home, Origin
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
-    from .draft import Draft, Found
+    from .draft import Draft
 
 _PLAIN_NAMES = frozenset(
     {"__name__", "__file__", "__doc__", "__builtins__", "__package__", "__spec__", "__loader__"}
@@ -51,8 +51,6 @@ class Context:
     """What imports inside functions would bind."""
 
     def find(self, name: str) -> Found | None:
-        from .draft import Found
-
         if name in self.local:
             value = self.local[name]
             return Found(value, (id(value), name), name)
@@ -147,8 +145,6 @@ def _name_of(function: Any) -> str:
 
 def _met(thing: Any, module: str, name: str) -> Found | None:
     """The name of the module level under which a thing is known."""
-    from .draft import Found
-
     spaces = [getattr(thing, "__globals__", None), vars(sys.modules.get(module, sys))]
     for space in spaces:
         if isinstance(space, dict) and _same(space.get(name), thing):

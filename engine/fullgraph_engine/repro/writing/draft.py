@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ...host.placeholder import Placeholder, describe
 from ...targets.probes import unwrap
 from ..reduction.program import formatted
 from . import definitions, effects, ordering, paths, sources
-from .sources import Home
+from .sources import Found, Home, Key
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
@@ -29,23 +29,7 @@ THIRD_PARTY_LINES = 400
 
 _RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch"}
 
-Key = tuple[int, str]
-"""A namespace or a closure's cell, by ``id``, and the name in it."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What a name means where it is used: the value, and where it is bound.
-
-    ``home`` is missing for what a closure or an import inside a function binds.
-    """
-
-    value: Any
-    key: Key
-    name: str
-    home: Home | None = None
-    spelling: tuple[str, str] | None = None
-    """How the user imports it from another package."""
+T = TypeVar("T")
 
 
 @dataclass
@@ -114,18 +98,33 @@ class Draft:
         Raises:
             Unwritable: something in it has no source text.
         """
-        if definitions.is_referable(value):
-            return self.refer(value)
+        return self.expressions([value], [hint])[0]
+
+    def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
+        """Expressions for values that may share objects, as the arguments of one call do.
+
+        Raises:
+            Unwritable: something in them has no source text.
+        """
         from . import values
 
+        texts: dict[int, str] = {}
+        rest: list[int] = []
         self._depth += 1
         try:
-            text = values.expression(self, value, hint)
+            for index, value in enumerate(several):
+                if definitions.is_referable(value):
+                    texts[index] = self.path_of_thing(value)
+                else:
+                    rest.append(index)
+            names = [hints[index] if index < len(hints) else "value" for index in rest]
+            written = values.expressions(self, [several[index] for index in rest], names)
+            texts.update(zip(rest, written, strict=True))
         finally:
             self._depth -= 1
         if not self._depth:
             self._drain()
-        return text
+        return [texts[index] for index in range(len(several))]
 
     def refer(self, thing: object) -> str:
         """The name by which a class, function or module can be used in the program.
@@ -591,9 +590,6 @@ def _original(thing: object) -> object:
     if isinstance(thing, (types.FunctionType, types.MethodType)):
         return unwrap(thing)
     return thing
-
-
-T = TypeVar("T")
 
 
 def _copied(holder: T) -> T:

@@ -254,6 +254,25 @@ class Home:
         return origin_of(self.name, self.namespace.get("__file__"))
 
 
+Key = tuple[int, str]
+"""A namespace or a closure's cell, by ``id``, and the name in it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a name means where it is used: the value, and where it is bound.
+
+    ``home`` is missing for what a closure or an import inside a function binds.
+    """
+
+    value: Any
+    key: Key
+    name: str
+    home: Home | None = None
+    spelling: tuple[str, str] | None = None
+    """How the user imports it from another package."""
+
+
 def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
     """``path`` where a code object says it; else the module's file."""
     file = path or namespace.get("__file__")
