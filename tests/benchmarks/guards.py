@@ -1,10 +1,11 @@
 """Compares recorded guards with those that TORCH_LOGS=guards prints, file by file.
 
-    python guards.py [--real] [--dynamic] [--seconds N] [--memory GIB] [--keep RESULTS] FILE...
+    python guards.py [--real | --mixed] [--dynamic] [--keep RESULTS] FILE...
 
 Each file is traced twice in processes of its own: by a plain ``torch.compile`` whose log is read
-back, and by our tracer. Both see fake tensors unless ``--real`` is given, and with ``--dynamic``
-the first dimensions of their inputs are marked.
+back, and by our tracer. Both see fake tensors unless ``--real`` is given; with ``--mixed`` only
+ours does, as usual, and what a guard says of a tensor's class and keys is not compared. With
+``--dynamic`` the first dimensions of the inputs are marked.
 
 To log guards changes them: Dynamo then keeps a stack with each, and drops one that another makes
 needless only where it is equal to it, stack and all. What differs is therefore compared once more,
@@ -31,7 +32,16 @@ import plain  # noqa: E402
 import survey  # noqa: E402
 
 LEAF = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z_]+): (?P<words>.*)$", re.M)
-NUMBER = re.compile(r"\b\d{7,}\b|(?<=__builtins_dict___)\d+|_[0-9a-f]{8,}\b|0x[0-9a-f]+|_c\d+\b")
+NUMBER = re.compile(
+    r"_\d{7,}_c\d+\b|\b\d{7,}\b|(?<=__builtins_dict___)\d+|_[0-9a-f]{8,}\b|0x[0-9a-f]+|_c\d+\b"
+)
+
+
+TENSOR_CLASS = re.compile(
+    r"<class '[\w.]+\.(?:FakeTensor|Tensor|Parameter)'>"
+    r"|\b(?:FakeTensor|Tensor|Parameter)(?=, DispatchKeySet)"
+)
+FAKE_KEY = re.compile(r", Python(?:TLSSnapshot)?\b")
 
 
 class Trees(logging.Handler):
@@ -132,11 +142,17 @@ def built(model: Any, args: Any, kwargs: Any, dynamic: list[tuple[Any, int]]) ->
     return trees.found
 
 
-def work(read: Read, options: argparse.Namespace) -> Callable[[str], dict[str, Any]]:
-    def run(path: str) -> dict[str, Any]:
-        return guards_of(path, read, not options.real, options.dynamic)
+def of_any_tensor(words: str) -> str:
+    return FAKE_KEY.sub("", TENSOR_CLASS.sub("a tensor", words))
 
-    ways = [way for way in ("real", "dynamic") if getattr(options, way)]
+
+def work(read: Read, options: argparse.Namespace) -> Callable[[str], dict[str, Any]]:
+    real = options.real or (options.mixed and read is not recorded)
+
+    def run(path: str) -> dict[str, Any]:
+        return guards_of(path, read, not real, options.dynamic)
+
+    ways = [way for way, wanted in (("real", real), ("dynamic", options.dynamic)) if wanted]
     run.__name__ = ", ".join([read.__name__, *ways])
     return run
 
@@ -144,7 +160,9 @@ def work(read: Read, options: argparse.Namespace) -> Callable[[str], dict[str, A
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     survey.options(parser, seconds=120.0)
-    parser.add_argument("--real", action="store_true", help="trace with real tensors")
+    tensors = parser.add_mutually_exclusive_group()
+    tensors.add_argument("--real", action="store_true", help="trace with real tensors")
+    tensors.add_argument("--mixed", action="store_true", help="only the plain run with real ones")
     parser.add_argument("--dynamic", action="store_true", help="mark batch dimensions")
     options = parser.parse_args()
     if "PYTHONHASHSEED" not in os.environ:
@@ -157,6 +175,7 @@ def main() -> int:
     from fullgraph_engine import tracing  # noqa: F401
 
     torch.set_num_threads(1)
+    told = of_any_tensor if options.mixed else str
     files = targets = printed = lost = invented = logging_only = 0
     plain_runs = survey.survey(work(logged, options), options)
     our_runs = survey.survey(work(recorded, options), options)
@@ -168,13 +187,13 @@ def main() -> int:
         print(f"{path}: {', '.join(f'{len(said)} in {name}' for name, said in one.items())}")
         silent: dict[str, Any] | None = None
         for name, printed_here in one.items():
-            said, ours = Counter(printed_here), Counter(other[name])
+            said, ours = Counter(map(told, printed_here)), Counter(map(told, other[name]))
             targets += 1
             printed += sum(said.values())
             if said != ours:
                 if silent is None:
                     silent = survey.apart(work(built, options), path, options.seconds)
-                if Counter(silent.get(name, ())) == ours:
+                if Counter(map(told, silent.get(name, ()))) == ours:
                     for guard in (said - ours) + (ours - said):
                         print(f"    {name}: only while it is logged: {guard[:300]}")
                     logging_only += 1
