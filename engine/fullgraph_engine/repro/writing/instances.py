@@ -17,8 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from . import members
-from .members import functions_of
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
@@ -87,6 +85,24 @@ def _cells(function: types.FunctionType) -> Iterator[object]:
             yield cell.cell_contents
         except ValueError:  # not yet filled
             continue
+
+
+def functions_of(thing: object) -> Iterator[types.FunctionType]:
+    """The Python functions behind a function, a method, a descriptor or a cached function."""
+    if isinstance(thing, types.FunctionType):
+        yield thing
+    elif isinstance(thing, (types.MethodType, classmethod, staticmethod)):
+        yield from functions_of(thing.__func__)
+    elif isinstance(thing, property):
+        for part in (thing.fget, thing.fset, thing.fdel):
+            yield from functions_of(part)
+    elif isinstance(thing, (functools.partial, functools.cached_property)):
+        yield from functions_of(thing.func)
+    attributes = getattr(thing, "__dict__", None)
+    if isinstance(attributes, (dict, types.MappingProxyType)) and not isinstance(thing, type):
+        for name in ("__wrapped__", "_torchdynamo_orig_callable"):
+            if name in attributes:
+                yield from functions_of(attributes[name])
 
 
 def _functions(thing: object) -> Iterator[types.FunctionType]:
@@ -348,9 +364,7 @@ def _class(
     with draft.alias(owner, _ITSELF):
         for member in kept:
             if member.is_code:
-                code.append(
-                    _indented(members.written(draft, member.owner, member.name, member.value))
-                )
+                code.append(_indented(draft.method(member.owner, member.name)))
             else:
                 plain = _plain_member(draft, member)
                 if plain is not None:
@@ -365,7 +379,7 @@ def _class(
     if name is None:
         name = draft.fresh(owner.__name__)
         draft.written.classes[text] = name
-        draft.add(re.sub(rf"\b{_ITSELF}\b", name, text))
+        draft.define(name, re.sub(rf"\b{_ITSELF}\b", name, text))
         if not draft.knows(owner):
             draft.bind(owner, name)
     return name
