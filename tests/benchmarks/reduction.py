@@ -2,9 +2,10 @@
 
 python tests/benchmarks/reduction.py MODEL.py... [--plant print] [--seconds 20] [--show]
 
-Each file is one that defines ``Model``, ``get_inputs`` and ``get_init_inputs``. A statement that
-breaks the graph is put into the middle of ``forward``, and what is left of the file is looked at.
-Every candidate is executed in a fork, as many at a time as there are cores.
+A file that defines ``Model``, ``get_inputs`` and ``get_init_inputs`` gets a statement that breaks
+the graph into the middle of ``forward``. Of one with ``build`` and ``example_input`` (or
+``build_this`` and ``example_input_this``, given as FILE:this) the breaks that it has are taken.
+Every candidate is executed in a fork, two at a time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ import torch._dynamo
 from torch._subclasses import FakeTensorMode
 
 from fullgraph_engine.repro.reduction import count_lines, reduce
+
+# Those of benchmark models are too large to be computed.
+SEED = ""
 
 PLANTS = {
     "print": "print({x})",
@@ -91,9 +95,20 @@ def reasons(text: str) -> set[str]:
     os.dup2(null, 1)
     os.dup2(null, 2)
     torch.manual_seed(0)
-    with contextlib.suppress(BaseException), FakeTensorMode():
+    fake = FakeTensorMode() if "get_init_inputs" in SEED else contextlib.nullcontext()
+    with contextlib.suppress(BaseException), fake:
         exec(compile(text, "<program>", "exec"), {"__name__": "__main__"})
     return {str(reason).split("\n")[0] for reason in torch._dynamo.utils.counters["graph_break"]}
+
+
+def whole(text: str, name: str) -> str:
+    """The file, and a call of what it builds."""
+    inputs = f"example_input{name}"
+    return (
+        f"{text}\n_given = {inputs}()\n"
+        f"torch.compile(build{name}(), backend='eager')"
+        "(*(_given if isinstance(_given, (tuple, list)) else [_given]))\n"
+    )
 
 
 def seed_of(text: str, plant: str) -> str:
@@ -121,7 +136,7 @@ def seed_of(text: str, plant: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("files", nargs="+")
     parser.add_argument("--plant", default="print", choices=PLANTS)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--show", action="store_true")
@@ -129,8 +144,15 @@ def main() -> None:
     torch.set_num_threads(1)
     warm()
     lines, tries, seconds = [], [], []
-    for path in options.files:
-        seed = seed_of(path.read_text(), options.plant)
+    for given in options.files:
+        file, _, name = given.partition(":")
+        path = Path(file)
+        text = path.read_text()
+        if "get_init_inputs" in text:
+            seed = seed_of(text, options.plant)
+        else:
+            seed = whole(text, name and f"_{name}")
+        globals()["SEED"] = seed
         reading, writing = os.pipe()
         if (child := os.fork()) == 0:
             os.write(writing, "\n".join(sorted(reasons(seed))).encode())

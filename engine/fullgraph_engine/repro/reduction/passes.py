@@ -8,6 +8,7 @@ from .search import Pass
 PASSES = (
     Pass("idle", statements.idle, likely=True),
     Pass("submodules", statements.submodules, likely=True),
+    Pass("cut", statements.dropped, finest=4),
     Pass("dropped", statements.dropped, basic=True),
     Pass("expressions", calls.expressions, likely=True),
     Pass("starred", calls.starred, likely=True),

@@ -30,7 +30,7 @@ def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
 def by_depth(tree: ast.Module) -> list[list[list[ast.stmt]]]:
     """The blocks of statements of each depth, in the order of the text."""
     levels: list[list[list[ast.stmt]]] = []
-    level = [tree.body]
+    level = [tree.body] if tree.body else []
     while level:
         levels.append(level)
         level = [block for outer in level for part in outer for block in blocks(part) if block]

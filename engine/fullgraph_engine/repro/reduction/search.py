@@ -42,8 +42,8 @@ class Pass:
     """``groups`` gives edits that are tried together at first; alternatives are groups of one.
 
     ``basic`` passes are tried once more, also what has failed before, when nothing else is left;
-    ``last`` ones only then, and once; ``likely`` ones mostly succeed. ``order`` is what a
-    candidate must make smaller.
+    ``last`` ones only then, and once; ``likely`` ones mostly succeed. Groups of
+    ``finest`` or fewer edits are not divided. ``order`` is what a candidate must make smaller.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Pass:
     basic: bool = False
     last: bool = False
     likely: bool = False
+    finest: int = 1
     order: Callable[[Program], object] = lambda program: program.size
 
 
@@ -235,7 +236,7 @@ class Search:
                 at = replace(at, base=at.best, accepted=(), groups=groups)
             while at.groups:
                 group, rest = at.groups[0], at.groups[1:]
-                failed = replace(at, groups=_halves(group) + rest)
+                failed = replace(at, groups=_halves(group, step.finest) + rest)
                 program = self._candidate(at, group, step)
                 if program is not None:
                     trace = None
@@ -287,8 +288,8 @@ _NONSENSE = ".* is not (callable|subscriptable)|.* indices must be"
 _ANCHORS = ("torch.compile(", "torch.export.export(", "torch._dynamo.optimize(", 'backend="eager"')
 
 
-def _halves(group: _Group) -> tuple[_Group, ...]:
-    if len(group) < 2:
+def _halves(group: _Group, finest: int) -> tuple[_Group, ...]:
+    if len(group) <= finest:
         return ()
     middle = len(group) // 2
     return group[:middle], group[middle:]

@@ -111,9 +111,19 @@ def dropped(program: Program) -> Iterator[Sequence[Edit]]:
     """
     places = Places.of(program.tree)
     for level in by_depth(program.tree):
-        for block in reversed(level):
+        last_first = level[::-1]
+        last_first.sort(key=lambda block: _turn(block, places))
+        for block in last_first:
             edits = [_without(statement, places) for statement in reversed(block)]
             yield [edit for edit in edits if edit is not None]
+
+
+def _turn(block: list[ast.stmt], places: Places) -> int:
+    """Methods come first: what makes inputs can go only when they are no longer needed."""
+    around = places.scopes[block[0]]
+    if places.around(block[0]) is None:
+        return 1
+    return 2 if isinstance(around, FUNCTIONS) and around.name == "__init__" else 0
 
 
 def _without(statement: ast.stmt, places: Places) -> Edit | None:
