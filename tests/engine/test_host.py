@@ -31,6 +31,10 @@ from fullgraph_engine.protocol import (
     Position,
     Range,
     Ready,
+    Reproduce,
+    Reproduced,
+    ReproFound,
+    ReproProgress,
     SelfCheck,
     SelfChecked,
     Shutdown,
@@ -41,6 +45,7 @@ from fullgraph_engine.protocol import (
     TargetStarted,
     Unusable,
     ValuesSeen,
+    Wanted,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,11 +109,25 @@ class Engine:
             event = self.event()
             assert event is not None, "the engine died"
             events.append(event)
-            if isinstance(event, (Analysed, Failed)) and event.request == request:
+            ends = isinstance(event, (Analysed, Reproduced, Failed))
+            if ends and event.request == request:
                 return Result(events)
 
     def analyse(self, text: str, **options: Any) -> Result:
         return self.until_end(self.begin(text, **options))
+
+    def begin_repro(self, order: str, seconds: float = 30.0, **options: Any) -> int:
+        """Reproduce a finding of a target whose body is ``order``."""
+        self.requests += 1
+        text = f"def f():  # target\n    {order}\n"
+        options = {"path": "/nowhere/x.py", "limits": Limits(seconds=20.0), **options}
+        analyse = Analyse(0, f"v{self.requests}", text=text, **options)
+        wanted = Wanted("stub/code", Range(Position(0, 4), Position(0, 5)), "f")
+        self.send(Reproduce(self.requests, analyse, wanted, seconds))
+        return self.requests
+
+    def reproduce(self, order: str, **options: Any) -> Result:
+        return self.until_end(self.begin_repro(order, **options))
 
     def close(self) -> int:
         with contextlib.suppress(OSError):
@@ -150,6 +169,10 @@ class Result:
         values = [f.message for f in self.findings if f.code == "stub/value" and f.target == name]
         assert len(values) == 1, values
         return values[0].partition(" gave ")[2]
+
+    @property
+    def scripts(self) -> list[str]:
+        return [event.script for event in self.events if isinstance(event, ReproFound)]
 
     @property
     def end(self) -> Event:
@@ -1209,3 +1232,83 @@ def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: b
     )
     assert eval(result.value("f"))[0] == 3
     engine.close()
+
+
+# -- reproductions ----------------------------------------------------------------------------
+
+
+def test_a_repro_is_made_in_a_clean_process_in_which_candidates_can_do_no_harm(
+    engine: Engine,
+) -> None:
+    result = engine.reproduce("return 'go'")
+    end = result.end
+    assert isinstance(end, Reproduced)
+    assert (end.verified, end.tried, end.reason) == (True, 4, "")
+    refused = b"fullgraph runs this code only"
+    first, last = result.scripts
+    assert first == "first of auto go"
+    assert last == repr(
+        [("exit", None), ("good", b"good"), ("network", refused), ("write", refused)]
+    )
+
+
+def test_what_the_run_that_looks_for_it_tells_is_not_told_as_an_analysis(engine: Engine) -> None:
+    result = engine.reproduce("print('hello'); return 'go'")
+    kinds = {type(event) for event in result.events}
+    assert kinds == {Log, ReproProgress, ReproFound, Reproduced}
+    assert result.log("stdout") == "hello\n"
+
+
+def test_a_finding_is_looked_for_with_real_tensors_where_fake_ones_do_not_do(
+    engine: Engine,
+) -> None:
+    assert engine.reproduce("return 'needs real'").scripts[0] == "first of real needs real"
+
+
+def test_a_finding_that_is_not_there_again_is_told_with_the_reason(engine: Engine) -> None:
+    end = engine.reproduce("return None").end
+    assert isinstance(end, Reproduced)
+    assert (end.verified, end.reason) == (False, "no stub/code here")
+
+
+@pytest.mark.parametrize("order", ["crash", "raise"])
+def test_a_reducer_that_dies_leaves_the_best_script_so_far(engine: Engine, order: str) -> None:
+    result = engine.reproduce(f"return {order!r}")
+    end = result.end
+    assert isinstance(end, Reproduced)
+    assert result.scripts == [f"first of auto {order}"]
+    assert (end.verified, end.cancelled) == (False, False)
+    assert end.reason.endswith("it crashed. What was found is kept.")
+
+
+def test_a_repro_that_is_cancelled_ends_at_once_and_frees_its_processes(engine: Engine) -> None:
+    number = engine.begin_repro("return 'hang'")
+    while not isinstance(engine.event(), ReproFound):
+        pass
+    engine.send(Cancel(number))
+    end = engine.until_end(number).end
+    assert isinstance(end, Reproduced)
+    assert end.cancelled
+    assert engine.reproduce("return 'go'").scripts[0] == "first of auto go"
+
+
+def test_a_repro_can_be_cancelled_while_the_finding_is_looked_for(engine: Engine) -> None:
+    number = engine.begin_repro("print('there', flush=True); return 'sleep'")
+    while not isinstance(engine.event(), Log):
+        pass
+    engine.send(Cancel(number))
+    end = engine.until_end(number).end
+    assert isinstance(end, Reproduced)
+    assert end.cancelled
+
+
+def test_a_file_that_does_not_parse_gives_no_repro_and_says_so(engine: Engine) -> None:
+    end = engine.reproduce("return (").end
+    assert isinstance(end, Failed)
+    assert end.reason.startswith("The file does not parse")
+
+
+def test_a_run_that_crashes_while_the_finding_is_looked_for_is_told(engine: Engine) -> None:
+    end = engine.reproduce("import os; os._exit(7)").end
+    assert isinstance(end, Reproduced)
+    assert "exited with status 7" in end.reason

@@ -452,7 +452,7 @@ class Analysis:
             return
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
-        if part != "first":
+        if part not in ("first", "seeds"):
             return  # what it found it has told; how it ended is its own affair
         for line in launched.seen or self._seen.get((plan.target, plan.probe), []):
             self._host.forward(line + b"\n")

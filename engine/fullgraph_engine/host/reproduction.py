@@ -13,12 +13,12 @@ from ..protocol import (
     Analysed,
     Event,
     Failed,
-    FindingFound,
     Log,
     Reproduce,
     Reproduced,
     ReproFound,
     ReproProgress,
+    TargetDone,
 )
 from . import processes, reducer, wire
 from .analysis import Analysis
@@ -104,9 +104,12 @@ class Reproduction:
                 self._made = message
         elif isinstance(message, Log):
             self._host.send(message)
-        elif isinstance(message, FindingFound):
-            if message.finding.code in ("trace/timeout", "trace/crashed"):
-                self._trouble = message.finding.message
+        elif isinstance(message, TargetDone):
+            report = message.report
+            if report.status == "no-probe":
+                self._trouble = f"No inputs are known for {report.name}; give it a probe comment."
+            elif report.error:
+                self._trouble = f"{report.name} was not traced again: {report.error}"
         elif isinstance(message, Failed):
             self._analysis = None
             self._finish(message)

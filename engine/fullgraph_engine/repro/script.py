@@ -19,7 +19,7 @@ _WIDTH = 88
 def script(program: str, seeds: Seeds, notes: Sequence[str] = ()) -> str:
     """Header, program and check."""
     body = assembled(program, seeds.check)
-    return f'"""{header(seeds, notes)}"""\n\n{body}'
+    return f'"""{header(seeds, notes)}"""\n# fullgraph: off\n\n{body}'
 
 
 def header(seeds: Seeds, notes: Sequence[str] = ()) -> str:
