@@ -33,10 +33,11 @@ _CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
 
 StorageKey = tuple[int, str]
 
-_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 _UNSIGNED = tuple(
     getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)
 )
+INTEGERS = (*_SIGNED, *_UNSIGNED)
 
 
 @dataclass(frozen=True)
@@ -483,11 +484,11 @@ class _Expression:
             return known
         if spec.dtype == torch.bool:
             return f"({self.module}.rand({_shape(sizes)}{where}) > 0.5)"
-        if spec.dtype in (*_INTEGERS, *_UNSIGNED):
+        if spec.dtype in INTEGERS:
             low, high = _range_of(data)
             said = "" if spec.dtype == torch.int64 else dtype
             bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
-            if high + 1 < 1 << 63 and spec.dtype in _INTEGERS:
+            if high + 1 < 1 << 63 and spec.dtype in _SIGNED:
                 return f"{self.module}.randint({bounds}, {_tuple(sizes)}{said}{where})"
             bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
             return f"{self.module}.randint({bounds}, {_tuple(sizes)}{where}).to({dtype[8:]})"
@@ -510,7 +511,7 @@ class _Expression:
                 return None
             if spec.dtype == torch.bool:
                 return f"{name}ones({_shape(sizes)}{dtype}{where})"
-            if not sizes and spec.dtype in _INTEGERS:
+            if not sizes and spec.dtype in _SIGNED:
                 return f"{name}tensor(1{'' if spec.dtype == torch.int64 else dtype}{where})"
             return None
         if count > _READ or not _readable(data):
