@@ -232,7 +232,10 @@ class Search:
                 at = replace(at, number=at.number + 1)
                 continue
             if at.groups is None:
-                groups = tuple(tuple(group) for group in step.groups(at.best))
+                try:
+                    groups = tuple(tuple(group) for group in step.groups(at.best))
+                except RecursionError:  # an expression too deep to be looked at
+                    groups = ()
                 at = replace(at, base=at.best, accepted=(), groups=groups)
             while at.groups:
                 group, rest = at.groups[0], at.groups[1:]

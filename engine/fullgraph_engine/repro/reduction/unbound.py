@@ -20,7 +20,9 @@ def unbound(tree: ast.Module) -> frozenset[str]:
     """The names that are read where they cannot have been bound; empty if that cannot be told."""
     if any(isinstance(node, ast.alias) and node.name == "*" for node in ast.walk(tree)):
         return frozenset()
-    module = _Scope(None, set(bound_in(tree.body)) | set(_global_names(tree)))
+    elsewhere = set(_global_names(tree))  # bound by functions, whenever they run
+    module = _Scope(None, set(bound_in(tree.body)) | elsewhere)
+    module.sure |= elsewhere
     walk = _Walk(module)
     walk.statements(tree.body)
     walk.later()
