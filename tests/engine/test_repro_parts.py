@@ -1,0 +1,270 @@
+"""The parts of a repro: what must stay the same, what a script checks, where values come from."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from fullgraph_engine.host.trials import Trials
+from fullgraph_engine.protocol import Finding, Frame, Position, Range
+from fullgraph_engine.repro import capture
+from fullgraph_engine.repro.check import Check, assembled
+from fullgraph_engine.repro.likeness import Likeness, own_names
+from fullgraph_engine.repro.script import lines_of_code, script
+from fullgraph_engine.repro.seed import Seed, Seeds
+from fullgraph_engine.repro.statements import function_around, layers
+
+NOWHERE = Range(Position(0, 0), Position(0, 0))
+NONE: frozenset[str] = frozenset()
+
+
+def shown(path: str, text: str) -> str:
+    """Have the text stand for a file."""
+    text = textwrap.dedent(text)
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    return text
+
+
+def break_at(text: str, part: str, context: str, kind: str = "Unsupported method call") -> Likeness:
+    """That of a break at the first occurrence of ``part``."""
+    shown("/user/model.py", text)
+    lines = text.split("\n")
+    line = next(n for n, each in enumerate(lines) if part in each)
+    start = lines[line].index(part)
+    frame = Frame("/user/model.py", "f", line, start, line, start + len(part))
+    data = {"type": kind}
+    finding = Finding("graph-break/GB0156", "", NOWHERE, context=context, data=data)
+    return Likeness.of(dataclasses.replace(finding, stack=(frame,)))
+
+
+# -- likeness ---------------------------------------------------------------------------------
+
+
+def test_names_sizes_and_arguments_may_differ() -> None:
+    big = break_at(
+        "out = self.cache.store(key, x)",
+        "self.cache.store(key, x)",
+        "call_method UserDefinedObjectVariable(Cache) store [TensorVariable(), 12] {}",
+    )
+    small = break_at(
+        "c.store()", "c.store()", "call_method UserDefinedObjectVariable(C) store [] {}"
+    )
+    assert big.equals(small, frozenset({"Cache", "C"}))
+    assert not big.equals(small, NONE)
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "kind"),
+    [
+        ("x.load()", "call_method TensorVariable() store [] {}", "Unsupported method call"),
+        ("x.store()", "call_method TensorVariable() load [] {}", "Unsupported method call"),
+        ("x.store()", "call_method TensorVariable() store [] {}", "Another title"),
+        ("x + x", "call_method TensorVariable() store [] {}", "Unsupported method call"),
+    ],
+)
+def test_another_method_reason_title_or_construct_is_another_finding(
+    text: str, context: str, kind: str
+) -> None:
+    same = break_at("x.store()", "x.store()", "call_method TensorVariable() store [] {}")
+    assert same.equals(same, NONE)
+    assert not same.equals(break_at(text, text, context, kind), NONE)
+
+
+def test_names_of_the_program_are_those_that_it_binds() -> None:
+    text = "class A:\n def f(self, x, *, k=1):\n  self.y = x\n  print(x)\n  return len(x.z)\n"
+    assert own_names(text) == {"A", "f", "self", "x", "k", "y"}
+
+
+# -- the check of a script --------------------------------------------------------------------
+
+BREAK = Finding("graph-break/GB0059", "m", NOWHERE, data={"type": "Failed to trace it"})
+
+
+def test_the_calls_at_the_end_stand_inside_of_the_check() -> None:
+    head = '"""Text."""\nfrom __future__ import annotations\nimport torch\nx = 1\n'
+    program = f"{head}f(x)\ng(\n  x)\n"
+    lines = assembled(program, Check.of(BREAK)).split("\n")
+    assert lines[:5] == [
+        '"""Text."""',
+        "from __future__ import annotations",
+        "import sys",
+        "import torch",
+        "x = 1",
+    ]
+    assert lines[6:11] == ["try:", "    f(x)", "    g(", "      x)", "finally:"]
+    compile("\n".join(lines), "script", "exec")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("torch._dynamo.graph_break()", 1, "Call to `torch._dynamo.graph_break()`"),
+        ("x + 1", 0, "None"),
+        ("raise KeyError('else')", 0, "'else'"),
+    ],
+)
+def test_a_script_exits_1_only_if_it_shows_the_finding(
+    tmp_path: Path, body: str, status: int, words: str
+) -> None:
+    kind = "Call to `torch._dynamo.graph_break()`"
+    finding = Finding("graph-break/GB0025", "m", NOWHERE, data={"type": kind})
+    act = "torch.compile(f, backend='eager')(torch.ones(2))"
+    program = f"import torch\n\ndef f(x):\n    {body}\n\n{act}"
+    path = tmp_path / "repro.py"
+    path.write_text(script(program, seeds(finding)))
+    ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+    assert ended.returncode == status, ended.stderr
+    assert ended.stdout.startswith("Looked for graph break: ")
+    assert words in ended.stdout.partition("Seen:")[2]
+
+
+def test_an_error_is_recognised_by_its_class_and_the_words_that_cannot_vary() -> None:
+    message = "The code raises here: RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3)"
+    finding = Finding("trace/eager-error", message, NOWHERE, data={"exception": "RuntimeError"})
+    check = Check.of(finding)
+    error = "RuntimeError('mat1 and mat2 shapes cannot be multiplied (7x8 and 9x9)')"
+    assert eval(check.found, {"error": error})
+    assert not eval(check.found, {"error": "RuntimeError('something else (7x8 and 9x9)')"})
+    assert not eval(check.found, {"error": error.replace("RuntimeError", "ValueError")})
+
+
+def seeds(finding: Finding, **said: str) -> Seeds:
+    likeness = Likeness.of(finding)
+    about = {"title": 'a "quoted" \\title', "explanation": 'three """ quotes', **said}
+    return Seeds((), likeness, Check.of(finding), (), place="model.py:3", **about)
+
+
+def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
+    text = script("import torch\nf()", seeds(BREAK, flaky="Flaky: 2 of 8."), ("A note.",))
+    for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exits 1", "torch 2."):
+        assert words in text
+    compile(text, "script", "exec")
+    assert lines_of_code(text) == lines_of_code(script("import torch\nf()", seeds(BREAK))) == 8
+
+
+def test_seeds_travel_as_text() -> None:
+    given = seeds(BREAK)
+    there = Seeds.unpacked(given.packed())
+    assert there == given
+    full = Seeds(
+        (Seed("f()", "statement", ("n",)),), given.likeness, given.check, ("a",), "t", "e", "p"
+    )
+    assert Seeds.unpacked(full.packed()) == full
+
+
+# -- where values come from -------------------------------------------------------------------
+
+FUNCTION = """\
+def outer(x):
+    total = 0
+    for n in range(3):
+        if n == 1:
+            total = inner(x, n,
+                          k=[n])
+    return total
+
+def inner(x, n, *, k):
+    y = x + n
+    with open(__file__ if n < 0 else "/dev/null"):
+        z = y * 2
+    return z
+"""
+
+
+def test_a_line_belongs_to_its_statement_and_those_around_it() -> None:
+    shown("/user/f.py", FUNCTION)
+    function = function_around("/user/f.py", "outer", 6)
+    assert function is not None
+    found = layers(function, 6)
+    assert [(type(each.node).__name__, each.first, each.head, each.last) for each in found] == [
+        ("Assign", 5, 6, 6),
+        ("If", 4, 4, 6),
+        ("For", 3, 3, 6),
+    ]
+
+
+def frames(path: str) -> list[Frame]:
+    return [Frame(path, "outer", 4), Frame(path, "inner", 11)]
+
+
+def test_variables_are_those_before_each_statement_around_the_line() -> None:
+    text = shown("/user/f.py", FUNCTION)
+    namespace: dict[str, Any] = {"__file__": "/dev/null"}
+    exec(compile(text, "/user/f.py", "exec"), namespace)
+    points = capture.points(frames("/user/f.py"))
+    ended = []
+    capture.watch(lambda: ended.append(namespace["outer"](10)), points)
+    assert not ended, "it goes no further than the line"
+    outer, inner = points
+    assert outer.entered == {"x": 10}
+    assert outer.at[0] == {"x": 10, "total": 0, "n": 1}
+    assert outer.at[2] == {"x": 10, "total": 0}
+    assert inner.entered == {"x": 10, "n": 1, "k": [1]}
+    assert inner.at[0] == {"x": 10, "n": 1, "k": [1], "y": 11}
+    assert inner.at[1] == inner.at[0]
+    assert sys.gettrace() is None
+
+
+def test_all_entries_of_a_function_are_seen_if_asked_for() -> None:
+    text = shown("/user/g.py", "def g(x):\n    return x\n\ndef call():\n    return g(1), g(2)\n")
+    namespace: dict[str, Any] = {}
+    exec(compile(text, "/user/g.py", "exec"), namespace)
+    points = capture.points([Frame("/user/g.py", "g", 1)])
+    capture.watch(namespace["call"], points, whole=True)
+    assert points[0].entries == [{"x": 1}, {"x": 2}]
+
+
+def test_a_line_that_is_not_reached_leaves_its_point_empty() -> None:
+    text = shown("/user/h.py", "def h(x):\n    if x:\n        return 1\n    return 2\n")
+    namespace: dict[str, Any] = {}
+    exec(compile(text, "/user/h.py", "exec"), namespace)
+    points = capture.points([Frame("/user/h.py", "h", 3)])
+    capture.watch(lambda: namespace["h"](1), points)
+    assert points[0].reached
+    assert 0 not in points[0].at
+
+
+# -- trials -----------------------------------------------------------------------------------
+
+
+def work(text: str) -> bytes:
+    if text == "sleep":
+        time.sleep(600)
+    if text == "large":
+        return b"x" * 200_000
+    assert text != "raise"
+    return text.encode()
+
+
+@pytest.fixture
+def trials() -> Trials:
+    return Trials(work, capacity=2, seconds=2.0, memory=1024)
+
+
+def test_trials_give_what_the_work_gives_whatever_the_order(trials: Trials) -> None:
+    first, second = trials.submit("a"), trials.submit("large")
+    assert trials.free == 0
+    assert dict([trials.wait(), trials.wait()]) == {first: b"a", second: b"x" * 200_000}
+    with pytest.raises(LookupError):
+        trials.wait()
+
+
+def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: Trials) -> None:
+    number = trials.submit("raise")
+    assert trials.wait() == (number, None)
+    number = trials.submit("sleep")
+    assert trials.wait() == (number, None)
+    killed, other = trials.submit("sleep"), trials.submit("b")
+    trials.kill(killed)
+    assert trials.wait() == (other, b"b")
+    assert trials.free == 2
