@@ -107,7 +107,9 @@ def unwrap(function: Any) -> Any:
     for _ in range(8):
         attributes = getattr(function, "__dict__", {})
         # A compiled module also has a ``_torchdynamo_orig_callable``: only its ``forward``.
-        original = attributes.get("_modules", {}).get("_orig_mod")
+        children = attributes.get("_modules")
+        # TorchScript's is no dictionary.
+        original = children.get("_orig_mod") if isinstance(children, dict) else None
         if original is None:
             original = attributes.get("_torchdynamo_orig_callable")
         if original is None and isinstance(function, types.MethodType):

@@ -71,6 +71,8 @@ class Context:
 
 def is_referable(value: object) -> bool:
     """Whether a value is written as a name, not as an expression that makes it again."""
+    if is_bound_builtin(value):
+        return False
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
         return True
     if isinstance(value, types.MethodType):
@@ -78,6 +80,13 @@ def is_referable(value: object) -> bool:
     if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return True
     return callable(value) and not _is_instance(value) and paths.public_path(value) is not None
+
+
+def is_bound_builtin(value: object) -> bool:
+    """Whether it is a method of an object, as ``[].append`` is."""
+    return isinstance(value, types.BuiltinFunctionType) and not isinstance(
+        value.__self__, (type, types.ModuleType, type(None))
+    )
 
 
 def _is_instance(value: object) -> bool:

@@ -37,12 +37,7 @@ _UNKEPT_WORDS = (
 )
 _UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
-_EVERYTHING_WORDS = (
-    "parameters named_parameters children named_children modules named_modules buffers "
-    "named_buffers state_dict apply _parameters _buffers _modules __dict__ vars __getattribute__ "
-    "get_submodule get_parameter get_buffer asdict fields"
-)
-EVERYTHING = frozenset(_EVERYTHING_WORDS.split())
+EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
 """Code that speaks of these may reach any attribute."""
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from . import tensors
 from .unwritable import Unwritable
@@ -124,10 +125,15 @@ def _calls(value: Any, kind: type) -> Iterator[Call]:
         return
     if call is None:
         return
+    usual = {one.name: one.default for one in _parameters(kind)}
+    single = {name: _same(item) for name, item in call.named.items()}
     short = Call(
         [_same(item) for item in call.positional],
-        {name: _same(item) for name, item in call.named.items()},
+        {name: item for name, item in single.items() if not _equal(item, usual.get(name))},
     )
+    # Where None is the default, the constructor works out the usual value.
+    for name in [name for name in short.named if name in usual and usual[name] is None]:
+        yield Call(short.positional, {key: short.named[key] for key in short.named if key != name})
     if short != call:
         yield short
     yield call
@@ -315,6 +321,9 @@ def _alike(value: Any, made: Any) -> bool:
         for name, parameter in made._parameters.items():
             if not _same_shape(parameter, value._parameters[name]):
                 return False
+        for name, buffer in made._buffers.items():
+            if name not in value._buffers or not _same_shape(buffer, value._buffers[name]):
+                return False
         state, twin_state = _plain(value), _plain(made)
         return all(
             name in state and (name.startswith("__") or _equal(state[name], item))
@@ -342,6 +351,8 @@ def _equal(first: Any, second: Any) -> bool:
         return True
     if type(first) is not type(second):
         return False
+    if isinstance(first, RemovableHandle):
+        return True
     if isinstance(first, torch.Tensor):
         return bool(first.shape == second.shape) and first.dtype == second.dtype
     if isinstance(first, (list, tuple)):

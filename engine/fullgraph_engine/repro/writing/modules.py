@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import instances, layers, tensors
+from .displays import repeated, spread
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
@@ -44,6 +45,15 @@ _INTERNAL_WORDS = (
 )
 INTERNAL = frozenset(_INTERNAL_WORDS.split())
 """The state of every module, which is written by other means than assignments."""
+
+
+_TRAVERSALS = (
+    "parameters named_parameters children named_children modules named_modules buffers "
+    "named_buffers state_dict apply _parameters _buffers _modules get_submodule get_parameter "
+    "get_buffer"
+)
+EVERYTHING = instances.EVERYTHING | frozenset(_TRAVERSALS.split())
+"""Code that speaks of these may reach any attribute of a module."""
 
 
 def written(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
@@ -143,9 +153,7 @@ def _sequential(writing: Writing, module: Any, place: str | None) -> str | None:
 
         inner = _named_children(writing, module, place)
         return f"{name}({writing.refer(collections)}.OrderedDict({inner}))"
-    shown = values_repeated(texts)
-    starred = f"*{shown}" if shown.endswith(")]") and " for _ in " in shown else shown[1:-1]
-    return f"{name}({starred})"
+    return f"{name}({spread(repeated(texts))})"
 
 
 def _named_children(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
@@ -160,19 +168,13 @@ def _attribute(place: str, name: str) -> str | None:
     return f"{place}.{name}" if name.isidentifier() else None
 
 
-def values_repeated(texts: list[str]) -> str:
-    from .values import repeated
-
-    return repeated(texts)
-
-
 def _module_list(writing: Writing, module: Any, place: str | None) -> str | None:
     if not _only_children(module) or module._parameters:
         return None
     texts = _children(writing, module, place)
     if texts is None:
         return None
-    inner = values_repeated(texts) if texts else ""
+    inner = repeated(texts) if texts else ""
     return f"{writing.refer(torch)}.nn.ModuleList({inner})"
 
 
@@ -185,7 +187,7 @@ def _module_dict(writing: Writing, module: Any, place: str | None) -> str | None
 
 def _parameter_list(writing: Writing, module: Any, place: str | None) -> str | None:
     texts = writing.items(list(module), place)
-    inner = values_repeated(texts) if texts else ""
+    inner = repeated(texts) if texts else ""
     return f"{writing.refer(torch)}.nn.ParameterList({inner})"
 
 
@@ -209,7 +211,7 @@ _CONTAINERS: dict[type, Callable[[Writing, Any, str | None], str | None]] = {
 def _synthesised(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
     kind = type(module)
     found = instances.reached(kind, writing.words | {"forward"})
-    everything = bool(found.words & instances.EVERYTHING)
+    everything = bool(found.words & EVERYTHING)
     before = len(writing.after)
     bases = instances.outside(kind)
     base = next(one for one in bases if issubclass(one, torch.nn.Module))
@@ -218,7 +220,7 @@ def _synthesised(writing: Writing, module: torch.nn.Module, place: str | None) -
     statements = [first]
     with _words(writing, found.words):
         for name, item in _state(module, done):
-            if not everything and not instances.reaches(found.words, name):
+            if not (everything or instances.reaches(found.words, name)) and name.isidentifier():
                 continue
             text = _assigned(writing, module, name, item, place)
             if text is not None:
@@ -245,6 +247,13 @@ def _super_init(
     """The call of torch's constructor, and which attributes it makes."""
     if base is torch.nn.Module:
         return "super().__init__()", frozenset()
+    if base in (torch.nn.Sequential, torch.nn.ModuleList):
+        count = sum(name.isdigit() for name in module._modules)
+        if list(module._modules)[:count] == [str(index) for index in range(count)]:
+            entries = list(module._modules.values())[:count]
+            shown = repeated(writing.items(entries, place))
+            inner = shown if base is torch.nn.ModuleList else spread(shown)
+            return f"super().__init__({inner})", frozenset(map(str, range(count)))
     if base in _CONTAINERS:
         return "super().__init__()", frozenset({"_size", "_keys"})
     made = layers.arguments(writing, module, base, place)
@@ -297,6 +306,8 @@ _HOOKS = (
 def _hooks(writing: Writing, module: torch.nn.Module, place: str | None) -> None:
     for holder, register, flags in _HOOKS:
         for key, hook in getattr(module, holder, {}).items():
+            if getattr(hook, "__self__", None) is module and instances.is_library(hook):
+                continue  # the constructor's own, of lazy modules
             with_kwargs = key in getattr(module, flags, {}) if flags else False
             said = ", with_kwargs=True" if with_kwargs else ""
             try:

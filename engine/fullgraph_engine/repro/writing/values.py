@@ -25,6 +25,7 @@ import torch
 
 from ...targets import unwrap
 from . import definitions, instances, modules, tensors
+from .displays import repeated
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
@@ -248,6 +249,8 @@ class Writing:
             return self._enum(value)
         if isinstance(value, types.MethodType):
             return f"{self.operand(value.__self__, None)}.{value.__func__.__name__}"
+        if definitions.is_bound_builtin(value):
+            return f"{self.operand(value.__self__, None)}.{value.__name__}"
         if definitions.is_referable(value) or _is_operator(value):
             return self.refer(value)
         for known, write in _WRITERS:
@@ -378,7 +381,7 @@ def constant(value: object) -> str | None:
         return repr(value)
     if kind is int:
         assert isinstance(value, int)
-        return repr(value) if value.bit_length() < 10_000 else hex(value)
+        return repr(value) if value.bit_length() < 10_000 else f"int({hex(value)!r}, 16)"
     if kind is float:
         assert isinstance(value, float)
         return repr(value) if math.isfinite(value) else f'float("{value}")'
@@ -423,19 +426,6 @@ def _list(writing: Writing, value: list[Any], place: str | None) -> str:
         return f"list(range({len(value)}))"
     texts = writing.items(value, place)
     return repeated(texts, immutable=all(isinstance(item, _IMMUTABLE) for item in value))
-
-
-def repeated(texts: list[str], *, immutable: bool = False) -> str:
-    """A list display; equal parts as a product or a comprehension."""
-    shown = f"[{', '.join(texts)}]"
-    if len(texts) > 1 and len(set(texts)) == 1:
-        if immutable:
-            short = f"[{texts[0]}] * {len(texts)}"
-        else:
-            short = f"[{texts[0]} for _ in range({len(texts)})]"
-        if len(short) < len(shown) and (len(texts) > 2 or len(shown) > 60):
-            return short
-    return shown
 
 
 def _ints(values: Sequence[object]) -> bool:
@@ -525,13 +515,6 @@ def _bytearray(writing: Writing, value: bytearray, place: str | None) -> str:
     return repr(value)
 
 
-def _builtin(writing: Writing, value: Any, place: str | None) -> str:
-    owner = value.__self__
-    if owner is None or isinstance(owner, types.ModuleType):
-        return writing.refer(value)
-    return f"{writing.operand(owner, None)}.{value.__name__}"
-
-
 def _alias(writing: Writing, value: Any, place: str | None) -> str:
     inner = ", ".join(writing.items(value.__args__, None))
     return f"{writing.expression(value.__origin__, None)}[{inner}]"
@@ -557,7 +540,6 @@ _WRITERS: tuple[tuple[type, Callable[[Writing, Any, str | None], str]], ...] = (
     (functools.partial, _partial),
     (types.SimpleNamespace, _namespace),
     (types.MappingProxyType, _proxy),
-    (types.BuiltinFunctionType, _builtin),
     (types.MethodDescriptorType, _descriptor),
     (types.WrapperDescriptorType, _descriptor),
     (types.GenericAlias, _alias),
