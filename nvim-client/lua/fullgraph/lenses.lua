@@ -1,0 +1,64 @@
+--- Code lenses: Neovim 0.11 draws them when it is asked to, and does not ask by itself.
+
+local options = require("fullgraph.options")
+
+local M = {}
+
+---@param client vim.lsp.Client
+---@param bufnr integer
+function M.refresh(client, bufnr)
+  if not vim.api.nvim_buf_is_loaded(bufnr) then
+    return
+  end
+  local shown = options.get().code_lens
+  M.request(client, bufnr, function(err, lenses, ctx)
+    if not err and shown then
+      vim.lsp.codelens.on_codelens(err, lenses, ctx)
+    end
+  end)
+end
+
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param done lsp.Handler
+function M.request(client, bufnr, done)
+  local params = { textDocument = vim.lsp.util.make_text_document_params(bufnr) }
+  client:request("textDocument/codeLens", params, done, bufnr)
+end
+
+--- The targets of a text from the top, each with the line of its name.
+---@param lenses lsp.CodeLens[]?
+---@return { target: string, line: integer }[]
+function M.targets(lenses)
+  local found, seen = {}, {}
+  for _, lens in ipairs(lenses or {}) do
+    local argument = vim.tbl_get(lens, "command", "arguments", 1)
+    local target = type(argument) == "table" and argument.target
+    if target and not seen[target] then
+      seen[target] = true
+      found[#found + 1] = { target = target, line = lens.range.start.line }
+    end
+  end
+  table.sort(found, function(a, b)
+    return a.line < b.line
+  end)
+  return found
+end
+
+--- The target that the cursor is in or below; nil above all of them.
+---@param client vim.lsp.Client
+---@param bufnr integer
+---@param line integer from zero
+---@param done fun(target: string?, all: { target: string, line: integer }[])
+function M.target_at(client, bufnr, line, done)
+  M.request(client, bufnr, function(err, lenses)
+    local targets = M.targets(not err and lenses or {})
+    local found = #targets == 1 and targets[1].target or nil
+    for _, one in ipairs(targets) do
+      found = one.line <= line and one.target or found
+    end
+    done(found, targets)
+  end)
+end
+
+return M

@@ -1,0 +1,65 @@
+--- What the engine does, for a statusline.
+
+local M = {}
+
+---@class fullgraph.Status
+---@field state "stopped"|"untrusted"|"starting"|"ready"|"tracing"|"unusable"|"crashed"
+---@field message string
+---@field nextStep string
+---@field torch string
+---@field python string
+---@field interpreter string
+---@field busy boolean
+
+---@type table<integer, fullgraph.Status> by client
+local known = {}
+
+local WORDS = {
+  stopped = "off",
+  untrusted = "not trusted",
+  starting = "starting",
+  ready = "ready",
+  tracing = "tracing",
+  unusable = "no torch",
+  crashed = "crashed",
+}
+
+---@param client_id integer
+---@param status fullgraph.Status
+function M.set(client_id, status)
+  local before = known[client_id]
+  known[client_id] = status
+  if status.state == "untrusted" and (not before or before.state ~= "untrusted") then
+    require("fullgraph.journal").say(
+      "This workspace is not trusted, so none of its code is executed; `:Fullgraph trust`."
+    )
+  end
+  vim.api.nvim_exec_autocmds("User", {
+    pattern = "FullgraphStatus",
+    modeline = false,
+    data = { client_id = client_id, status = status },
+  })
+  vim.cmd.redrawstatus({ bang = true })
+end
+
+--- The status of the engine behind a buffer; nil where there is none.
+---@param bufnr? integer
+---@return fullgraph.Status?
+function M.get(bufnr)
+  local client = vim.lsp.get_clients({ name = "fullgraph", bufnr = bufnr or 0 })[1]
+  if not client then
+    return nil
+  end
+  return known[client.id]
+    or { state = "stopped", message = "", nextStep = "", torch = "", python = "", interpreter = "", busy = false }
+end
+
+--- A few words: `fullgraph: tracing`; nothing where this client is not.
+---@param bufnr? integer
+---@return string
+function M.text(bufnr)
+  local status = M.get(bufnr)
+  return status and "fullgraph: " .. (WORDS[status.state] or status.state) or ""
+end
+
+return M
