@@ -184,9 +184,10 @@ class Pipeline(Protocol):
         request: int,
         seconds: float,
         started: float,
-        trials: Callable[[Callable[[str], bytes]], Trials],
+        trials: Callable[[Callable[[str], bytes], float], Trials],
         forking: Callable[[bool], None],
         scratch: str,
+        let_start: Callable[[frozenset[str]], bool],
         say: Callable[[ReproProgress | ReproFound | Reproduced | Log], None],
     ) -> None:
         """Make the smallest script of what ``sow`` has packed, in a process without user code."""
@@ -326,9 +327,7 @@ class RealPipeline:
     ) -> Sown:
         from ..repro import sowing
 
-        return sowing.sow(
-            target, probe, namespace, path=path, text=text, mode=mode, wanted=wanted
-        )
+        return sowing.sow(target, probe, namespace, path=path, text=text, mode=mode, wanted=wanted)
 
     def shrink(
         self,
@@ -336,16 +335,23 @@ class RealPipeline:
         request: int,
         seconds: float,
         started: float,
-        trials: Callable[[Callable[[str], bytes]], Trials],
+        trials: Callable[[Callable[[str], bytes], float], Trials],
         forking: Callable[[bool], None],
         scratch: str,
+        let_start: Callable[[frozenset[str]], bool],
         say: Callable[[ReproProgress | ReproFound | Reproduced | Log], None],
     ) -> None:
         from ..repro import shrinking
         from ..repro.seed import Seeds
 
-        around = shrinking.Surroundings(trials, forking, scratch)
-        shrinking.shrink(Seeds.unpacked(packed), request, seconds, started, around, say)
+        around = shrinking.Surroundings(trials, forking, scratch, let_start)
+        seeds = Seeds.unpacked(packed)
+        shrink = shrinking.shrink
+        if seeds.backend is not None:
+            from ..repro import graphs
+
+            shrink = graphs.shrink
+        shrink(seeds, request, seconds, started, around, say)
 
     def untraced(self) -> AbstractContextManager[Any]:
         import torch

@@ -17,7 +17,6 @@ from .pipeline import Pipeline
 from .trials import Trials
 
 _exit, _dirname = os._exit, os.path.dirname
-TRIAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,11 @@ def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str])
     def forking(begins: bool) -> None:
         box.forking = begins
 
-    def trials(work: Callable[[str], bytes]) -> Trials:
+    def trials(work: Callable[[str], bytes], seconds: float) -> Trials:
         return Trials(
             work,
             capacity=max(analyse.jobs, 1),
-            seconds=TRIAL_SECONDS,
+            seconds=seconds,
             memory=analyse.limits.memory,
             forking=forking,
         )
@@ -81,5 +80,6 @@ def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str])
         trials,
         forking,
         order.scratch,
+        box.let_start,
         lambda event: wire.report(report, event),
     )

@@ -42,6 +42,8 @@ class Sandbox:
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
         """Set while the engine itself forks."""
+        self._startable: frozenset[str] = frozenset()
+        self._is_held = False
         self.noted: set[str] | None = None
         """Files that user code has read, while somebody wants to know."""
 
@@ -65,7 +67,13 @@ class Sandbox:
 
         self._pass_over(hook.__code__)
         sys.addaudithook(hook)
-        landlock.restrict((self.root, "/dev/shm"), ("/dev",))
+        self._is_held = landlock.restrict((self.root, "/dev/shm"), ("/dev",))
+
+    def let_start(self, names: frozenset[str]) -> bool:
+        """Let programs with these names be started, if the kernel holds them to ``root``."""
+        if self._is_held:
+            self._startable = names
+        return self._is_held
 
     # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
 
@@ -96,8 +104,13 @@ class Sandbox:
         raise PermissionError(f"{REFUSED} and lets it change no files: {name}")
 
     def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.forking:
+        if not self.forking and not self._may_start(event, arguments[0] if arguments else ""):
             raise PermissionError(f"{REFUSED} and lets it start no processes: {event}")
+
+    def _may_start(self, event: str, program: Any) -> bool:
+        if event != "subprocess.Popen" or not self._startable:
+            return False
+        return os.path.basename(_fsdecode(program)) in self._startable  # noqa: PTH119
 
     def _connects(self, event: str, arguments: tuple[Any, ...]) -> None:
         if getattr(arguments[0], "family", None) != _AF_UNIX:

@@ -11,7 +11,7 @@ ReproStage = Literal["looking", "reducing", "verifying"]
 """Looking for a program that shows the finding, making it smaller, running it in a fresh Python."""
 
 Backend = Literal["", "eager", "aot_eager", "inductor"]
-"""What compiles the graphs of a run; empty where a finding is about the tracer alone."""
+"""What is offered to compile graphs; empty where a finding is about the tracer alone."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,10 @@ class Wanted:
     """The finding to reproduce, as it was told.
 
     Where no ``backend`` is given, ``code`` and ``range`` name a finding of ``target``. With one,
-    the graphs of the target are compiled by it, and what is wanted is that this fails, or, with
-    ``accuracy``, gives other numbers than the graph as it is.
+    which may be any that is registered once the file was executed, ``code`` and ``range`` say
+    nothing: the graphs of the target are compiled by it, and what is wanted is that this fails, or,
+    with ``accuracy``, gives numbers that are further from those in double precision than rounding
+    explains. ``only_floating``: results that are no floating-point numbers are not compared.
     """
 
     code: str
@@ -28,8 +30,11 @@ class Wanted:
     target: str
     run: str = ""
     message: str = ""
-    backend: Backend = ""
+    real: bool = False
+    """It was found with real tensors: with fake ones it need not be looked for."""
+    backend: str = ""
     accuracy: bool = False
+    only_floating: bool = False
 
 
 @dataclass(frozen=True)

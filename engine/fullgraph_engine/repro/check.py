@@ -21,12 +21,13 @@ _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 class Check:
     """``found`` is an expression, true where the finding shows. ``error`` says that it may be
     about the exception that is on its way; ``before`` are statements ahead of the program's
-    calls, ``what`` is what is looked for, in words."""
+    calls, ``imports`` are what these need, ``what`` is what is looked for, in words."""
 
     what: str
     found: str
     error: bool = False
     before: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, finding: Finding) -> Check:
@@ -51,7 +52,17 @@ class Check:
                 '"ConstraintViolationError" in error',
                 error=True,
             )
-        return _of_error(str(finding.data.get("exception", "")), finding.message)
+        return cls.of_error(str(finding.data.get("exception", "")), finding.message)
+
+    @classmethod
+    def of_error(cls, kind: str, message: str) -> Check:
+        """By the class of the exception and the longest part of its message that cannot vary."""
+        words = message.partition(f"{kind}: ")[2]
+        part = max((part.strip() for part in _VARYING.split(words)), key=len, default="")
+        found = f'"{_literal(kind)}" in error'
+        if len(part) > 8:
+            found += f' and "{_literal(part)}" in error'
+        return cls(f"{kind}: {part}".rstrip(": "), found, error=True)
 
 
 def assembled(program: str, check: Check) -> str:
@@ -65,8 +76,9 @@ def assembled(program: str, check: Check) -> str:
     first = tree.body[split].lineno - 1 if split < len(tree.body) else 0
     lines = program.rstrip("\n").split("\n")
     head, act = lines[:first], lines[first:]
-    if not any(line.strip() == "import sys" for line in head):
-        head.insert(_first(tree), "import sys")
+    for line in reversed(("import sys", *check.imports)):
+        if line not in map(str.strip, head):
+            head.insert(_first(tree), line)
     while head and not head[-1].strip():
         head.pop()
     error = ["    error = repr(sys.exc_info()[1])"] if check.error else []
@@ -102,16 +114,6 @@ def _first(tree: ast.Module) -> int:
 def _of_break(kind: str) -> Check:
     found = f'[{_REASONS} if "{_literal(kind)}" in r]'
     return Check(f"graph break: {kind}", found)
-
-
-def _of_error(kind: str, message: str) -> Check:
-    """By the class of the exception and the longest part of its message that cannot vary."""
-    words = message.partition(f"{kind}: ")[2]
-    part = max((part.strip() for part in _VARYING.split(words)), key=len, default="")
-    found = f'"{_literal(kind)}" in error'
-    if len(part) > 8:
-        found += f' and "{_literal(part)}" in error'
-    return Check(f"{kind}: {part}".rstrip(": "), found, error=True)
 
 
 def _literal(words: str) -> str:

@@ -10,7 +10,7 @@ from ..protocol import from_plain, to_plain
 from .check import Check
 from .likeness import Likeness
 
-Origin = Literal["expression", "statement", "function", "target", "slice", "file"]
+Origin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,24 @@ class Seed:
 
 
 @dataclass(frozen=True)
+class Backend:
+    """What compiles the graphs: its name, and how programs spell it.
+
+    ``accuracy``: not that it fails is wanted, but that it gives other numbers.
+    """
+
+    name: str
+    spelled: str
+    accuracy: bool
+
+
+@dataclass(frozen=True)
 class Seeds:
     """Programs from small to large. ``own`` are names that the user's file gives to things.
 
     ``title`` and ``explanation`` describe the finding, ``place`` where it was found. ``flaky`` says
     how often it was there, if it was not always; ``left_out`` names programs that could not be
-    written, and why.
+    written, and why. With a ``backend`` every program is one graph of the target.
     """
 
     seeds: tuple[Seed, ...]
@@ -44,6 +56,7 @@ class Seeds:
     href: str = ""
     flaky: str = ""
     left_out: tuple[str, ...] = ()
+    backend: Backend | None = None
 
     def packed(self) -> str:
         """As one line of JSON."""

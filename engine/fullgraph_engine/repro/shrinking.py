@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -40,6 +41,8 @@ class Trials(Protocol):
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
 
+TRIAL_SECONDS = 10.0
+
 _VERIFYING = 8.0
 """Seconds of the budget that are kept for running the script in a fresh Python."""
 _TELL_EVERY = 0.2
@@ -59,9 +62,11 @@ _monotonic = time.monotonic
 class Surroundings:
     """What the process gives: trials of texts in forks, and how processes may be started."""
 
-    trials: Callable[[Judge], Trials]
+    trials: Callable[[Judge, float], Trials]
     forking: Callable[[bool], None]
     scratch: str
+    let_start: Callable[[frozenset[str]], bool] = lambda _: False
+    """Let this process and its forks start programs of these names; False if they may not be."""
 
 
 def shrink(
@@ -69,10 +74,13 @@ def shrink(
 ) -> None:
     """Make the smallest script in the time there is. ``started`` is when the user has asked
     (``time.monotonic()``), ``seconds`` how long it may take from then."""
-    _Shrinking(seeds, request, seconds, started, around, say).run()
+    Shrinking(seeds, request, seconds, started, around, say).run()
 
 
-class _Shrinking:
+class Shrinking:
+    trial_seconds = TRIAL_SECONDS
+    verifying = _VERIFYING
+
     def __init__(
         self,
         seeds: Seeds,
@@ -101,10 +109,7 @@ class _Shrinking:
             self.fresh.end()
             words = "\n".join((*self.seeds.left_out, *self.refused))
             self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
-            self.end(
-                "No program outside of your files shows it: it may depend on what other code has "
-                "done before. Reduce the file by hand, or give the probe simpler inputs."
-            )
+            self.end(self.nothing())
             return
         seed, wish = chosen
         self.notes = seed.notes
@@ -112,6 +117,20 @@ class _Shrinking:
         self.better(seed.text)
         self.reduce(seed, wish)
         self.verify(wish)
+
+    def judge(self, text: str, wish: Wish) -> tuple[Verdict, Shown | None]:
+        """In a fork."""
+        return oracle.judge(text, wish)
+
+    def trials(self, wish: Wish) -> Trials:
+        return self.around.trials(lambda text: packed(*self.judge(text, wish)), self.trial_seconds)
+
+    def nothing(self) -> str:
+        """Why no seed may show it."""
+        return (
+            "No program outside of your files shows it: it may depend on what other code has "
+            "done before. Reduce the file by hand, or give the probe simpler inputs."
+        )
 
     # -- the first program --------------------------------------------------------------------
 
@@ -130,7 +149,7 @@ class _Shrinking:
         return None
 
     def first(self, wish: Wish) -> tuple[Seed, Shown] | None:
-        trials = self.around.trials(lambda text: _judged(text, wish))
+        trials = self.trials(wish)
         waiting = list(enumerate(self.seeds.seeds))
         running: dict[int, int] = {}
         found: dict[int, Shown] = {}
@@ -146,7 +165,7 @@ class _Shrinking:
             number, answer = trials.wait()
             index = running.pop(number)
             self.tried += 1
-            verdict, shown = _verdict(answer)
+            verdict, shown = unpacked(answer)
             if shown is not None:
                 found[index] = shown
             else:
@@ -160,7 +179,7 @@ class _Shrinking:
     # -- smaller ------------------------------------------------------------------------------
 
     def reduce(self, seed: Seed, wish: Wish) -> None:
-        trials = self.around.trials(lambda text: _judged(text, wish))
+        trials = self.trials(wish)
         before = self.tried
 
         def report(text: str, tried: int) -> None:
@@ -171,11 +190,18 @@ class _Shrinking:
                     self.better(text)
             self.progress("reducing")
 
-        deadline = self.until - min(_VERIFYING, (self.until - self.started) / 3)
-        best = reduction.reduce(seed.text, _Tester(trials), deadline=deadline, report=report)
-        if best != self.history[-1]:
+        try:
+            best = reduction.reduce(
+                seed.text, _Tester(trials), deadline=self.deadline(), report=report
+            )
+        except Exception:  # a mistake of ours: what was found until then is good
+            self.say(Log(self.request, "engine", traceback.format_exc()))
+        else:
             self.history.append(best)
-        self.better(best)
+        self.better(self.history[-1])
+
+    def deadline(self) -> float:
+        return self.until - min(self.verifying, (self.until - self.started) / 3)
 
     # -- in a fresh Python --------------------------------------------------------------------
 
@@ -208,7 +234,7 @@ class _Shrinking:
         path = os.path.join(self.around.scratch, "repro.py")  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(script(program, self.seeds, self.notes))
-        return fresh.run(path, max(self.until - _monotonic(), _VERIFYING))
+        return fresh.run(path, max(self.until - _monotonic(), self.verifying))
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -250,19 +276,19 @@ class _Tester:
 
     def wait(self) -> tuple[int, Verdict]:
         number, answer = self._trials.wait()
-        return number, _verdict(answer)[0]
+        return number, unpacked(answer)[0]
 
     def kill(self, ticket: int) -> None:
         self._trials.kill(ticket)
 
 
-def _judged(text: str, wish: Wish) -> bytes:
-    verdict, shown = oracle.judge(text, wish)
+def packed(verdict: Verdict, shown: Shown | None) -> bytes:
+    """A verdict as a trial answers it."""
     plain = None if shown is None else to_plain(shown)
     return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
 
 
-def _verdict(answer: bytes | None) -> tuple[Verdict, Shown | None]:
+def unpacked(answer: bytes | None) -> tuple[Verdict, Shown | None]:
     if answer is None:
         return Verdict(False, "it did not end"), None
     try:

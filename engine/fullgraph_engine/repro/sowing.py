@@ -56,6 +56,8 @@ def sow(
     wanted: Wanted,
 ) -> Sown:
     """Seeds for a finding of a target. The text was executed; ``namespace`` is what it has made."""
+    if wanted.backend:
+        return _sow_graphs(target, probe, namespace, text, mode, wanted)
     part: Part = "second" if wanted.run.endswith("+") else "first"
     if wanted.run.endswith("~"):
         return Sown(
@@ -98,6 +100,17 @@ def sow(
             tuple(writer.left_out),
         ).packed()
     )
+
+
+def _sow_graphs(
+    target: Target, probe: Probe, namespace: dict[str, Any], text: str, mode: Mode, wanted: Wanted
+) -> Sown:
+    if mode != "real":
+        return Sown(needs_real=f"`{wanted.backend}` compiles for real tensors.")
+    from . import graphs  # what it imports of torch nothing else needs
+
+    found = graphs.sow(target, probe, namespace, text, wanted)
+    return Sown(reason=found) if isinstance(found, str) else Sown(found.packed())
 
 
 def _ignored(_: Finding) -> None:

@@ -248,6 +248,7 @@ def install() -> tuple[str, ...]:
             if hook.get() is None:
                 missing.append(hook.name)
             else:
+                _wrappers[hook] = hook.get()
                 setattr(hook.owner(), hook.path, NoBackend)
         # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
         # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
@@ -262,9 +263,31 @@ _installed: tuple[str, ...] | None = None
 
 def _around_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
     def get_compiler_fn(compiler_fn: Any) -> Any:
-        return original(NoBackend() if isinstance(compiler_fn, str) else compiler_fn)
+        is_named = isinstance(compiler_fn, str) and not _compiling
+        return original(NoBackend() if is_named else compiler_fn)
 
     return get_compiler_fn
+
+
+@contextlib.contextmanager
+def real_backends() -> Iterator[None]:
+    """Inside, ``torch.compile`` compiles with the backend that it is given."""
+    global _compiling
+    replaced = [(hook, hook.get()) for hook in _wrappers]
+    for hook, original in _wrappers.items():
+        setattr(hook.owner(), hook.path, original)
+    _compiling = True
+    try:
+        yield
+    finally:
+        _compiling = False
+        for hook, stand_in in replaced:
+            setattr(hook.owner(), hook.path, stand_in)
+
+
+_compiling = False
+_wrappers: dict[adapter.Private, Any] = {}
+"""What ``torch.compile`` makes of a backend's name, as torch has it."""
 
 
 def warm() -> None:

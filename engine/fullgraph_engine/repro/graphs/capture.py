@@ -1,0 +1,66 @@
+"""The graphs that the tracer makes of a call, with the tensors that they are run on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch._dynamo
+
+_RANDOM = re.compile(
+    "rand|dropout|bernoulli|multinomial|normal_|uniform_|exponential_|geometric_|cauchy_|poisson"
+    "|rrelu|scaled_dot_product"
+)
+
+Told = Callable[[torch.fx.GraphModule, tuple[Any, ...]], None]
+
+
+def watch(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], told: Told
+) -> None:
+    """Call a function, compiled by a backend that runs its graphs as they are.
+
+    ``told`` gets every graph ahead of its first run, when its inputs are still as they came.
+    """
+
+    def backend(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
+        is_told = False
+
+        def run(*inputs: Any) -> Any:
+            nonlocal is_told
+            if not is_told:
+                is_told = True
+                told(graph, inputs)
+            return graph.forward(*inputs)
+
+        return run
+
+    torch._dynamo.reset()
+    torch._dynamo.optimize(backend)(function)(*args, **kwargs)
+
+
+def is_dynamic(graph: torch.fx.GraphModule) -> bool:
+    """Whether it was made for several sizes."""
+    for node in graph.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("example_value")
+        sizes = value.shape if isinstance(value, torch.Tensor) else (value,)
+        if any(isinstance(size, torch.SymInt) for size in sizes):
+            return True
+    return False
+
+
+def is_random(graph: torch.fx.GraphModule) -> bool:
+    """Whether one of its operations may draw random numbers, by its name."""
+    targets = (str(getattr(node.target, "__name__", node.target)) for node in graph.graph.nodes)
+    nodes = zip(graph.graph.nodes, targets, strict=True)
+    return any(node.op.startswith("call") and _RANDOM.search(name) for node, name in nodes)
+
+
+def outputs(graph: torch.fx.GraphModule) -> list[Any]:
+    """What the tracer knows of its results: tensors without data, numbers."""
+    found: list[Any] = []
+    for node in graph.graph.find_nodes(op="output"):
+        torch.fx.map_arg(node.args, lambda each: found.append(each.meta.get("example_value")))
+    return found

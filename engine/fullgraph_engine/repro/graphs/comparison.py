@@ -1,0 +1,118 @@
+"""The part of a script that compares what is compiled with a run in double precision.
+
+A fixed tolerance would either hide small mistakes or take rounding for one. What counts here is how
+much further the compiled results are from double precision than those of the plain function.
+"""
+
+from __future__ import annotations
+
+from ..check import Check
+from ..seed import Backend
+
+NAME = "compare"
+"""What programs call with a function and its inputs."""
+
+_IMPORTS = (
+    "from contextlib import nullcontext",
+    "from copy import deepcopy",
+    "from torch.utils._pytree import tree_leaves, tree_map",
+)
+
+_TEXT = '''\
+def wide(x):
+    """In double precision, whatever it is."""
+    if torch.is_tensor(x) and (x.is_floating_point() or x.is_complex()):
+        return x.to(torch.promote_types(x.dtype, torch.float64))
+    return x
+
+
+class Double(torch.overrides.TorchFunctionMode):
+    """Has everything computed in double precision."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return tree_map(wide, function(*args, **(kwargs or {})))
+
+
+def results(function, inputs, double=False):
+    """What a call gives, what it leaves of its inputs, and their gradients."""
+    torch.manual_seed(0)
+    leaves = deepcopy([x.detach() if torch.is_tensor(x) else x for x in inputs])
+    leaves = [wide(x) for x in leaves] if double else leaves
+    given = list(leaves)
+    for n, x in enumerate(inputs):
+        if torch.is_tensor(x):
+            leaves[n].requires_grad_(x.requires_grad)
+            given[n] = leaves[n] if x.is_leaf else leaves[n].clone()
+    with Double() if double else nullcontext():
+        outputs = tree_leaves(function(*given))
+    outputs = [torch.as_tensor(x) for x in outputs if x is not None]
+    ends = [x for x in outputs if x.requires_grad]
+    starts = [x for x in leaves if torch.is_tensor(x) and x.requires_grad]
+    slopes = [torch.linspace(1, 2, x.numel()).to(x).reshape(x.shape) for x in ends]
+    if ends and starts:
+        outputs += torch.autograd.grad(ends, starts, slopes, materialize_grads=True)
+    return [*outputs, *(x for x in given if torch.is_tensor(x))]
+
+
+def difference(exact, plain, fast, slack):
+    """How `fast` is further from `exact` than `plain` and rounding explain, in words."""
+    instead = f"{fast} instead of {plain}"
+    if (plain.dtype, plain.shape) != (fast.dtype, fast.shape):
+        return f"dtype or shape: {instead}"
+    if not (plain.is_floating_point() or plain.is_complex()):
+        return instead if OTHERS else ""
+    if plain.isfinite().equal(exact.isfinite()) and not plain.isfinite().equal(fast.isfinite()):
+        return instead
+    exact, near, far = (wide(x.detach()).nan_to_num(0, 0, 0) for x in (exact, plain, fast))
+    off, usual = (far - exact).norm(), (near - exact).norm()
+    if off <= 3 * usual + slack * torch.finfo(plain.dtype).eps * exact.norm():
+        return ""
+    return f"off by {off:.2g}, without the backend by {usual:.2g}: {instead}"
+
+
+wrong = []
+
+
+def compare(function, *inputs, **options):
+    """Note which results are wrong when the function is compiled."""
+    plain = results(function, inputs)
+EXACT
+    fast = results(torch.compile(function, backend=BACKEND, **options), inputs)
+    found = [difference(*values, slack) for values in zip(exact, plain, fast)]
+    wrong.extend(f"Result {n}: {words}" for n, words in enumerate(found) if words)
+'''
+
+_EXACT = """\
+    try:
+        exact, slack = results(function, inputs, double=True), 4
+    except Exception:  # it only works in the precision that it has
+        exact, slack = plain, 1000"""
+
+_RANDOM = """\
+    exact, slack = plain, 1000  # in double precision other random numbers would be drawn"""
+
+# A number of another kind is right if it is the one that double precision gives as well: where it
+# is not, as with a rounded comparison, it depends on the last bit.
+_OTHERS = "exact.equal(plain) and not plain.equal(fast)"
+
+
+def check_of(
+    backend: Backend,
+    before: tuple[str, ...],
+    imports: tuple[str, ...],
+    *,
+    only_floating: bool,
+    is_random: bool,
+) -> Check:
+    """``before`` and ``imports`` define the backend. ``is_random``: random numbers are drawn."""
+    text = _TEXT.replace("BACKEND", backend.spelled)
+    text = text.replace("OTHERS", "False" if only_floating else _OTHERS)
+    text = text.replace("EXACT", _RANDOM if is_random else _EXACT)
+    imports = (*_IMPORTS, *imports)
+    if is_random and backend.name == "inductor":
+        # Random numbers are the same only if torch itself draws them.
+        imports = ("import torch._inductor.config", *imports)
+        before = (*before, "torch._inductor.config.fallback_random = True")
+    what = f"results of {backend.name} that rounding does not explain"
+    lines = (*before, "", *text.rstrip("\n").split("\n"), "")
+    return Check(what, "wrong", before=lines, imports=imports)

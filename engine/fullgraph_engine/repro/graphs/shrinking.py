@@ -1,0 +1,211 @@
+"""From the programs of graphs to a verified script: with the backend, each time in a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import replace
+
+import torch
+import torch._dynamo
+
+from ...tracing import drive
+from .. import shrinking
+from ..check import Check
+from ..oracle import Shown, Verdict, Wish
+from ..script import lines_of_code
+from ..seed import Backend, Seed, Seeds
+from ..shrinking import Say, Surroundings, unpacked
+from . import judging, minifying
+
+_STARTED = frozenset(
+    {"g++", "gcc", "c++", "cc", "clang", "clang++", "openssl", "ptxas", "ldconfig"}
+)
+"""Besides this interpreter, what Inductor starts: compilers, and what it makes checksums with."""
+
+_monotonic = time.monotonic
+
+
+def shrink(
+    seeds: Seeds, request: int, seconds: float, started: float, around: Surroundings, say: Say
+) -> None:
+    """As ``shrinking.shrink``, for seeds with a backend."""
+    assert seeds.backend is not None
+    _Shrinking(seeds, request, seconds, started, around, say, seeds.backend).run()
+
+
+class _Shrinking(shrinking.Shrinking):
+    # A compiler may be slow.
+    trial_seconds = 60.0
+    verifying = 20.0
+
+    def __init__(
+        self,
+        seeds: Seeds,
+        request: int,
+        seconds: float,
+        started: float,
+        around: Surroundings,
+        say: Say,
+        backend: Backend,
+    ) -> None:
+        super().__init__(seeds, request, seconds, started, around, say)
+        self.backend = backend
+        self._tested: dict[str, bool] = {}
+
+    def run(self) -> None:
+        reason = prepare(self.backend, self.around)
+        if reason:
+            self.end(reason)
+            return
+        super().run()
+
+    def judge(self, text: str, wish: Wish) -> tuple[Verdict, Shown | None]:
+        return judging.judge(text, wish, self.backend)
+
+    def choose(self) -> tuple[Seed, Wish] | None:
+        wish = Wish(self.seeds.likeness, self.seeds.check, loose=True)
+        found = self.first(wish)
+        if found is None:
+            return None
+        seed, shown = found
+        if not self.backend.accuracy:
+            self.seeds = _told(self.seeds, shown)
+        return seed, replace(wish, check=self.seeds.check, likeness=shown.likeness, loose=False)
+
+    def nothing(self) -> str:
+        name, count = self.backend.name, len(self.seeds.seeds)
+        failing = next((words for words in self.refused if ": it raises " in words), "")
+        if self.backend.accuracy and failing:
+            words = failing.partition(": ")[2].partition("\n")[0]
+            return f"`{name}` fails instead of giving wrong results, {words}; ask for the failure."
+        if any("it did not end" in words or "it crashed" in words for words in self.refused):
+            return (
+                f"A program compiled by `{name}` crashes the process or does not end, which no "
+                "script can tell of itself; run the target alone with this backend."
+            )
+        outcome = "gives right results for" if self.backend.accuracy else "compiles"
+        return (
+            f"`{name}` {outcome} all that was captured ({count} programs, each with one graph); "
+            "give the probe other inputs if it does not in your program."
+        )
+
+    # -- smaller ------------------------------------------------------------------------------
+
+    def reduce(self, seed: Seed, wish: Wish) -> None:
+        text = self.minified(seed.text, wish)
+        super().reduce(replace(seed, text=text), wish)
+
+    def minified(self, text: str, wish: Wish) -> str:
+        """The graph made smaller by torch's strategies, in a process of their own.
+
+        They run where the program was executed, which is nowhere else; what they propose is judged
+        as every other program is. The two processes talk through pipes, a line at a time.
+        """
+        come, go = os.pipe()
+        back, answers = os.pipe()
+
+        def propose(program: str) -> bytes:
+            def shows(smaller: str) -> bool:
+                os.write(go, json.dumps(smaller).encode() + b"\n")
+                return os.read(back, 1) == b"1"
+
+            os.close(come)
+            os.close(answers)
+            minifying.minify(program, self.backend, shows)
+            return b"done"
+
+        alone = self.around.trials(propose, max(self.deadline() - _monotonic(), 1.0))
+        trials = self.trials(wish)
+        number = alone.submit(text)
+        os.close(go)
+        os.close(back)
+        try:
+            with os.fdopen(come, encoding="utf-8") as proposals:
+                for line in proposals:
+                    if _monotonic() > self.deadline():
+                        break
+                    smaller = json.loads(line)
+                    shown = self._shows(smaller, trials)
+                    if shown and lines_of_code(smaller) <= lines_of_code(text):
+                        text = smaller
+                        self.history.append(text)
+                        if self.is_shorter(text):
+                            self.better(text)
+                    with contextlib.suppress(OSError):
+                        os.write(answers, b"1" if shown else b"0")
+        finally:
+            os.close(answers)
+            alone.kill(number)
+        return text
+
+    def _shows(self, text: str, trials: shrinking.Trials) -> bool:
+        if text not in self._tested:
+            trials.submit(text)
+            _, answer = trials.wait()
+            self._tested[text] = unpacked(answer)[0].interesting
+            self.tried += 1
+            self.progress("reducing")
+        return self._tested[text]
+
+
+def _told(seeds: Seeds, shown: Shown) -> Seeds:
+    """The seeds with what is known once the first program was compiled: what the backend raises."""
+    kind, (words, *_) = shown.likeness.kind, shown.likeness.reason
+    check = Check.of_error(kind, f"{kind}: {words}")
+    check = replace(check, before=seeds.check.before, imports=seeds.check.imports)
+    first = words.partition("\n")[0]
+    return replace(seeds, check=check, title=f"{seeds.title}: {kind}: {first}".rstrip(": "))
+
+
+def prepare(backend: Backend, around: Surroundings) -> str:
+    """Make this process one whose forks compile with a backend; why that is not possible."""
+    import torch._functorch.config
+    import torch._inductor.config as inductor
+
+    # Pools of processes do not survive forks, and what a cache gives was not compiled.
+    given = {
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
+        # Of a kernel's text, and of what the processor can do, a later request may know.
+        "TORCHINDUCTOR_CACHE_DIR": f"{os.path.dirname(around.scratch)}/inductor",  # noqa: PTH120
+    }
+    os.environ.update(given)
+    inductor.compile_threads = 1
+    inductor.fx_graph_cache = False
+    torch._functorch.config.enable_autograd_cache = False
+    own = os.path.basename(sys.executable)  # noqa: PTH119
+    may_start = around.let_start(_STARTED | {own})
+    if backend.name == "inductor":
+        from torch._inductor import cpp_builder
+
+        if not may_start:
+            return (
+                "Inductor starts a C++ compiler, and this system cannot keep one from writing "
+                "outside of a scratch folder (Landlock, Linux 5.13); use the backend `aot_eager`."
+            )
+        try:
+            cpp_builder.get_cpp_compiler()
+        except Exception:  # what it raises depends on the version
+            return (
+                "Inductor needs a C++ compiler to compile for the CPU, and there is none: install "
+                "g++, or name one in the variable CXX."
+            )
+    if not backend.spelled.isidentifier():
+        _warm(backend.name)
+    return ""
+
+
+def _warm(backend: str) -> None:
+    """What the first use of a backend imports and finds out, once for all forks.
+
+    Nothing is differentiated: threads that would be started for it do not survive a fork.
+    """
+    with drive.real_backends(), torch.no_grad(), contextlib.suppress(Exception):
+        torch.compile(lambda x: torch.relu(x) + 1, backend=backend)(torch.ones(8))
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
