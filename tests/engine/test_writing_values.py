@@ -288,6 +288,9 @@ WRITTEN = [
     (torch.ones(5, 5).tril().bool(), "torch.ones(5, 5, dtype=torch.bool).tril()"),
     (torch.full((4, 4), -math.inf).triu(1), 'torch.full((4, 4), float("-inf")).triu(1)'),
     (torch.eye(9), "torch.eye(9)"),
+    ((torch.arange(30) + 25) % 30, "torch.arange(30).roll(5)"),
+    (torch.tensor([*range(0, 40, 2), *range(1, 40, 2)]), "torch.randperm(40)"),
+    (torch.arange(40) // 5, "torch.arange(40) * 8 // 40"),
     (torch.randn(2, 3, requires_grad=True), "torch.randn(2, 3, requires_grad=True)"),
     (torch.randn(2, requires_grad=True) * 2, "torch.randn(2, requires_grad=True).clone()"),
     (torch.randn(2, 3).t(), "torch.randn(2, 3).t()"),
@@ -393,6 +396,14 @@ def test_writing_leaves_no_trace() -> None:
     torch.set_rng_state(state)
     program(value, torch.ones(4, 4).tril(), model)
     assert torch.get_rng_state().equal(state)
+
+
+def test_masks_stay_masks() -> None:
+    mask = torch.zeros(6, 6)
+    mask[2, 1:4] = mask[0, 5] = -math.inf
+    other = again(mask)
+    assert set(other.flatten().tolist()) == {0, -math.inf}
+    assert (other == 0).any(dim=-1).all()
 
 
 def test_layout() -> None:

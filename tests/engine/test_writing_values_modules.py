@@ -358,6 +358,47 @@ class Uses(nn.Module):
         return self.encoder.encode(x) * self.__secret
 
 
+class Vocabulary:
+    def __init__(self) -> None:
+        self.scale = 2
+
+    def look(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+class Looks(nn.Module):
+    def forward(self, x: torch.Tensor, words: Vocabulary) -> torch.Tensor:
+        return words.look(x)
+
+
+class Passes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = Looks()
+        self.words = Vocabulary()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.looks(x, self.words)
+
+
+def test_what_one_object_calls_of_another() -> None:
+    assert again(Passes())(torch.ones(1)).item() == 2
+    draft = Draft()
+    model, words = draft.expressions([Looks(), Vocabulary()])
+    namespace: dict[str, Any] = {}
+    exec(draft.text([f"result = {model}(torch.ones(1), {words})"]), namespace)
+    assert namespace["result"].item() == 2
+
+
+def test_statements_say_what_is_reached() -> None:
+    draft = Draft()
+    draft.add("def f(encoder, x):\n    return encoder.encode(x)")
+    encoder = draft.expression(Encoder())
+    namespace: dict[str, Any] = {}
+    exec(draft.text([f"result = f({encoder}, torch.ones(2, 3))"]), namespace)
+    assert namespace["result"].shape == (2, 3)
+
+
 def test_what_is_reached() -> None:
     x = torch.ones(2, 3)
     text = program(ByName())

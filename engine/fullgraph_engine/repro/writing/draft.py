@@ -145,6 +145,7 @@ class Draft:
     def add(self, statement: str) -> None:
         """Statements keep the order in which they are added, as far as they share values."""
         for node in ast.parse(statement).body:
+            self.written.mention(node)
             self.append(node)
 
     def fresh(self, hint: str, avoid: Collection[str] = ()) -> str:
@@ -170,7 +171,8 @@ class Draft:
 
     def define(self, name: str, text: str) -> None:
         """Add a definition under a name that the caller got from ``fresh``."""
-        self.add(text)
+        for node in ast.parse(text).body:
+            self.append(node)
 
     def method(self, owner: type, name: str) -> str:
         """The source text of a method as it stands in a class body, with decorators.

@@ -8,14 +8,17 @@ decided by the names in the bytecode, whoever they belong to: too many rather th
 from __future__ import annotations
 
 import abc
+import ast
 import functools
 import re
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from .unwritable import Unwritable
 
@@ -74,6 +77,26 @@ def words_of(thing: object) -> frozenset[str]:
     return frozenset(found)
 
 
+def words_of_syntax(tree: ast.AST) -> frozenset[str]:
+    """The same of code that is only text."""
+    words: set[str] = set()
+    strings: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.Name):
+            words.add(node.id)
+        elif isinstance(node, ast.Constant):
+            strings |= set(_strings(node.value))
+    return _with_strings(words, strings)
+
+
+def _with_strings(words: set[str], strings: set[str]) -> frozenset[str]:
+    if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
+        strings = strings | {f"{one}*" for one in strings}
+    return frozenset(words | strings)
+
+
 def _cells(function: types.FunctionType) -> Iterator[object]:
     for cell in function.__closure__ or ():
         try:
@@ -118,10 +141,7 @@ def _words_of_code(code: types.CodeType) -> frozenset[str]:
             words |= _words_of_code(constant)
         else:
             strings |= set(_strings(constant))
-    words |= strings
-    if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
-        words |= {f"{one}*" for one in strings}
-    return frozenset(words)
+    return _with_strings(words, strings)
 
 
 def _strings(constant: object) -> Iterator[str]:
@@ -169,7 +189,15 @@ def user_classes(kind: type) -> list[type]:
     return [one for one in kind.__mro__ if not is_library(one)]
 
 
-def reached(kind: type, words: frozenset[str], *, everything: bool = False) -> Reached:
+def reached(writing: Writing, kind: type, words: frozenset[str]) -> Reached:
+    """What is kept of ``kind``: everything where there are no words."""
+    known = writing.draft.written.reached
+    if (kind, words) not in known:
+        known[kind, words] = _reached(kind, words, everything=not words)
+    return known[kind, words]
+
+
+def _reached(kind: type, words: frozenset[str], *, everything: bool = False) -> Reached:
     """Close ``words`` over the members of ``kind`` that they name."""
     owners = user_classes(kind)
     kept: dict[tuple[type, str], Member] = {}
@@ -205,6 +233,57 @@ def _plain(owner: type, name: str) -> str:
     return name[len(prefix) - 2 :] if name.startswith(prefix) else name
 
 
+def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
+    """Close ``words`` over the classes of everything inside ``values``: a method of one object may
+    be called by a method of another."""
+    kinds, methods = _within(values)
+    for method in methods:
+        words |= words_of(method) | {method.__func__.__name__}
+    if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
+        return words  # nobody knows: everything may be reached
+    while True:
+        before = words
+        for kind in kinds:
+            is_module = issubclass(kind, torch.nn.Module)
+            words = _reached(kind, words | {"forward"} if is_module else words).words
+        if words == before:
+            return words
+
+
+_VISITED = 20_000
+
+
+def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
+    """The user's classes of which there are instances, and bound methods."""
+    kinds: dict[type, None] = {}
+    methods: list[types.MethodType] = []
+    seen: dict[int, object] = {}
+    waiting = list(values)
+    while waiting and len(seen) < _VISITED:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, (*_LEAVES, torch.Tensor)):
+            continue
+        seen[id(value)] = value
+        if isinstance(value, dict):
+            waiting += list(value.values())
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += list(value)
+        elif isinstance(value, types.MethodType):
+            waiting.append(value.__self__)
+            methods.append(value)
+        elif isinstance(value, functools.partial):
+            waiting += [value.func, *value.args, *value.keywords.values()]
+        if not is_library(type(value)):
+            kinds[type(value)] = None
+            waiting += list(state_of(value).values())
+        elif isinstance(value, torch.nn.Module):
+            waiting += list(value.children())
+    return list(kinds), methods
+
+
+_LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, complex)
+
+
 def state_of(value: object) -> dict[str, object]:
     """The attributes of an instance, from ``__dict__`` and slots."""
     state = dict(getattr(value, "__dict__", {}))
@@ -236,7 +315,7 @@ def written(writing: Writing, value: object, place: str | None) -> str:
         return made
     _check_inlinable(kind)
     words = writing.words
-    found = reached(kind, words, everything=not words)
+    found = reached(writing, kind, words)
     state = state_of(value)
     if words and not found.words & EVERYTHING:
         state = {name: item for name, item in state.items() if reaches(found.words, name)}

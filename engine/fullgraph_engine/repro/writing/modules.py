@@ -210,7 +210,7 @@ _CONTAINERS: dict[type, Callable[[Writing, Any, str | None], str | None]] = {
 
 def _synthesised(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
     kind = type(module)
-    found = instances.reached(kind, writing.words | {"forward"})
+    found = instances.reached(writing, kind, writing.words | {"forward"})
     everything = bool(found.words & EVERYTHING)
     before = len(writing.after)
     bases = instances.outside(kind)

@@ -477,6 +477,10 @@ class _Expression:
             said = "" if spec.dtype == torch.float32 else dtype
             if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
                 return f"{self.module}.randn({_shape(sizes)}{where}).to({dtype[8:]}){late}"
+            if _is_mask(data) and len(sizes) > 1:
+                # Which ones are masked is lost, but every row has one that is not.
+                whole = f'{self.module}.full({_tuple(sizes)}, float("-inf"){said}{where})'
+                return f"{whole}.triu(1){late}"
             name = "rand" if _is_unit(data) else "randn"
             return f"{self.module}.{name}({_shape(sizes)}{said}{where}{now})"
         known = self.known(sizes, data, where, "")
@@ -486,6 +490,9 @@ class _Expression:
             return f"({self.module}.rand({_shape(sizes)}{where}) > 0.5)"
         if spec.dtype in INTEGERS:
             low, high = _range_of(data)
+            ordered = self.ordered(sizes, data, low, high)
+            if ordered is not None:
+                return f"{ordered}.to({dtype[8:]})" if spec.dtype != torch.int64 else ordered
             said = "" if spec.dtype == torch.int64 else dtype
             bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
             if high + 1 < 1 << 63 and spec.dtype in _SIGNED:
@@ -493,6 +500,25 @@ class _Expression:
             bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
             return f"{self.module}.randint({bounds}, {_tuple(sizes)}{where}).to({dtype[8:]})"
         return f"{self.module}.empty({_shape(sizes)}{dtype}{where})"
+
+    def ordered(
+        self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
+    ) -> str | None:
+        """Integers whose order matters: permutations, and those that only grow, as offsets do."""
+        if data is None or len(sizes) != 1 or data.numel() > _READ or not _readable(data):
+            return None
+        count = sizes[0]
+        where = "" if self.spec.device.type == "cpu" else f', device="{self.spec.device}"'
+        numbers = data.to(torch.int64)
+        steps = numbers.diff()
+        if low == 0 and bool((steps >= 0).all()):
+            return f"{self.module}.arange({count}{where}) * {high + 1} // {count}"
+        if low == 0 and high == count - 1 and bool((numbers.sort().values.diff() == 1).all()):
+            rolled = f"{self.module}.arange({count}{where}).roll({-int(numbers[0]) % count})"
+            if _makes(rolled, self.module, numbers):
+                return rolled
+            return f"{self.module}.randperm({count}{where})"
+        return None
 
     def known(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
@@ -627,6 +653,16 @@ def _listed(data: torch.Tensor) -> str:
     if data.dim() == 0:
         return _literal(_number(data))
     return "[" + ", ".join(_listed(part) for part in data) + "]"
+
+
+def _is_mask(data: torch.Tensor | None) -> bool:
+    """Whether there is nothing but zeros and negative infinities, as attention takes them."""
+    if data is None or data.numel() > _READ or not _readable(data) or data.is_complex():
+        return False
+    if data.dtype.itemsize < 2:
+        return False
+    low, high = data.aminmax()
+    return bool(low == -math.inf) and bool(high == 0) and bool(((data == 0) | (data == low)).all())
 
 
 def _is_unit(data: torch.Tensor | None) -> bool:

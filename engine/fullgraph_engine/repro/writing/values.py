@@ -8,6 +8,7 @@ no module that can make them in its ``__init__``, it gets a name at module level
 
 from __future__ import annotations
 
+import ast
 import builtins
 import collections
 import dataclasses
@@ -45,6 +46,7 @@ class Written:
         self.storages: dict[tensors.StorageKey, tensors.Base] = {}
         self.classes: dict[str, str] = {}
         self.mentioned: set[str] = set()
+        self.reached: dict[tuple[type, frozenset[str]], instances.Reached] = {}
 
     def name(self, value: object, name: str) -> None:
         """``value`` can be had as ``name`` from here on."""
@@ -56,10 +58,13 @@ class Written:
         known = self._names.get(id(value))
         return None if known is None else known[1]
 
-    def mention(self, function: object) -> None:
-        """The program contains ``function``: an object that it meets needs the attributes that
-        the code speaks of."""
-        self.mentioned |= instances.words_of(function)
+    def mention(self, code: object) -> None:
+        """The program contains a function or a statement: an object that it meets needs the
+        attributes that the code speaks of."""
+        if isinstance(code, ast.AST):
+            self.mentioned |= instances.words_of_syntax(code)
+        else:
+            self.mentioned |= instances.words_of(code)
 
 
 def expression(draft: Draft, value: object, hint: str = "value") -> str:
@@ -79,6 +84,8 @@ def expressions(draft: Draft, values: Sequence[object], hints: Sequence[str] = (
     names = [*hints, *["value"] * (len(values) - len(hints))]
     try:
         with reading():
+            known = frozenset(draft.written.mentioned)
+            draft.written.mentioned |= instances.words_within(values, known)
             for value in _shared(values):
                 if draft.written.named(value) is None:
                     tensors.name_base(draft, value)
