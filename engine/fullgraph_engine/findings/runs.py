@@ -27,12 +27,14 @@ from ..protocol import (
     TargetReport,
     TraceMode,
 )
+from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..targets import Call, Probe, ProbeError, Target
 from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
 from . import (
     breaks,
+    course,
     dimensions,
     explanations,
     failures,
@@ -71,6 +73,7 @@ class Outcome:
     shapes_note: str = ""
     guards: tuple[GuardedFrame, ...] = ()
     guards_note: str = ""
+    course: tuple[CourseStep, ...] = ()
 
 
 def run_target(
@@ -128,7 +131,13 @@ def run_target(
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
     return Outcome(
-        report, ledger.findings, needs_real, attempt.values(), *attempt.shapes(), *attempt.guards()
+        report,
+        ledger.findings,
+        needs_real,
+        attempt.values(),
+        *attempt.shapes(),
+        *attempt.guards(),
+        attempt.course(),
     )
 
 
@@ -479,6 +488,12 @@ class _Attempt:
         if self.recording is None:
             return (), ""
         return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
+
+    def course(self) -> tuple[CourseStep, ...]:
+        """The graphs of the first trace, and the breaks between them."""
+        if self.recording is None:
+            return ()
+        return course.of_recording(self.recording, self.source, self.target.range)
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording

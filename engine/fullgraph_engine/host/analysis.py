@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ..protocol import (
     Analyse,
     Analysed,
+    CourseFound,
     DocumentsWritten,
     Event,
     Failed,
@@ -69,7 +70,7 @@ _MEMORY_SLACK = 1.25
 _TOLD = (FindingFound, ForecastFound, DocumentsWritten, SeedsMade, Log)
 """What a run says that is for the server alone."""
 
-_SEEN = (ValuesSeen, ShapesFound, GuardsFound)
+_SEEN = (ValuesSeen, ShapesFound, GuardsFound, CourseFound)
 """The same, but once: the last attempt of a run is the one to tell it."""
 
 Cause = Literal["timeout", "memory", "processes", "lost"]

@@ -32,6 +32,7 @@ from ..protocol import (
     TargetReport,
     Wanted,
 )
+from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
@@ -92,6 +93,8 @@ class Outcome(Protocol):
     def guards(self) -> Sequence[GuardedFrame]: ...
     @property
     def guards_note(self) -> str: ...
+    @property
+    def course(self) -> Sequence[CourseStep]: ...
 
 
 class Sown(Protocol):

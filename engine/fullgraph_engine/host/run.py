@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from ..documents import Commission
 from ..protocol import (
     Analyse,
+    CourseFound,
     DocumentsWritten,
     Finding,
     FindingFound,
@@ -27,6 +28,7 @@ from ..protocol import (
     ValuesSeen,
     place_words,
 )
+from ..protocol.course import MOST_STEPS
 from ..protocol.documents import DocumentPart
 from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
 from .branches import Branches, silence
@@ -163,6 +165,10 @@ def _main(
         if outcome.guards:
             guards, note = outcome.guards, outcome.guards_note
             wire.report(report, GuardsFound.of(analyse.request, target.name, guards, note))
+        if outcome.course:
+            steps = tuple(outcome.course[:MOST_STEPS])
+            left_out = len(outcome.course) - len(steps)
+            wire.report(report, CourseFound(analyse.request, target.name, steps, left_out))
         done, needs_real = outcome.report, outcome.needs_real
     except wire.Lost:
         raise

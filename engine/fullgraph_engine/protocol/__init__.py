@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
+from .course import CourseFound as CourseFound
 from .documents import DocumentKind
 from .documents import DocumentsWritten as DocumentsWritten
 from .guards import GuardsFound as GuardsFound
@@ -450,6 +451,7 @@ Event = Union[
     DocumentsWritten,
     ShapesFound,
     GuardsFound,
+    CourseFound,
     ForecastFound,
     ReproProgress,
     ReproFound,

@@ -7,15 +7,19 @@
 from __future__ import annotations
 
 import functools
+import time
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch._ops
 
 from . import adapter, causes, nodes, stacks, variables
 from .recorder import Recorder, active, asserts_of, undisturbed
 from .recording import Outcome, Resolution, TracedFrame
+
+# Bound now: traced code may replace the functions of `time`.
+_clock = time.perf_counter
 
 Around = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -110,22 +114,29 @@ def _skipped(recorder: Recorder, reason: str, frame: Any) -> None:
 def _compile(
     recorder: Recorder, original: Any, code: types.CodeType, *args: Any, **kwargs: Any
 ) -> Any:
+    name = stacks.original_name(code.co_name)
     frame = functools.partial(
         TracedFrame,
         recorder.enter_frame(code),
         str(kwargs.get("compile_id", "")),
-        stacks.original_name(code.co_name),
+        name,
         code.co_filename,
         code.co_firstlineno - 1,
+        resumed=name != code.co_name,
     )
+    started = _clock()
+
+    def leave(outcome: Literal["compiled", "skipped", "failed"], reason: str) -> None:
+        recorder.leave_frame(frame(outcome, reason, seconds=_clock() - started))
+
     try:
         result = original(code, *args, **kwargs)
     except BaseException as error:
-        recorder.leave_frame(frame("failed", f"{type(error).__name__}: {error}"))
+        leave("failed", f"{type(error).__name__}: {error}")
         raise
     reason = getattr(result, "skip_reason", None)
     compiled = getattr(result, "guarded_code", None) is not None
-    recorder.leave_frame(frame("compiled" if compiled else "skipped", reason or ""))
+    leave("compiled" if compiled else "skipped", reason or "")
     return result
 
 

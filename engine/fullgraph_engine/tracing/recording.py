@@ -259,7 +259,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class TracedFrame:
-    """One compilation of one code object. Lines are zero-based."""
+    """One compilation of one code object. Lines are zero-based.
+
+    ``resumed``: it is what is left of a function behind a break.
+    """
 
     id: int
     compile_id: str
@@ -268,6 +271,9 @@ class TracedFrame:
     line: int
     outcome: Literal["compiled", "skipped", "failed"]
     reason: str = ""
+    resumed: bool = False
+    seconds: float = 0.0
+    """Wall time, of which the recorder takes a part."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ REDUCE_KIND = "source.fullgraph.reduce"
 
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
+TRACE = "fullgraph/trace"
+CHANGED = "fullgraph/changed"
+"""For clients that show what ``TRACE`` answers: it may answer something else now."""
 
 
 def initialize_result(client: ClientCapabilities) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fullgraph.lsp.diagnostics import Diagnostics, result_id
+from fullgraph.lsp.offer import CHANGED
 from fullgraph.session.unit import Unit
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Publication:
         if final and self._client.inlay_hint_refresh:
             self._server.request(types.WORKSPACE_INLAY_HINT_REFRESH, None)
         if final or self._resting is None:
-            self._flush()
+            self._flush(final=final)
 
     def closed(self, uri: str) -> None:
         """A file that is closed has no findings."""
@@ -71,12 +72,15 @@ class Publication:
         self._cost = time.perf_counter() - began
         return items
 
-    def _flush(self) -> None:
+    def _flush(self, *, final: bool = False) -> None:
         if self._resting is not None:
             self._resting.cancel()
         pause = max(self._pause, _REST * self._cost)
         self._resting = asyncio.get_running_loop().call_later(pause, self._rested)
         due, self._due = self._due, {}
+        if self._client.changed:
+            for uri in due:
+                self._server.say(CHANGED, {"uri": uri, "final": final})
         if self._client.pull_diagnostics:
             self._server.request(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
         else:

@@ -59,6 +59,8 @@ class ClientCapabilities:
     show_document: bool = False
     text_document_content: bool = False
     """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
+    changed: bool = False
+    """It wants to be told when what is known of a text is not what it was."""
     commands: frozenset[str] = frozenset()
     """Commands that the client itself registers, which a code lens may name."""
 
@@ -128,6 +130,7 @@ class ClientCapabilities:
             hover_markdown="markdown" in texts("textDocument.hover.contentFormat"),
             show_document=flag("window.showDocument.support"),
             text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
+            changed=flag("experimental.changed"),
             commands=_commands(get("experimental.commands")),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fullgraph.session.course import CourseByTarget
 from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
 from fullgraph.session.motion import Edit, move_finding, move_report
@@ -12,6 +13,7 @@ from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
 from fullgraph.session.told import Told
 from fullgraph_engine.protocol import (
+    CourseFound,
     Event,
     Finding,
     FindingFound,
@@ -71,6 +73,7 @@ class Results:
         self._seen: Told[SeenByTarget] = Told()
         self._shapes: Told[ShapesByTarget] = Told()
         self._guards: Told[GuardsByTarget] = Told()
+        self._courses: Told[CourseByTarget] = Told()
         self.forecasts = Forecasts()
 
     # -- the run ------------------------------------------------------------------------------
@@ -81,7 +84,7 @@ class Results:
         self._only = frozenset(only)
         self.forecasts.outdate(self._only)
         self._current = True
-        for told in (self._seen, self._shapes, self._guards):
+        for told in (self._seen, self._shapes, self._guards, self._courses):
             told.begin()
         self._registers = False
 
@@ -102,6 +105,9 @@ class Results:
         if isinstance(event, GuardsFound):
             self._guards.take(event.target, GuardsByTarget((event,)))
             return False
+        if isinstance(event, CourseFound):
+            self._courses.take(event.target, CourseByTarget((event.steps,), event.left_out))
+            return False
         if isinstance(event, ForecastFound):
             self.forecasts.take(event)
             return True
@@ -121,7 +127,7 @@ class Results:
         return False
 
     def _keep_told(self, names: Iterable[str]) -> None:
-        for told in (self._seen, self._shapes, self._guards):
+        for told in (self._seen, self._shapes, self._guards, self._courses):
             told.keep(names)
         self.forecasts.keep(names)
 
@@ -171,7 +177,7 @@ class Results:
         self._current = False
         self.forecasts.edited(edits, path)
         for edit in edits:
-            for told in (self._seen, self._shapes, self._guards):
+            for told in (self._seen, self._shapes, self._guards, self._courses):
                 told.edited(edit)
         for part in self._old.values():
             for edit in edits:
@@ -189,7 +195,7 @@ class Results:
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
-        copy._guards = self._guards.copy()
+        copy._guards, copy._courses = self._guards.copy(), self._courses.copy()
         copy._names, copy._operators = self._names, self._operators
         copy.forecasts = self.forecasts.copy()
         return copy
@@ -238,6 +244,11 @@ class Results:
     def guards(self) -> Mapping[str, GuardsByTarget]:
         """What the compiled code of each target depends on."""
         return self._guards.by_target
+
+    @property
+    def courses(self) -> Mapping[str, CourseByTarget]:
+        """Graphs and breaks of each target, in their order."""
+        return self._courses.by_target
 
     def unforetold(self) -> tuple[str, ...]:
         """Targets that were traced, and have no forecast since."""

@@ -36,6 +36,7 @@ from fullgraph.lsp.methods import (
     shutdown,
     signature_help,
     text_document_content,
+    trace,
     trust,
 )
 
@@ -63,6 +64,7 @@ _MODULES = (
     inlay_hint_resolve,
     execute_command,
     text_document_content,
+    trace,
     cancel_progress,
     change_configuration,
     change_folders,

@@ -1,0 +1,23 @@
+"""``fullgraph/trace``: what a run did, for clients that draw it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fullgraph.lsp.offer import TRACE
+from fullgraph.lsp.trace_content import trace_content
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+
+METHOD = TRACE
+
+
+def handle(server: Server, params: Any) -> dict[str, Any] | None:
+    """Of the target that is named, else of the one at or above a line, else of the first."""
+    uri, name, line = (getattr(params, key, None) for key in ("uri", "target", "line"))
+    unit = server.unit(uri) if isinstance(uri, str) else None
+    if unit is None:
+        return None
+    target = name if isinstance(name, str) else None
+    return trace_content(unit, target, line if isinstance(line, int) else None)
