@@ -29,8 +29,9 @@ from .wire import SeedsMade
 if TYPE_CHECKING:
     from .loop import Host
 
-_GRACE = 20.0
-"""Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time."""
+_GRACE, _COMPILING = 20.0, 120.0
+"""Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, in which
+it does not count what a backend needs to get ready."""
 _WATCH = 0.5
 
 
@@ -75,6 +76,7 @@ class Reproduction:
         analyse = replace(
             request.analyse,
             request=request.request,
+            mode="real" if wanted.real else request.analyse.mode,
             parts=("seeds",),
             only=(wanted.target,),
             documents=(),
@@ -135,7 +137,8 @@ class Reproduction:
             self._end(f"The engine could not start a process: {error.strerror or error}.")
         finally:
             os.close(go)
-        self._deadline = self._began + self.request.seconds + _GRACE
+        grace = _COMPILING if self.request.wanted.backend else _GRACE
+        self._deadline = self._began + self.request.seconds + grace
 
     # -- the reducer --------------------------------------------------------------------------
 

@@ -26,6 +26,12 @@ def call(draft: Draft, entry: str, inputs: Sequence[Input]) -> list[str]:
     return [f'torch.compile({entry}, backend="eager")({", ".join(given)})']
 
 
+def plain_call(draft: Draft, entry: str, inputs: Sequence[Input]) -> list[str]:
+    """One call without ``torch.compile``, for what fails with or without it."""
+    given = [_passed(draft.expression(each.value), each) for each in inputs]
+    return [f"{entry}({', '.join(given)})"]
+
+
 def calls(draft: Draft, entry: str, several: Iterable[Sequence[Input]]) -> list[str]:
     """One compiled function, called several times."""
     compiled = draft.fresh("compiled")

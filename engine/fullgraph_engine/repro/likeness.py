@@ -110,7 +110,7 @@ def _reason(finding: Finding) -> tuple[str, ...]:
     """The words of Dynamo's context; of an exception those of its message."""
     if finding.code.startswith("op/"):
         return (str(finding.data.get("operator", "")).partition("::")[2],)
-    if finding.code.startswith(("recompile/", "guard/", "frame-skipped/")):
+    if finding.code.startswith(("guard/", "frame-skipped/")):
         return ()
     words = finding.context or finding.explanation
     if finding.code.startswith("trace/"):

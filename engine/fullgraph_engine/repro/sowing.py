@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
@@ -29,8 +29,8 @@ from .writing.draft import Draft
 from .writing.slices import slice_of
 from .writing.unwritable import Unwritable
 
-_ODDS = 6
-"""How often a finding that was not there the second time is looked for."""
+_ODDS = 5
+"""How often a finding that was not there again is looked for."""
 _OUTWARDS = 3
 """Callers of the innermost function that programs are written from."""
 
@@ -75,16 +75,17 @@ def sow(
     found, needs_real = look()
     if needs_real:
         return Sown(needs_real=needs_real)
+    flaky = ""
+    if found is None:
+        again = [look()[0] for _ in range(_ODDS)]
+        found = next((each for each in again if each is not None), None)
+        seen = sum(each is not None for each in again)
+        flaky = f"It is flaky: of {_ODDS + 1} runs that looked for it again {seen} have found it."
     if found is None:
         return Sown(
-            reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1}; "
-            "save the file, wait for its findings and try again."
+            reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
+            f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
         )
-    again, _ = look()
-    flaky = ""
-    if again is None:
-        seen = 1 + sum(look()[0] is not None for _ in range(_ODDS))
-        flaky = f"It is flaky: it was there in {seen} of {_ODDS + 2} runs."
     writer = _Writer(target, probe, namespace, path, text, found, fake=mode != "real")
     return Sown(
         Seeds(
@@ -173,18 +174,21 @@ class _Writer:
                 yield from self._attempt("function", partial(self._again, point))
         else:
             for point in inwards[:1]:
-                for outwards in range(2):
-                    write = partial(units.of_expression, point, outwards)
-                    yield from self._compiled("expression", write)
-            for number, point in enumerate(inwards[: 1 + _OUTWARDS]):
-                for depth in range(len(point.layers) if number == 0 else 0):
-                    yield from self._compiled(
-                        "statement", partial(units.of_statement, point, depth)
-                    )
+                yield from self._parts_of(point)
+            for point in inwards[: 1 + _OUTWARDS]:
                 yield from self._compiled("function", partial(units.of_function, point))
         yield from self._compiled("target", self._target)
         yield from self._from_text(sliced=True)
         yield from self._from_text(sliced=False)
+
+    def _parts_of(self, point: Point) -> Iterator[Seed]:
+        """The innermost function in pieces: an operation, a statement, what is around it."""
+        for outwards in range(2):
+            yield from self._compiled("expression", partial(units.of_expression, point, outwards))
+        for depth in range(len(point.layers)):
+            for empty in (True, False):
+                write = partial(units.of_statement, point, depth, empty=empty)
+                yield from self._compiled("statement", write)
 
     # -- frames -------------------------------------------------------------------------------
 
@@ -229,7 +233,7 @@ class _Writer:
 
         def plain(draft: Draft) -> list[str]:
             unit = write(draft)
-            return act.call(draft, unit.entry, unit.inputs)
+            return self._called(draft, unit.entry, unit.inputs)
 
         def marked(draft: Draft) -> list[str]:
             unit = write(draft)
@@ -240,6 +244,11 @@ class _Writer:
             yield from self._attempt(origin, plain)
         if sizes:
             yield from self._attempt(origin, marked)
+
+    def _called(self, draft: Draft, entry: str, inputs: Sequence[act.Input]) -> list[str]:
+        if self.finding.code == "trace/eager-error":
+            return act.plain_call(draft, entry, inputs)
+        return act.call(draft, entry, inputs)
 
     def _attempt(self, origin: Origin, write: Callable[[Draft], list[str]]) -> Iterator[Seed]:
         draft = Draft()
@@ -277,7 +286,7 @@ class _Writer:
             inputs += [act.Input(value, key, keyword=True) for key, value in call.kwargs.items()]
             if self.finding.code.startswith("guard/"):
                 return act.marked_call(draft, entry, inputs, self._dynamic_sizes())
-            return act.call(draft, entry, inputs)
+            return self._called(draft, entry, inputs)
 
         draft = Draft()
         try:

@@ -150,8 +150,10 @@ class _Operands:
 # -- one statement ----------------------------------------------------------------------------
 
 
-def of_statement(point: Point, depth: int, draft: Draft) -> Unit:
+def of_statement(point: Point, depth: int, draft: Draft, *, empty: bool = False) -> Unit:
     """A function of nothing but one statement; what it uses of the old function is passed to it.
+
+    ``empty``: of a compound statement only what decides, with nothing to do in it.
 
     Raises:
         Unwritable: it cannot stand alone, or a value has no expression.
@@ -159,6 +161,12 @@ def of_statement(point: Point, depth: int, draft: Draft) -> Unit:
     if depth not in point.at:
         raise Unwritable("the line is not reached when the code runs without Dynamo")
     node = copy.deepcopy(point.layers[depth].node)
+    if empty:
+        if not isinstance(node, (ast.If, ast.While, ast.For, ast.With)):
+            raise Unwritable("there is nothing in it")
+        node.body = [ast.Pass()]
+        if not isinstance(node, ast.With):
+            node.orelse = []
     refused = _cannot_stand_alone(node)
     if refused:
         raise Unwritable(f"{refused} cannot stand alone")

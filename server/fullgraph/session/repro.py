@@ -67,6 +67,7 @@ def wanted_of(item: FileFinding) -> Wanted:
         target=finding.target,
         run=finding.run,
         message=finding.message,
+        real=finding.mode == "real",
     )
 
 
