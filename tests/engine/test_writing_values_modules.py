@@ -49,6 +49,13 @@ def assert_alike(one: nn.Module, other: nn.Module) -> None:
 
 SCALE = 0.5
 
+
+def named_list() -> nn.ModuleList:
+    layers = nn.ModuleList()
+    layers.add_module("first-layer", nn.Linear(2, 2))
+    return layers
+
+
 LAYERS = [
     (nn.Linear(3, 4), "torch.nn.Linear(3, 4)"),
     (nn.Linear(3, 4, bias=False), "torch.nn.Linear(3, 4, bias=False)"),
@@ -108,6 +115,7 @@ LAYERS = [
         "torch.nn.Sequential(*[torch.nn.Linear(2, 2) for _ in range(6)])",
     ),
     (nn.ModuleDict({"a": nn.ReLU(), "b c": nn.Tanh()}), None),
+    (named_list(), None),
     (nn.ParameterList([torch.randn(2), torch.randn(3)]), None),
     (nn.ParameterDict({"a": torch.randn(2)}), None),
     (nn.Sequential(nn.Dropout().eval(), nn.ReLU()), None),
@@ -327,6 +335,8 @@ class ByName(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for index in range(2):
             x = getattr(self, f"layer{index}")(x)
+            name = "layer{}".format(index)  # noqa: UP032
+            x = getattr(self, name)(x)
         return x
 
 

@@ -50,6 +50,9 @@ def is_library(kind: Any) -> bool:
     return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
 
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
 # -- which names code speaks of ---------------------------------------------------------------
 
 
@@ -145,8 +148,11 @@ def _words_of_code(code: types.CodeType) -> frozenset[str]:
 
 
 def _strings(constant: object) -> Iterator[str]:
-    if isinstance(constant, str) and constant.isidentifier():
-        yield constant
+    if isinstance(constant, str):
+        name = _NAME.match(constant)
+        # Of ``layer{}`` and ``layer%d`` the beginning is known.
+        if name is not None and constant[name.end() :][:1] in ("", "{", "%"):
+            yield name.group()
     elif isinstance(constant, (tuple, frozenset)):
         for item in constant:
             yield from _strings(item)

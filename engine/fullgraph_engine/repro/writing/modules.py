@@ -173,7 +173,8 @@ def _module_list(writing: Writing, module: Any, place: str | None) -> str | None
         return None
     texts = _children(writing, module, place)
     if texts is None:
-        return None
+        for name, child in module._modules.items():
+            writing.then(f"{{0}}.add_module({name!r}, {writing.expression(child, None)})", place)
     inner = repeated(texts) if texts else ""
     return f"{writing.refer(torch)}.nn.ModuleList({inner})"
 
