@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str])
     own = [*analyse.roots, *([_dirname(analyse.path)] if analyse.path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
     os.environ.update(sandbox.environment(order.scratch))
+    tempfile.tempdir = order.scratch  # found out once, maybe by the process that this one is of
     os.chdir(order.scratch)
     box = sandbox.Sandbox(_dirname(order.scratch), pipeline.pass_over, pipeline.untouched)
     box.install()

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from .loop import Host
 
 _GRACE, _COMPILING = 20.0, 120.0
-"""Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, in which
-it does not count what a backend needs to get ready."""
+"""Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, and
+does not count what a backend needs to get ready."""
 _WATCH = 0.5
 
 
@@ -76,7 +76,7 @@ class Reproduction:
         analyse = replace(
             request.analyse,
             request=request.request,
-            mode="real" if wanted.real else request.analyse.mode,
+            mode="real" if wanted.real or wanted.backend else request.analyse.mode,
             parts=("seeds",),
             only=(wanted.target,),
             documents=(),

@@ -57,7 +57,10 @@ class _Shrinking(shrinking.Shrinking):
         self._tested: dict[str, bool] = {}
 
     def run(self) -> None:
+        self.progress("looking", now=True)
+        before = _monotonic()
         reason = prepare(self.backend, self.around)
+        self.until += _monotonic() - before  # it says nothing about the graphs
         if reason:
             self.end(reason)
             return
@@ -178,6 +181,7 @@ def prepare(backend: Backend, around: Surroundings) -> str:
     inductor.compile_threads = 1
     inductor.fx_graph_cache = False
     torch._functorch.config.enable_autograd_cache = False
+    _move_headers(given["TORCHINDUCTOR_CACHE_DIR"])
     own = os.path.basename(sys.executable)  # noqa: PTH119
     may_start = around.let_start(_STARTED | {own})
     if backend.name == "inductor":
@@ -198,6 +202,26 @@ def prepare(backend: Backend, around: Surroundings) -> str:
     if not backend.spelled.isidentifier():
         _warm(backend.name)
     return ""
+
+
+def _move_headers(folder: str) -> None:
+    """Have compiled headers written to a folder that a fresh Python of ours finds them in as well.
+
+    Inductor decides where when it is imported, which it may be in what this is a fork of.
+    """
+    from torch._inductor import codecache
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    place = default_cache_dir()
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    with contextlib.suppress(OSError):
+        os.symlink(folder, place)  # noqa: PTH211
+    for name, path in (
+        ("_HEADER_DIR", f"{place}/precompiled_headers"),
+        ("_HEADER_LOCK_DIR", f"{place}/precompiled_headers/locks"),
+    ):
+        if hasattr(codecache, name):
+            setattr(codecache, name, path)
 
 
 def _warm(backend: str) -> None:
