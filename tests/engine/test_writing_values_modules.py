@@ -155,6 +155,8 @@ def test_what_differs_from_the_constructor_is_assigned() -> None:
     extended = nn.Sequential(nn.Conv2d(1, 2, 1))
     extended[0].register_buffer("mask", torch.ones(3), persistent=False)
     extended[0].training = False
+    extended[0].scale = nn.Parameter(torch.ones(3))
+    extended[0].inner = nn.Linear(2, 2)
     assert_alike(extended, again(extended))
 
 
@@ -306,6 +308,16 @@ class Gain(nn.Linear):
         return super().forward(x) * self.gain
 
 
+class Sampled(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(3, 4)
+        self.samples = {"weight": self.weight}
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(F.linear(x, self.samples["weight"]))
+
+
 class Chain(nn.Sequential):
     def __init__(self) -> None:
         super().__init__(nn.Linear(3, 3), nn.ReLU())
@@ -319,6 +331,8 @@ def test_bases() -> None:
     assert again(Derived())(x).equal(Derived()(x))
     assert again(Inherited())(x).equal(x + 4)
     assert "class Base" not in program(Inherited())
+    sampled = again(Sampled())
+    assert sampled(x).shape == (2, 4) and sampled.samples["weight"] is sampled.weight
     gain = again(Gain())
     assert gain(x).shape == (2, 4) and isinstance(gain, nn.Linear)
     assert_alike(Chain(), again(Chain()))

@@ -59,7 +59,7 @@ def arguments(
     if call is None:
         return None
     twin = call[1]
-    _differences(writing, value, twin, place)
+    _differences(writing, value, twin, place, additions=False)
     done = {*vars(twin), *twin._parameters, *twin._buffers, *twin._modules}
     return _text(writing, call[0]), frozenset(done)
 
@@ -371,19 +371,26 @@ def _equal(first: Any, second: Any) -> bool:
         return False
 
 
-def _differences(writing: Writing, value: Any, made: Any, place: str | None) -> None:
-    """Say in assignments what ``value`` has and its twin has not."""
-    if isinstance(value, torch.nn.Module):
-        _parameter_differences(writing, value, made, place)
-        _buffer_differences(writing, value, made, place)
-        _other_differences(writing, value, made, place)
+def _differences(
+    writing: Writing, value: Any, made: Any, place: str | None, *, additions: bool = True
+) -> None:
+    """Say in assignments how ``value`` differs from its twin; with ``additions`` also what it has
+    besides."""
+    if not isinstance(value, torch.nn.Module):
+        return
+    _parameter_differences(writing, value, made, place)
+    _buffer_differences(writing, value, made, place)
+    _child_differences(writing, value, made, place)
+    if additions:
+        _additions(writing, value, made, place)
 
 
 def _parameter_differences(
     writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     outer = writing.outer
-    for name, item in value._parameters.items():
+    for name, twin_item in made._parameters.items():
+        item = value._parameters[name]
         where = None if place is None else f"{place}.{name}"
         known = writing.place_of(item) if item is not None else None
         if known is not None and where is not None and known != where:
@@ -391,10 +398,6 @@ def _parameter_differences(
             continue
         if item is not None:
             writing.placed(item, where)
-        if name not in made._parameters:
-            writing.then(f"{{0}} = {writing.expression(item, where)}", where)
-            continue
-        twin_item = made._parameters[name]
         if item is None or tensors.is_uninitialised(item):
             continue
         if type(item) is not type(twin_item) and not tensors.is_fake(item):
@@ -408,38 +411,55 @@ def _parameter_differences(
 def _buffer_differences(
     writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    for name, item in value._buffers.items():
+    for name, twin_item in made._buffers.items():
+        item = value._buffers[name]
         where = None if place is None else f"{place}.{name}"
         if item is not None:
             writing.placed(item, where)
-        if name not in made._buffers:
-            late = ", persistent=False" if name in value._non_persistent_buffers_set else ""
-            text = "None" if item is None else tensors.buffer(writing, item)
-            writing.then(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
-        elif item is not None and not _same_dtype(writing, item, made._buffers[name]):
-            writing.then(f"{{0}} = {{0}}.to({item.dtype})", where)
+            if not _same_dtype(writing, item, twin_item):
+                writing.then(f"{{0}} = {{0}}.to({item.dtype})", where)
 
 
 def _same_dtype(writing: Writing, item: torch.Tensor, made: torch.Tensor | None) -> bool:
     return made is not None and writing.outer.written(item.dtype) == made.dtype
 
 
-def _other_differences(
+def _child_differences(
     writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    for name, child in value._modules.items():
-        where = None if place is None or not name.isidentifier() else f"{place}.{name}"
-        if place is not None and name.isdigit():
-            where = f"{place}[{name}]"
-        if name not in made._modules:
-            writing.then(f"{{0}} = {writing.expression(child, where)}", where)
-        elif child is not None:
-            writing.placed(child, where)
-            _differences(writing, child, made._modules[name], where)
-            if child.training != writing.outer.training:
-                writing.then(f"{{0}}.training = {child.training}", where)
+    for name, twin_child in made._modules.items():
+        child, where = value._modules[name], _child_place(place, name)
+        if child is None or twin_child is None:
+            continue
+        writing.placed(child, where)
+        _differences(writing, child, twin_child, where)
+        if child.training != writing.outer.training:
+            writing.then(f"{{0}}.training = {child.training}", where)
+
+
+def _child_place(place: str | None, name: str) -> str | None:
+    if place is not None and name.isdigit():
+        return f"{place}[{name}]"
+    return f"{place}.{name}" if place is not None and name.isidentifier() else None
+
+
+def _additions(
+    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+) -> None:
+    """What was set on a module of torch from outside."""
+    for name, item in value._buffers.items():
+        if name not in made._buffers:
+            late = ", persistent=False" if name in value._non_persistent_buffers_set else ""
+            text = "None" if item is None else tensors.buffer(writing, item)
+            writing.then(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
+    added: dict[str, object] = {
+        **{name: one for name, one in value._parameters.items() if name not in made._parameters},
+        **{name: one for name, one in value._modules.items() if name not in made._modules},
+    }
     twin_state = _plain(made)
     for name, item in _plain(value).items():
         if name not in twin_state and name in writing.words:
-            where = None if place is None else f"{place}.{name}"
-            writing.then(f"{{0}} = {writing.expression(item, where)}", where)
+            added[name] = item
+    for name, addition in added.items():
+        where = _child_place(place, name)
+        writing.then(f"{{0}} = {writing.expression(addition, where)}", where)
