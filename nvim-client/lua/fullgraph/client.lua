@@ -163,12 +163,15 @@ M.handlers = {
     return vim.NIL
   end,
 
+  ["fullgraph/changed"] = function(_, params)
+    require("fullgraph.trace").refresh(params.uri)
+  end,
+
   ["workspace/codeLens/refresh"] = function(_, _, ctx)
     local client = vim.lsp.get_client_by_id(ctx.client_id)
     for bufnr in pairs(client and client.attached_buffers or {}) do
       require("fullgraph.lenses").refresh(client, bufnr)
     end
-    require("fullgraph.trace").refresh()
     return vim.NIL
   end,
 }

@@ -42,16 +42,27 @@ function M.set(client_id, status)
   vim.cmd.redrawstatus({ bang = true })
 end
 
+---@param client_id integer
+---@return fullgraph.Status
+function M.of(client_id)
+  return known[client_id]
+    or {
+      state = "stopped",
+      message = "",
+      nextStep = "",
+      torch = "",
+      python = "",
+      interpreter = "",
+      busy = false,
+    }
+end
+
 --- The status of the engine behind a buffer; nil where there is none.
 ---@param bufnr? integer
 ---@return fullgraph.Status?
 function M.get(bufnr)
   local client = vim.lsp.get_clients({ name = "fullgraph", bufnr = bufnr or 0 })[1]
-  if not client then
-    return nil
-  end
-  return known[client.id]
-    or { state = "stopped", message = "", nextStep = "", torch = "", python = "", interpreter = "", busy = false }
+  return client and M.of(client.id)
 end
 
 --- A few words: `fullgraph: tracing`; nothing where this client is not.

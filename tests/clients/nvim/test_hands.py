@@ -1,0 +1,302 @@
+"""What a user does, in one Neovim after the other: each test opens a file of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .conftest import Open
+from .neovim import Neovim
+
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
+
+NET = """\
+import torch
+import torch.nn as nn
+
+
+# fullgraph: f32[4, 16]
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 8)
+
+    def forward(self, x):
+        y = self.linear(x)
+        print(y.shape)
+        return y.relu()
+"""
+
+LOOSE = """\
+import torch
+import torch.nn as nn
+
+
+class Loose(nn.Module):
+    def forward(self, x):
+        print("loose")
+        return x + 1
+"""
+
+SLOW = """\
+import time
+
+import torch
+import torch.nn as nn
+
+
+# fullgraph: f32[2]
+class Slow(nn.Module):
+    def forward(self, x):
+        time.sleep(3600)
+        return x + 1
+"""
+
+
+@pytest.fixture(scope="module")
+def nvim(open_neovim: Open, workspace: Path) -> Neovim:
+    (workspace / "start.py").write_text("import torch\n")
+    neovim = open_neovim(workspace, "start.py")
+    neovim.settled()
+    return neovim
+
+
+@pytest.fixture
+def net(nvim: Neovim, workspace: Path, request: pytest.FixtureRequest) -> Neovim:
+    """A traced file with one break, the cursor at its top."""
+    opened(nvim, workspace / f"{request.node.originalname}_{nvim.terminal}.py", NET)
+    nvim.finds("graph-break/")
+    nvim.settled()
+    return nvim
+
+
+def opened(nvim: Neovim, file: Path, text: str) -> None:
+    file.write_text(text)
+    nvim.forget_messages()
+    nvim.edit(file)
+
+
+def test_a_break_is_underlined_exactly(net: Neovim) -> None:
+    (found,) = net.findings("graph-break/")
+    line = net.text()[found["line"]]
+    assert line.encode()[found["from"] : found["to"]] == b"print(y.shape)"
+    net.sees("W", "print(y.shape)")
+
+
+def test_hover_shows_the_tensor(net: Neovim) -> None:
+    net.to("y = self.linear(x)", "x")
+    net.to("self.linear(x)", "(x)")
+    net.type("l", "K")
+    net.sees("f32[4, 16]")
+    floating = net.lua("""
+      for _, window in ipairs(vim.api.nvim_list_wins()) do
+        if vim.api.nvim_win_get_config(window).relative ~= "" then
+          local bufnr = vim.api.nvim_win_get_buf(window)
+          return table.concat(vim.api.nvim_buf_get_lines(bufnr, 0, -1, false), " ")
+        end
+      end
+    """)
+    assert floating and "f32[4, 16]" in floating
+    net.type("<Esc>", "k")
+
+
+def test_lenses_say_what_came_of_it(net: Neovim) -> None:
+    net.sees("2 graphs · 1 break · f32[4, 16]", "guards")
+
+
+def test_a_lens_opens_the_trace(net: Neovim) -> None:
+    net.to("class Net")
+    net.choose([":lua vim.lsp.codelens.run()", "<CR>"], "2 graphs")
+    net.sees("graph 1", "break  line 13", "graph 2")
+    net.sees("2 graphs · 1 break · f32[4, 16]")
+
+
+def test_inlay_hints_show_sizes(net: Neovim) -> None:
+    net.sees("def forward(self, x: f32[4, 16])", "y: f32[4, 8] =")
+
+
+def test_a_quick_fix_inserts_a_probe(nvim: Neovim, workspace: Path) -> None:
+    opened(nvim, workspace / f"loose_{nvim.terminal}.py", LOOSE)
+    nvim.finds("probe/missing")
+    nvim.to("class Loose", "Loose")
+    nvim.choose(["gra"], "fullgraph:")
+    nvim.until("the probe is there", lambda: "# fullgraph: " in "\n".join(nvim.text()))
+    nvim.until("the finding is gone", lambda: not nvim.findings("probe/missing"))
+
+
+def test_a_repro_is_opened_and_copied(net: Neovim, workspace: Path) -> None:
+    net.to("print(y.shape)", "print")
+    net.choose(["gra"], "Emit minified repro")
+    net.until(
+        "a script is opened",
+        lambda: "fullgraph-repros" in net.lua("return vim.api.nvim_buf_get_name(0)"),
+    )
+    script = "\n".join(net.text())
+    assert "torch.compile" in script and "print" in script
+    net.command("quit")
+    net.lua('vim.fn.setreg([["]], "")')
+    net.choose(["gra"], "Copy minified repro as issue")
+    copied = net.until("an issue is copied", lambda: net.lua('return vim.fn.getreg([["]])'))
+    assert "```python" in copied
+    net.sees("register")
+
+
+def test_completion_lists_operators(net: Neovim) -> None:
+    net.to("return y.relu()")
+    net.type("O", "torch.ops.aten.", "<C-x>", "<C-o>")
+    words = net.until(
+        "there is a list",
+        lambda: net.lua(
+            'return vim.tbl_map(function(one) return one.word end, '
+            'vim.fn.complete_info({ "items" }).items)'
+        ),
+    )
+    assert {"add", "mm", "native_layer_norm"} <= set(words)
+    if net.terminal:
+        net.sees("_adaptive_avg_pool")
+    net.type("<Esc>", "u")
+
+
+def test_an_edit_that_removes_a_break_removes_the_finding(net: Neovim) -> None:
+    net.to("print(y.shape)")
+    net.type("dd")
+    net.until("the finding is gone", lambda: not net.findings("graph-break/"))
+    net.sees("1 graph · ")
+    net.type("u")
+    net.finds("graph-break/")
+
+
+def test_documents_of_the_server_open_and_follow(net: Neovim) -> None:
+    net.to("y = self.linear(x)")
+    net.command("Fullgraph show graph")
+    net.sees("Graph 1", "linear")
+    assert net.lua("return vim.bo.modifiable") is False
+    assert net.lua("return vim.bo.buftype") == "nofile"
+    assert net.lua("return vim.bo.filetype") == "python"
+    attached = net.lua("return #vim.lsp.get_clients({ bufnr = 0 })")
+    assert attached == 0
+    net.command("wincmd p")
+    net.to("print(y.shape)")
+    net.type("dd")
+    net.command("wincmd p")
+    net.until("the document is new", lambda: "Graph 2" not in "\n".join(net.text()))
+    net.type("q")
+    net.until("it is closed", lambda: len(net.lua("return vim.api.nvim_list_wins()")) == 1)
+
+
+def test_the_trace_follows_the_cursor_and_jumps(nvim: Neovim, workspace: Path) -> None:
+    second = NET.partition("\n\n\n")[2].replace("Net", "Other").replace("print(y.shape)", "y = y + 1")
+    opened(nvim, workspace / f"two_{nvim.terminal}.py", NET + "\n\n" + second)
+    nvim.finds("graph-break/")
+    nvim.settled()
+    nvim.to("y = self.linear(x)")
+    nvim.command("Fullgraph trace")
+    nvim.sees("Net  two_", "break  line 13")
+    nvim.type("G")
+    nvim.sees("Other  two_")
+    nvim.type("gg", "7j")
+    nvim.sees("Net  two_", "break  line 13")
+    nvim.command("wincmd p")
+    nvim.to("╋ break")
+    nvim.type("<CR>")
+    place = nvim.until(
+        "the cursor is at the break",
+        lambda: nvim.lua(
+            'return vim.bo.filetype == "python" and vim.api.nvim_win_get_cursor(0)'
+        ),
+    )
+    assert place == [13, 8]
+    nvim.type("dd")
+    nvim.until("the trace is new", lambda: "╋ break" not in nvim.seen())
+    nvim.command("only")
+
+
+def test_guards_as_diagnostics(net: Neovim) -> None:
+    net.to("y = self.linear(x)")
+    net.command("Fullgraph guards")
+    net.finds("guard/")
+    net.command("Fullgraph guards")
+    net.until("they are gone", lambda: not net.findings("guard/"))
+
+
+def test_a_long_trace_can_be_cancelled(nvim: Neovim, workspace: Path) -> None:
+    opened(nvim, workspace / f"slow_{nvim.terminal}.py", SLOW)
+    nvim.until("it is traced", lambda: nvim.status() == "tracing")
+    nvim.sees("fullgraph: tracing")
+    nvim.command("Fullgraph cancel")
+    nvim.settled()
+    nvim.sees("fullgraph: ready")
+    nvim.lua("vim.cmd.bwipeout()")
+
+
+def test_the_engine_can_be_restarted(net: Neovim) -> None:
+    before = net.until("an engine", net.engine_pid)
+    net.command("Fullgraph restart")
+    net.until("a new engine", lambda: net.engine_pid() not in (None, before))
+    net.finds("graph-break/")
+    assert net.messages() == []
+
+
+def test_a_killed_engine_comes_back_with_one_message(net: Neovim) -> None:
+    before = net.until("an engine", net.engine_pid)
+    os.kill(before, signal.SIGKILL)
+    net.until("a new engine", lambda: net.engine_pid() not in (None, before))
+    net.settled()
+    net.to("return y.relu()")
+    net.type("O", 'print("again")', "<Esc>")
+    net.until("there are two", lambda: len(net.findings("graph-break/")) == 2)
+    assert len(net.messages()) == 1, net.messages()
+
+
+def test_a_killed_server_comes_back_with_one_message(net: Neovim) -> None:
+    before = net.until("a server", net.server)
+    before.kill()
+    net.until("a new server", lambda: (now := net.server()) and now.pid != before.pid)
+    net.finds("graph-break/")
+    net.sees("2 graphs · 1 break")
+    net.to("print(y.shape)")
+    net.type("dd")
+    net.until("the finding is gone", lambda: not net.findings("graph-break/"))
+    (message,) = net.messages()
+    assert "ended (signal 9) and is started again" in message
+
+
+def test_the_server_can_be_restarted(net: Neovim) -> None:
+    before = net.until("a server", net.server)
+    net.command("Fullgraph restart-server")
+    net.until("a new server", lambda: (now := net.server()) and now.pid != before.pid)
+    net.finds("graph-break/")
+    assert net.messages() == []
+
+
+def test_status_and_log(net: Neovim) -> None:
+    net.command("Fullgraph status")
+    net.sees("torch:", "interpreter:")
+    net.type("q")
+    net.command("Fullgraph log")
+    net.until("the log is open", lambda: net.lua("return vim.fn.bufname()") == "fullgraph-log")
+    net.type("q")
+
+
+def test_help_is_found(net: Neovim) -> None:
+    net.command("help :Fullgraph")
+    net.until("help is open", lambda: net.lua("return vim.bo.filetype") == "help")
+    net.sees(":Fullgraph")
+    net.command("quit")
+
+
+def test_health_finds_nothing_wrong(net: Neovim) -> None:
+    net.lua("vim.schedule(function() vim.cmd('checkhealth fullgraph') end)")
+    net.until(
+        "health is told",
+        lambda: net.lua("return vim.bo.filetype") == "checkhealth"
+        and any("doctor" in line for line in net.text()),
+    )
+    report = "\n".join(net.text())
+    assert "ERROR" not in report, report
+    assert "WARN" not in report, report
+    assert "torch" in report
+    net.lua("vim.cmd.bwipeout()")
