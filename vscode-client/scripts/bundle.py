@@ -1,0 +1,73 @@
+"""Puts the server and the engine, and what the server needs, into ``bundled/libs``.
+
+Only pure Python: one package for every platform and every Python from 3.10 on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent
+LIBS = HERE / "bundled" / "libs"
+OURS = (ROOT / "server" / "fullgraph", ROOT / "engine" / "fullgraph_engine")
+YAML = "pyyaml==6.0.3"
+
+# Of no use to a server that is started by an editor.
+LEFT_OUT = ("bin", "cattr")
+CLI = {"__init__.py", "server.py"}
+
+
+def main() -> None:
+    shutil.rmtree(LIBS, ignore_errors=True)
+    # The oldest Python, which needs most, and no platform at all.
+    _install(
+        *("--platform", "any", "--python-version", "3.10", "--implementation", "py"),
+        *("--abi", "none", "--requirement", str(HERE / "bundled" / "requirements.txt")),
+    )
+    # There is no wheel without a compiled part, but the package works without that part.
+    _install(YAML)
+    for compiled in [*LIBS.rglob("*.so"), *LIBS.rglob("*.pyd")]:
+        compiled.unlink()
+    shutil.rmtree(LIBS / "_yaml", ignore_errors=True)
+    for package in OURS:
+        for source in package.rglob("*"):
+            if source.suffix in {".py", ".md"}:
+                copy = LIBS / package.name / source.relative_to(package)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, copy)
+    for name in LEFT_OUT:
+        shutil.rmtree(LIBS / name, ignore_errors=True)
+    for path in (LIBS / "fullgraph" / "cli").glob("*.py"):
+        if path.name not in CLI:
+            path.unlink()
+    for info in LIBS.glob("*.dist-info"):
+        _only_licences(info)
+
+
+def _install(*what: str) -> None:
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"),
+            *("--only-binary", ":all:", "--disable-pip-version-check"),
+            *("--root-user-action", "ignore", "--upgrade", "--target", str(LIBS), *what),
+        ],
+        check=True,
+    )
+
+
+def _only_licences(info: Path) -> None:
+    """Metadata is for pip; whose code it is has to stay beside the code."""
+    for path in sorted(info.rglob("*"), reverse=True):
+        named = path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "METADATA"))
+        if path.is_file() and not named:
+            path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+if __name__ == "__main__":
+    main()

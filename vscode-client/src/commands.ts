@@ -1,0 +1,118 @@
+// What the user can ask for by name, and what lenses and hovers ask for.
+
+import * as vscode from "vscode";
+
+import { Environments } from "./environments";
+import type { FindingTexts } from "./findings";
+import { type Place, server as names } from "./protocol";
+import type { Server } from "./server";
+import type { TraceView } from "./trace/view";
+
+interface Parts {
+  readonly context: vscode.ExtensionContext;
+  readonly server: Server;
+  readonly view: TraceView;
+  readonly texts: FindingTexts;
+  readonly log: vscode.LogOutputChannel;
+}
+
+/** Where a hover points to. */
+interface Spot {
+  readonly uri: string;
+  readonly line: number;
+  readonly character: number;
+}
+
+export function registerCommands(parts: Parts): vscode.Disposable[] {
+  const { context, server, view, texts, log } = parts;
+  const commands: Record<string, (...parameters: never[]) => unknown> = {
+    "fullgraph.showTrace": (spot?: Spot) =>
+      spot ? view.show(vscode.Uri.parse(spot.uri), spot.line) : view.showAtCursor(),
+    // What the lens above a target does.
+    "fullgraph.showTarget": (place: Place) =>
+      view.show(vscode.Uri.parse(place.uri), undefined, place.target),
+    "fullgraph.showFinding": (spot: Spot) =>
+      texts.show(vscode.Uri.parse(spot.uri), new vscode.Position(spot.line, spot.character)),
+    "fullgraph.copyIssue": async (place: Place) => {
+      const answer = await server.command<{ text?: string }>(names.reproIssue, place);
+      if (answer?.text) {
+        await vscode.env.clipboard.writeText(answer.text);
+        void vscode.window.showInformationMessage("fullgraph: The issue is on the clipboard.");
+      }
+    },
+    "fullgraph.analyseFile": () => inEditor((uri) => server.command(names.analyse, uri)),
+    "fullgraph.cancelAnalysis": () => server.command(names.cancel),
+    "fullgraph.showGraph": () => view.atTarget((place) => server.command(names.showGraph, place)),
+    "fullgraph.showGuards": () => view.atTarget((place) => server.command(names.showGuards, place)),
+    "fullgraph.showEvents": () => view.atTarget((place) => server.command(names.showEvents, place)),
+    "fullgraph.showBytecode": () =>
+      view.atTarget((place) => server.command(names.showBytecode, place)),
+    "fullgraph.toggleGuards": () =>
+      view.atTarget((place) => server.command(names.toggleGuards, place)),
+    "fullgraph.toggleGutter": async () => {
+      const settings = vscode.workspace.getConfiguration("fullgraph");
+      const now = settings.get<boolean>("gutter.enabled") === true;
+      await settings.update("gutter.enabled", !now, vscode.ConfigurationTarget.Global);
+    },
+    "fullgraph.selectInterpreter": selectInterpreter,
+    "fullgraph.restartEngine": () => server.command(names.restartEngine),
+    "fullgraph.restartServer": () => server.restart(),
+    "fullgraph.showLogs": () => log.show(),
+    "fullgraph.debugInformation": () => showDebugInformation(server),
+    "fullgraph.openSample": () => openSample(context),
+  };
+  return Object.entries(commands).map(([name, command]) =>
+    vscode.commands.registerCommand(name, command as (...parameters: unknown[]) => unknown),
+  );
+}
+
+async function inEditor(work: (uri: string) => Promise<unknown>): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  if (document?.languageId === "python") {
+    await work(document.uri.toString());
+  } else {
+    void vscode.window.showInformationMessage("fullgraph: Open a Python file first.");
+  }
+}
+
+async function selectInterpreter(): Promise<void> {
+  const select = Environments.selectCommand;
+  const set = vscode.workspace.getConfiguration("fullgraph").get<string>("interpreter");
+  if (select && !set?.trim()) {
+    await vscode.commands.executeCommand(select);
+    return;
+  }
+  const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
+  const chosen = await vscode.window.showOpenDialog({
+    title: "The Python that has torch",
+    openLabel: "Select Interpreter",
+    canSelectFolders: false,
+    ...(folder ? { defaultUri: folder } : {}),
+  });
+  const python = chosen?.[0];
+  if (python) {
+    const target = folder
+      ? vscode.ConfigurationTarget.Workspace
+      : vscode.ConfigurationTarget.Global;
+    await vscode.workspace
+      .getConfiguration("fullgraph")
+      .update("interpreter", python.fsPath, target);
+  }
+}
+
+async function showDebugInformation(server: Server): Promise<void> {
+  const answer = await server.command<{ text: string }>(names.debugInformation);
+  if (answer) {
+    const content = `VS Code: ${vscode.version}\n${answer.text}\n`;
+    const document = await vscode.workspace.openTextDocument({ content, language: "yaml" });
+    await vscode.window.showTextDocument(document);
+  }
+}
+
+/** The sample as a file of the user's own: it can be edited, and comes back as it was. */
+async function openSample(context: vscode.ExtensionContext): Promise<void> {
+  const source = vscode.Uri.joinPath(context.extensionUri, "walkthrough", "sample.py");
+  const copy = vscode.Uri.joinPath(context.globalStorageUri, "sample.py");
+  await vscode.workspace.fs.copy(source, copy, { overwrite: true });
+  await vscode.window.showTextDocument(copy);
+}

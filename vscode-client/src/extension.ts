@@ -1,0 +1,43 @@
+// Puts the parts together. What the extension offers is in package.json; what it knows of code,
+// the server knows.
+
+import * as vscode from "vscode";
+
+import { registerCommands } from "./commands";
+import { FindingTexts } from "./findings";
+import { Gutter } from "./gutter";
+import { Interpreters } from "./interpreter";
+import { Server } from "./server";
+import { LanguageStatus } from "./status";
+import { TraceView } from "./trace/view";
+import { Traces } from "./trace/traces";
+
+let server: Server | undefined;
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  const log = vscode.window.createOutputChannel("fullgraph", { log: true });
+  const version = String((context.extension.packageJSON as { version?: unknown }).version);
+  const status = new LanguageStatus(version);
+  const interpreters = new Interpreters(log);
+  server = new Server(context, interpreters, status, log);
+  const traces = new Traces(server);
+  const view = new TraceView(context, traces, server);
+  const texts = new FindingTexts();
+  context.subscriptions.push(
+    log,
+    status,
+    interpreters,
+    server,
+    traces,
+    view,
+    texts,
+    new Gutter(context, traces),
+    ...registerCommands({ context, server, view, texts, log }),
+  );
+  log.info(`fullgraph ${version}, VS Code ${vscode.version}.`);
+  await server.start();
+}
+
+export async function deactivate(): Promise<void> {
+  await server?.stop();
+}

@@ -1,0 +1,77 @@
+// Findings under the pointer: links to what was traced there, and its text as a terminal shows it.
+
+import * as vscode from "vscode";
+import type { HoverMiddleware } from "vscode-languageclient/node";
+
+import type { FindingData } from "./protocol";
+
+const SCHEME = "fullgraph-finding";
+
+/** The diagnostics of fullgraph at a place, with what the server sent along. */
+function findingsAt(
+  uri: vscode.Uri,
+  position: vscode.Position,
+): (vscode.Diagnostic & { readonly data?: FindingData })[] {
+  return vscode.languages
+    .getDiagnostics(uri)
+    .filter((one) => one.source === "fullgraph" && one.range.contains(position));
+}
+
+/** What the server says of a place, and below it the ways to what was traced there. */
+export const hoverWithLinks: NonNullable<HoverMiddleware["provideHover"]> = async (
+  document,
+  position,
+  token,
+  next,
+) => {
+  const hover = await next(document, position, token);
+  const findings = findingsAt(document.uri, position);
+  if (!findings.length) {
+    return hover;
+  }
+  const place = { uri: document.uri.toString(), line: position.line, character: position.character };
+  const link = (words: string, command: string): string =>
+    `[${words}](command:${command}?${encodeURIComponent(JSON.stringify([place]))})`;
+  const links = new vscode.MarkdownString(
+    [
+      link("$(git-compare) Trace", "fullgraph.showTrace"),
+      link("$(output) Full text", "fullgraph.showFinding"),
+    ].join(" &nbsp; "),
+    true,
+  );
+  links.isTrusted = { enabledCommands: ["fullgraph.showTrace", "fullgraph.showFinding"] };
+  const first = findings[0];
+  return new vscode.Hover([...(hover?.contents ?? []), links], hover?.range ?? first?.range);
+};
+
+/** Shows findings as text, each in a read-only document of its own. */
+export class FindingTexts implements vscode.TextDocumentContentProvider, vscode.Disposable {
+  readonly #texts = new Map<string, string>();
+  readonly #changed = new vscode.EventEmitter<vscode.Uri>();
+  readonly #registration = vscode.workspace.registerTextDocumentContentProvider(SCHEME, this);
+
+  readonly onDidChange = this.#changed.event;
+
+  provideTextDocumentContent(uri: vscode.Uri): string {
+    return this.#texts.get(uri.path) ?? "The finding is gone.\n";
+  }
+
+  async show(uri: vscode.Uri, position: vscode.Position): Promise<void> {
+    const texts = findingsAt(uri, position).map((one) => one.data?.rendered ?? one.message);
+    const name = uri.path.split("/").pop() ?? "finding";
+    const shown = vscode.Uri.from({ scheme: SCHEME, path: `/${name}:${position.line + 1}.txt` });
+    this.#texts.set(shown.path, `${texts.join("\n\n")}\n`);
+    this.#changed.fire(shown);
+    const document = await vscode.workspace.openTextDocument(shown);
+    await vscode.window.showTextDocument(document, {
+      viewColumn: vscode.ViewColumn.Beside,
+      preserveFocus: true,
+      preview: true,
+    });
+  }
+
+  dispose(): void {
+    this.#registration.dispose();
+    this.#changed.dispose();
+  }
+}

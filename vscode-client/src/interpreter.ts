@@ -1,0 +1,177 @@
+// Which Python traces the code, folder by folder, and which one runs the server.
+
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import * as fs from "node:fs/promises";
+import * as os from "node:os";
+import * as path from "node:path";
+
+import * as vscode from "vscode";
+
+import { Environments } from "./environments";
+
+const execute = promisify(execFile);
+
+const SETTING = "fullgraph.interpreter";
+
+/** Milliseconds of quiet after which a change of environments is looked at. */
+const QUIET = 300;
+
+/** Milliseconds that an interpreter gets to say its version. */
+const PATIENCE = 20_000;
+
+export class NoInterpreter extends Error {}
+
+export class Interpreters implements vscode.Disposable {
+  readonly #environments: Environments;
+  readonly #changed = new vscode.EventEmitter<void>();
+  readonly #disposables: vscode.Disposable[] = [this.#changed];
+  #known = new Map<string, string>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /** For some folder another interpreter traces the code: never fired for nothing. */
+  readonly onDidChange = this.#changed.event;
+
+  constructor(private readonly log: vscode.LogOutputChannel) {
+    this.#environments = new Environments(log);
+    this.#disposables.push(
+      this.#environments,
+      this.#environments.onDidChange(() => this.#lookSoon()),
+    );
+  }
+
+  /**
+   * The interpreter for a folder, where one is set or active; undefined leaves the choice to the
+   * server, which takes VIRTUAL_ENV, `.venv` and `python3`, in this order.
+   */
+  async of(scope: vscode.Uri | undefined): Promise<string | undefined> {
+    const found = await this.#find(scope);
+    this.#known.set(key(scope), found ?? "");
+    return found;
+  }
+
+  /** Interpreters to run the server, the best first. */
+  async *candidates(): AsyncIterable<string> {
+    const folder = vscode.workspace.workspaceFolders?.[0];
+    const chosen = await this.of(folder?.uri);
+    if (chosen) {
+      yield absolute(chosen, folder?.uri);
+    }
+    if (process.env["VIRTUAL_ENV"]) {
+      yield* pythonsOf(process.env["VIRTUAL_ENV"]);
+    }
+    if (folder) {
+      yield* pythonsOf(path.join(folder.uri.fsPath, ".venv"));
+    }
+    yield* process.platform === "win32" ? ["python", "py"] : ["python3", "python"];
+  }
+
+  /**
+   * The first interpreter that can run the server.
+   *
+   * @throws NoInterpreter with a sentence that says why none can.
+   */
+  async forServer(): Promise<string> {
+    const refused: string[] = [];
+    for await (const candidate of this.candidates()) {
+      const problem = await problemOf(candidate);
+      if (!problem) {
+        return candidate;
+      }
+      this.log.info(`${candidate} cannot run the server: ${problem}`);
+      refused.push(`${candidate} ${problem}`);
+    }
+    const older = refused.find((words) => words.includes("older than"));
+    throw new NoInterpreter(
+      older
+        ? `fullgraph needs Python 3.10 or newer, but ${older}.`
+        : "fullgraph found no Python to work with.",
+    );
+  }
+
+  async #find(scope: vscode.Uri | undefined): Promise<string | undefined> {
+    const set = vscode.workspace.getConfiguration(undefined, scope ?? null).get<string>(SETTING);
+    if (set?.trim()) {
+      return set.trim();
+    }
+    const active = await this.#environments.active(scope);
+    if (active && this.#known.get(key(scope)) !== active.path) {
+      this.log.info(`${scope?.fsPath ?? "Files"}: ${active.path}, from ${active.from}.`);
+    }
+    return active?.path;
+  }
+
+  #lookSoon(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#look().catch((error: unknown) => this.log.error(String(error)));
+    }, QUIET);
+  }
+
+  async #look(): Promise<void> {
+    const before = new Map(this.#known);
+    let other = false;
+    for (const [scope, known] of before) {
+      const now = await this.of(scope ? vscode.Uri.parse(scope) : undefined);
+      other ||= (now ?? "") !== known;
+    }
+    if (other) {
+      this.#changed.fire();
+    }
+  }
+
+  dispose(): void {
+    clearTimeout(this.#timer);
+    vscode.Disposable.from(...this.#disposables).dispose();
+  }
+}
+
+/** Why an interpreter cannot run the server, as the end of a sentence; empty if it can. */
+async function problemOf(interpreter: string): Promise<string> {
+  const program = "import sys; print('%d.%d' % sys.version_info[:2])";
+  try {
+    const { stdout } = await execute(interpreter, ["-I", "-S", "-c", program], {
+      timeout: PATIENCE,
+    });
+    const [major = 0, minor = 0] = stdout.trim().split(".").map(Number);
+    const supported = major > 3 || (major === 3 && minor >= 10);
+    return supported ? "" : `is Python ${stdout.trim()}, older than 3.10`;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === "ENOENT"
+      ? "does not exist"
+      : `does not run (${typeof code === "string" ? code : "it failed"})`;
+  }
+}
+
+async function* pythonsOf(environment: string): AsyncIterable<string> {
+  for (const relative of ["bin/python", "bin/python3", "Scripts/python.exe"]) {
+    const python = path.join(environment, relative);
+    try {
+      await fs.access(python);
+    } catch {
+      continue;
+    }
+    yield python;
+    return;
+  }
+}
+
+/** A setting as something that can be started. */
+function absolute(interpreter: string, folder: vscode.Uri | undefined): string {
+  let written = interpreter;
+  if (folder) {
+    written = written.replaceAll("${workspaceFolder}", folder.fsPath);
+  }
+  if (written === "~" || written.startsWith("~/")) {
+    written = path.join(os.homedir(), written.slice(1));
+  }
+  const command = !written.includes("/") && !written.includes(path.sep);
+  return command || path.isAbsolute(written) || !folder
+    ? written
+    : path.join(folder.fsPath, written);
+}
+
+function key(scope: vscode.Uri | undefined): string {
+  return scope?.toString() ?? "";
+}

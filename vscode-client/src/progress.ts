@@ -1,0 +1,111 @@
+// What takes long enough to want to end it gets a notification with a button for that. Everything
+// else stays in the status bar, where the language client shows it.
+
+import * as vscode from "vscode";
+import {
+  type LanguageClient,
+  type ProgressToken,
+  WorkDoneProgressCancelNotification,
+  type WorkDoneProgressBegin,
+  type WorkDoneProgressEnd,
+  type WorkDoneProgressReport,
+} from "vscode-languageclient/node";
+
+type Value = WorkDoneProgressBegin | WorkDoneProgressReport | WorkDoneProgressEnd;
+
+/** Milliseconds that something may take before it is more than a word in the status bar. */
+const PATIENCE = 5000;
+
+export class LongProgress implements vscode.Disposable {
+  readonly #running = new Map<ProgressToken, Running>();
+
+  constructor(private readonly client: () => LanguageClient | undefined) {}
+
+  heard(token: ProgressToken, value: Value): void {
+    const running = this.#running.get(token);
+    switch (value.kind) {
+      case "begin":
+        if (value.cancellable) {
+          const cancel = (): void => this.#cancel(token);
+          this.#running.set(token, new Running(value, cancel));
+        }
+        break;
+      case "report":
+        running?.report(value);
+        break;
+      case "end":
+        running?.end();
+        this.#running.delete(token);
+        break;
+    }
+  }
+
+  /** The server is gone, and with it all that it did. */
+  clear(): void {
+    for (const running of this.#running.values()) {
+      running.end();
+    }
+    this.#running.clear();
+  }
+
+  #cancel(token: ProgressToken): void {
+    void this.client()?.sendNotification(WorkDoneProgressCancelNotification.type, { token });
+  }
+
+  dispose(): void {
+    this.clear();
+  }
+}
+
+class Running {
+  readonly #timer: NodeJS.Timeout;
+  #message: string | undefined;
+  #percentage: number;
+  #shown = 0;
+  #progress: vscode.Progress<{ message?: string; increment?: number }> | undefined;
+  #ended: (() => void) | undefined;
+
+  constructor(
+    private readonly begin: WorkDoneProgressBegin,
+    private readonly cancel: () => void,
+  ) {
+    this.#message = begin.message;
+    this.#percentage = begin.percentage ?? 0;
+    this.#timer = setTimeout(() => this.#show(), PATIENCE);
+  }
+
+  report(value: WorkDoneProgressReport): void {
+    this.#message = value.message ?? this.#message;
+    this.#percentage = value.percentage ?? this.#percentage;
+    this.#tell();
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#ended?.();
+  }
+
+  #show(): void {
+    void vscode.window.withProgress(
+      {
+        location: vscode.ProgressLocation.Notification,
+        title: `fullgraph: ${this.begin.title}`,
+        cancellable: true,
+      },
+      (progress, token) => {
+        this.#progress = progress;
+        this.#tell();
+        token.onCancellationRequested(this.cancel);
+        return new Promise<void>((resolve) => {
+          this.#ended = resolve;
+        });
+      },
+    );
+  }
+
+  #tell(): void {
+    const increment = Math.max(0, this.#percentage - this.#shown);
+    this.#shown += increment;
+    this.#progress?.report({ ...(this.#message ? { message: this.#message } : {}), increment });
+  }
+}

@@ -1,0 +1,68 @@
+// What the server says and takes beyond LSP. Positions are those of LSP, in UTF-16 units.
+
+import { NotificationType, RequestType, type Range } from "vscode-languageclient/node";
+
+import type { Trace } from "./trace/content";
+
+export type State =
+  | "stopped"
+  | "untrusted"
+  | "starting"
+  | "ready"
+  | "tracing"
+  | "unusable"
+  | "crashed";
+
+export interface Status {
+  readonly state: State;
+  readonly message: string;
+  readonly nextStep: string;
+  readonly torch: string;
+  readonly python: string;
+  readonly interpreter: string;
+  readonly busy: boolean;
+}
+
+/** The engine or what it works on is in another state. */
+export const status = new NotificationType<Status>("fullgraph/status");
+
+/** What is known of a text is not what it was. `final`: the run that found it has ended. */
+export const changed = new NotificationType<{ readonly uri: string; readonly final: boolean }>(
+  "fullgraph/changed",
+);
+
+/** What a run did, of the target that is named, or that is at a line or above it. */
+export const trace = new RequestType<
+  { readonly uri: string; readonly target?: string; readonly line?: number },
+  Trace | null,
+  void
+>("fullgraph/trace");
+
+/** Commands of the server; the language client registers them under the same names. */
+export const server = {
+  analyse: "fullgraph.server.analyse",
+  cancel: "fullgraph.server.cancel",
+  restartEngine: "fullgraph.server.restartEngine",
+  debugInformation: "fullgraph.server.debugInformation",
+  showGraph: "fullgraph.server.showGraph",
+  showGuards: "fullgraph.server.showGuards",
+  showEvents: "fullgraph.server.showEvents",
+  showBytecode: "fullgraph.server.showBytecode",
+  toggleGuards: "fullgraph.server.toggleGuards",
+  repro: "fullgraph.server.repro",
+  reproIssue: "fullgraph.server.reproIssue",
+} as const;
+
+/** Where a code lens or an action of the server points to. */
+export interface Place {
+  readonly uri: string;
+  readonly target?: string;
+}
+
+/** Findings that the server made, as the hover and the trace view show them. */
+export interface FindingData {
+  readonly rendered?: string;
+  readonly targets?: readonly string[];
+}
+
+export type { Range };

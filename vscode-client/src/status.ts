@@ -1,0 +1,96 @@
+// The entry of the language status (beside "Python" in the status bar).
+
+import * as vscode from "vscode";
+
+import type { State, Status } from "./protocol";
+
+const SELECTOR: vscode.DocumentSelector = [{ language: "python" }];
+
+const WORDS: Record<State, string> = {
+  stopped: "stopped",
+  untrusted: "not trusted",
+  starting: "starting",
+  ready: "ready",
+  tracing: "tracing",
+  unusable: "cannot trace",
+  crashed: "the engine crashed",
+};
+
+export class LanguageStatus implements vscode.Disposable {
+  readonly #item: vscode.LanguageStatusItem;
+  #last: { readonly at: Date; readonly seconds: number } | undefined;
+  #began: number | undefined;
+  #status: Status | undefined;
+
+  constructor(private readonly version: string) {
+    this.#item = vscode.languages.createLanguageStatusItem("fullgraph.status", SELECTOR);
+    this.#item.name = "fullgraph";
+    this.#item.command = { title: "Show Logs", command: "fullgraph.showLogs" };
+    this.starting();
+  }
+
+  /** What the server last said of itself. */
+  get current(): Status | undefined {
+    return this.#status;
+  }
+
+  starting(): void {
+    this.#status = undefined;
+    this.#show("starting", "the server is starting", vscode.LanguageStatusSeverity.Information, true);
+  }
+
+  stopped(words: string): void {
+    this.#status = undefined;
+    this.#show("stopped", words, vscode.LanguageStatusSeverity.Error, false);
+  }
+
+  said(status: Status): void {
+    this.#status = status;
+    if (status.busy) {
+      this.#began ??= Date.now();
+    } else if (this.#began !== undefined) {
+      this.#last = { at: new Date(), seconds: (Date.now() - this.#began) / 1000 };
+      this.#began = undefined;
+    }
+    const { LanguageStatusSeverity: Severity } = vscode;
+    const bad = status.state === "unusable" || status.state === "crashed";
+    const severity = bad ? Severity.Error : Severity.Information;
+    const busy = status.busy || status.state === "starting";
+    this.#show(WORDS[status.state], this.#detail(status, bad), severity, busy);
+  }
+
+  #detail(status: Status, bad: boolean): string {
+    if (bad || status.state === "untrusted") {
+      return `${status.message} ${status.nextStep}`.trim();
+    }
+    const facts: string[] = [];
+    if (status.torch) {
+      facts.push(`torch ${status.torch}`);
+    }
+    if (status.python) {
+      facts.push(`Python ${status.python}`);
+    }
+    if (this.#last) {
+      const time = this.#last.at.toLocaleTimeString();
+      facts.push(`last run ${this.#last.seconds.toFixed(1)} s at ${time}`);
+    }
+    facts.push(`fullgraph ${this.version}`);
+    return facts.join(" · ");
+  }
+
+  #show(
+    words: string,
+    detail: string,
+    severity: vscode.LanguageStatusSeverity,
+    busy: boolean,
+  ): void {
+    this.#item.text = `fullgraph: ${words}`;
+    this.#item.detail = detail;
+    this.#item.severity = severity;
+    this.#item.busy = busy;
+  }
+
+  dispose(): void {
+    this.#item.dispose();
+  }
+}

@@ -1,0 +1,121 @@
+// What `fullgraph/trace` answers, and what the page of the trace view and the extension say to
+// each other. Shared by both, so it imports nothing.
+
+export interface Position {
+  readonly line: number;
+  readonly character: number;
+}
+
+export interface Range {
+  readonly start: Position;
+  readonly end: Position;
+}
+
+export interface Edit {
+  readonly range: Range;
+  readonly newText: string;
+}
+
+export interface Fix {
+  readonly title: string;
+  readonly edits: readonly Edit[];
+}
+
+/** A line of the file, how many operators of a graph come from it, and what became of it there. */
+export interface Line {
+  readonly line: number;
+  readonly ops: number;
+  readonly text: string;
+  readonly shapes: readonly string[];
+}
+
+/** A graph that was captured. `elsewhere`: operators that come from no line of the file. */
+export interface Graph {
+  readonly kind: "graph";
+  readonly number: number;
+  readonly function: string;
+  readonly ops: number;
+  readonly elsewhere: number;
+  readonly seconds: number;
+  readonly lines: readonly Line[];
+}
+
+/** Where a graph ended. */
+export interface Break {
+  readonly kind: "break";
+  readonly function: string;
+  readonly code: string;
+  readonly title: string;
+  readonly outcome: string;
+  /** Only the call that led to it is here: it is told once more where it is. */
+  readonly through: boolean;
+  readonly explanation: string;
+  readonly hints: readonly string[];
+  readonly href: string;
+  readonly range: Range | null;
+  readonly text: string;
+  readonly fixes: readonly Fix[];
+  readonly reproducible: boolean;
+}
+
+export type Step = Graph | Break;
+
+export interface Guard {
+  readonly subject: string;
+  readonly conditions: readonly string[];
+  readonly line: number | null;
+}
+
+export interface GuardGroup {
+  readonly name: string;
+  readonly count: number;
+  readonly guards: readonly Guard[];
+}
+
+/** A finding that is no break. */
+export interface Remark {
+  readonly code: string;
+  readonly severity: "error" | "warning" | "information" | "hint";
+  readonly message: string;
+  readonly range: Range;
+  readonly href: string;
+}
+
+export interface Trace {
+  readonly uri: string;
+  readonly file: string;
+  readonly target: string;
+  readonly targets: readonly string[];
+  readonly range: Range;
+  readonly current: boolean;
+  readonly busy: boolean;
+  readonly status: string;
+  readonly error: string;
+  readonly mode: string;
+  readonly probe: string;
+  readonly graphs: number;
+  readonly ops: number;
+  readonly breaks: number;
+  readonly guards: number;
+  readonly recompiles: number;
+  readonly seconds: number;
+  readonly steps: readonly Step[];
+  readonly guardGroups: readonly GuardGroup[];
+  readonly remarks: readonly Remark[];
+}
+
+/** From the extension to the page. */
+export type ToPage =
+  | { readonly type: "trace"; readonly trace: Trace }
+  | { readonly type: "nothing"; readonly words: string }
+  | { readonly type: "cursor"; readonly line: number };
+
+/** From the page to the extension. */
+export type FromPage =
+  | { readonly type: "ready" }
+  | { readonly type: "reveal"; readonly uri: string; readonly range: Range; readonly focus: boolean }
+  | { readonly type: "fix"; readonly uri: string; readonly fix: Fix }
+  | { readonly type: "repro"; readonly uri: string; readonly code: string; readonly range: Range }
+  | { readonly type: "target"; readonly target: string }
+  | { readonly type: "document"; readonly kind: "graph" | "guards"; readonly target: string }
+  | { readonly type: "analyse" };

@@ -1,0 +1,469 @@
+// The page of the trace view. Draws what it is sent, and tells what was clicked.
+
+import type { Break, FromPage, Graph, GuardGroup, Range, Remark, ToPage, Trace } from "../content";
+
+import { element, type Child } from "./element";
+
+const editor = acquireVsCodeApi();
+const view = required("view");
+const news = required("news");
+
+/** What the user has folded open, by name: it stays open when the trace is drawn anew. */
+const unfolded = new Set<string>();
+
+let said = "";
+let cursor: number | undefined;
+
+function required(id: string): HTMLElement {
+  const found = document.getElementById(id);
+  if (!found) {
+    throw new Error(`The page has no ${id}.`);
+  }
+  return found;
+}
+
+function tell(message: FromPage): void {
+  editor.postMessage(message);
+}
+
+window.addEventListener("message", (event: MessageEvent<ToPage>) => {
+  const message = event.data;
+  switch (message.type) {
+    case "trace":
+      redraw(drawn(message.trace));
+      announce(message.trace);
+      break;
+    case "nothing":
+      redraw([element("p", { class: "nothing" }, message.words)]);
+      break;
+    case "cursor":
+      cursor = message.line;
+      break;
+  }
+  markCursor();
+});
+
+/** Draws anew, but keeps the focus on what is the same, and the place that was scrolled to. */
+function redraw(content: readonly HTMLElement[]): void {
+  const focused = document.activeElement?.getAttribute("data-key");
+  const { scrollTop } = document.documentElement;
+  view.replaceChildren(...content);
+  document.documentElement.scrollTop = scrollTop;
+  if (focused) {
+    view.querySelector<HTMLElement>(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+  }
+}
+
+/** Has a screen reader say what changed, once, when the run has ended. */
+function announce(trace: Trace): void {
+  const words = `${trace.target}: ${summary(trace).join(", ")}`;
+  if (!trace.busy && words !== said) {
+    said = words;
+    news.textContent = words;
+  }
+}
+
+function markCursor(): void {
+  for (const row of view.querySelectorAll("[data-line]")) {
+    const here = row.getAttribute("data-line") === String(cursor);
+    row.classList.toggle("here", here);
+    if (here) {
+      row.setAttribute("aria-current", "location");
+    } else {
+      row.removeAttribute("aria-current");
+    }
+  }
+}
+
+// -- the parts ------------------------------------------------------------------------------
+
+function drawn(trace: Trace): HTMLElement[] {
+  const parts = [header(trace)];
+  if (trace.steps.length) {
+    parts.push(strip(trace), course(trace));
+  } else {
+    parts.push(element("p", { class: "nothing" }, nothingTraced(trace)));
+  }
+  if (trace.remarks.length) {
+    parts.push(section("Other findings", "remarks", remarks(trace)));
+  }
+  if (trace.guardGroups.length) {
+    const open = button("Open as text", { key: "guards" }, () =>
+      tell({ type: "document", kind: "guards", target: trace.target }),
+    );
+    const groups = trace.guardGroups.map((group) => guardGroup(trace, group));
+    parts.push(section(amount(trace.guards, "guard"), "guards", groups, open));
+  }
+  return parts;
+}
+
+function nothingTraced(trace: Trace): string {
+  if (trace.status === "no-probe") {
+    return `${trace.target} is not traced, as no inputs are known: write a probe comment above it, such as # fullgraph: f32[4, 16].`;
+  }
+  return trace.busy ? "Tracing …" : "No graph was captured.";
+}
+
+function header(trace: Trace): HTMLElement {
+  const state = trace.busy ? "tracing" : trace.current ? "" : "before the last edit";
+  const title = element("h1", {}, element("code", {}, trace.target));
+  const others = trace.targets.length > 1 ? [targets(trace)] : [];
+  const mark = state ? [element("span", { class: `state ${trace.busy ? "busy" : ""}` }, state)] : [];
+  const probe = [trace.probe, trace.mode && `${trace.mode} tensors`].filter(Boolean).join(" · ");
+  return element(
+    "header",
+    {},
+    element("div", { class: "title" }, title, ...mark, ...others),
+    element(
+      "ul",
+      { class: "facts", "aria-label": "Summary" },
+      ...summary(trace).map((fact) => element("li", {}, fact)),
+    ),
+    ...(probe ? [element("p", { class: "probe" }, "Called with ", element("code", {}, probe))] : []),
+    ...(trace.error ? [element("p", { class: "error", role: "alert" }, trace.error)] : []),
+    element(
+      "div",
+      { class: "actions" },
+      button("Graph code", { key: "code" }, () =>
+        tell({ type: "document", kind: "graph", target: trace.target }),
+      ),
+      button("Trace again", { key: "again" }, () => tell({ type: "analyse" })),
+    ),
+  );
+}
+
+function summary(trace: Trace): string[] {
+  const facts = [
+    amount(trace.graphs, "graph"),
+    amount(trace.breaks, "break"),
+    amount(trace.ops, "op"),
+    amount(trace.guards, "guard"),
+  ];
+  if (trace.recompiles) {
+    facts.push(amount(trace.recompiles, "recompile"));
+  }
+  facts.push(time(trace.seconds));
+  return facts;
+}
+
+function targets(trace: Trace): HTMLElement {
+  const select = element(
+    "select",
+    { "aria-label": "Target", "data-key": "targets" },
+    ...trace.targets.map((name) => {
+      const option = element("option", { value: name }, name);
+      option.selected = name === trace.target;
+      return option;
+    }),
+  );
+  select.addEventListener("change", () => tell({ type: "target", target: select.value }));
+  return select;
+}
+
+/** All steps in one line, as wide as they have operators; arrow keys go from one to the next. */
+function strip(trace: Trace): HTMLElement {
+  const steps = trace.steps.map((step, index) => {
+    const graph = step.kind === "graph";
+    const words = graph
+      ? `Graph ${step.number}, ${amount(step.ops, "op")}`
+      : `Break: ${step.title}`;
+    const face = element(
+      "button",
+      {
+        type: "button",
+        class: graph ? `graph ${parity(step)}` : `cut ${step.through ? "through" : ""}`,
+        title: words,
+        "aria-label": words,
+        "data-key": `strip ${index}`,
+        tabindex: index ? "-1" : "0",
+      },
+      ...(graph
+        ? [
+            element("b", {}, String(step.number)),
+            element("span", { class: "amount" }, amount(step.ops, "op")),
+          ]
+        : []),
+    );
+    if (graph) {
+      face.style.flexGrow = String(Math.sqrt(Math.max(1, step.ops)));
+    }
+    face.addEventListener("click", () => {
+      view.querySelector(`#step-${index}`)?.scrollIntoView({ block: "nearest" });
+      const range = rangeOf(step);
+      if (range) {
+        tell({ type: "reveal", uri: trace.uri, range, focus: false });
+      }
+    });
+    return element("li", graph ? { class: "wide", style: face.style.cssText } : {}, face);
+  });
+  const list = element(
+    "ol",
+    { class: "strip", "aria-label": "The run: graphs, and breaks between them" },
+    ...steps,
+  );
+  list.addEventListener("keydown", (event) => walk(list, event));
+  return list;
+}
+
+function walk(list: HTMLElement, event: KeyboardEvent): void {
+  const faces = [...list.querySelectorAll("button")];
+  const now = faces.indexOf(document.activeElement as HTMLButtonElement);
+  const goal = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: faces.length - 1 }[event.key];
+  const next = goal === undefined ? undefined : faces[goal];
+  if (next) {
+    event.preventDefault();
+    for (const face of faces) {
+      face.tabIndex = face === next ? 0 : -1;
+    }
+    next.focus();
+  }
+}
+
+function course(trace: Trace): HTMLElement {
+  const most = Math.max(
+    1,
+    ...trace.steps.flatMap((step) => (step.kind === "graph" ? step.lines.map((l) => l.ops) : [])),
+  );
+  return element(
+    "ol",
+    { class: "course", "aria-label": "Step by step" },
+    ...trace.steps.map((step, index) => {
+      const card = step.kind === "graph" ? graphCard(trace, step, most) : breakCard(trace, step, index);
+      card.id = `step-${index}`;
+      return card;
+    }),
+  );
+}
+
+function graphCard(trace: Trace, graph: Graph, most: number): HTMLElement {
+  const rows = graph.lines.map(({ line, ops, text, shapes }) => {
+    const bar = element("span", { class: "bar", "aria-hidden": "true" });
+    bar.style.width = `${Math.max(4, (36 * ops) / most)}px`;
+    const row = element(
+      "tr",
+      { "data-line": String(line) },
+      element("td", { class: "number" }, lineButton(trace, line, `${graph.number}`)),
+      element(
+        "td",
+        { class: "code" },
+        element("code", {}, text),
+        ...shapes.map((shape) => element("span", { class: "shape" }, shape)),
+      ),
+      element("td", { class: "ops" }, bar, amount(ops, "op")),
+    );
+    row.addEventListener("click", () => reveal(trace, lineRange(line), false));
+    return row;
+  });
+  if (graph.elsewhere > 0) {
+    const cell = element("td", { class: "code" }, "from other files");
+    const count = element("td", { class: "ops" }, amount(graph.elsewhere, "op"));
+    rows.push(element("tr", { class: "elsewhere" }, element("td", {}), cell, count));
+  }
+  return element(
+    "li",
+    { class: `card graph ${parity(graph)}` },
+    element(
+      "h2",
+      {},
+      `Graph ${graph.number}`,
+      element(
+        "span",
+        { class: "about" },
+        `${graph.function} · ${amount(graph.ops, "op")} · traced in ${time(graph.seconds)}`,
+      ),
+    ),
+    element("table", { "aria-label": `Lines of graph ${graph.number}` }, element("tbody", {}, ...rows)),
+  );
+}
+
+function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
+  const { range } = step;
+  const line = range?.start.line;
+  const place: Child[] =
+    line === undefined
+      ? []
+      : [
+          element(
+            "p",
+            { class: "where", "data-line": String(line) },
+            lineButton(trace, line, `break ${index}`, range ?? undefined),
+            element("code", {}, step.text),
+          ),
+        ];
+  if (step.through) {
+    // The break itself comes next: here only its call stands.
+    return element(
+      "li",
+      { class: "card cut through" },
+      element("h2", {}, "Call left to Python", element("span", { class: "about" }, step.function)),
+      element("p", {}, step.outcome),
+      ...place,
+    );
+  }
+  const actions = [
+    ...step.fixes.map((fix, number) =>
+      button(fix.title, { key: `fix ${index} ${number}`, primary: true }, () =>
+        tell({ type: "fix", uri: trace.uri, fix }),
+      ),
+    ),
+    ...(step.reproducible && range
+      ? [
+          button("Minified repro", { key: `repro ${index}` }, () =>
+            tell({ type: "repro", uri: trace.uri, code: step.code, range }),
+          ),
+        ]
+      : []),
+  ];
+  return element(
+    "li",
+    { class: "card cut" },
+    element(
+      "h2",
+      {},
+      `Break: ${step.title}`,
+      step.href
+        ? element("a", { class: "about", href: step.href }, step.code)
+        : element("span", { class: "about" }, step.code),
+    ),
+    ...place,
+    ...(step.explanation ? [element("p", {}, step.explanation)] : []),
+    ...(step.hints.length
+      ? [element("ul", { class: "hints" }, ...step.hints.map((hint) => element("li", {}, hint)))]
+      : []),
+    ...(step.outcome ? [element("p", { class: "outcome" }, step.outcome)] : []),
+    ...(actions.length ? [element("div", { class: "actions" }, ...actions)] : []),
+  );
+}
+
+function remarks(trace: Trace): HTMLElement[] {
+  const item = ({ range, code, message, severity, href }: Remark, number: number): HTMLElement =>
+    element(
+      "li",
+      { class: severity, "data-line": String(range.start.line) },
+      lineButton(trace, range.start.line, `remark ${number}`, range),
+      element("span", {}, message),
+      href ? element("a", { class: "about", href }, code) : element("span", { class: "about" }, code),
+    );
+  return [element("ul", {}, ...trace.remarks.map(item))];
+}
+
+function guardGroup(trace: Trace, group: GuardGroup): HTMLElement {
+  const rows = (): HTMLElement[] => {
+    const told = group.guards.map((guard, number) =>
+      element(
+        "li",
+        {},
+        guard.line === null
+          ? element("span", { class: "line" }, "–")
+          : lineButton(trace, guard.line, `guard ${group.name} ${number}`),
+        element("code", {}, guard.conditions.join("\n")),
+      ),
+    );
+    const more = group.count - group.guards.length;
+    return more > 0 ? [...told, element("li", {}, `and ${more.toLocaleString()} more`)] : told;
+  };
+  const list = element("ul", {});
+  const fold = element(
+    "details",
+    {},
+    element(
+      "summary",
+      { "data-key": `group ${group.name}` },
+      group.name,
+      element("span", { class: "about" }, group.count.toLocaleString()),
+    ),
+    list,
+  );
+  // A transformer has thousands: they are drawn when somebody looks.
+  fold.addEventListener("toggle", () => {
+    if (fold.open) {
+      unfolded.add(group.name);
+      list.replaceChildren(...rows());
+    } else {
+      unfolded.delete(group.name);
+    }
+  });
+  fold.open = unfolded.has(group.name);
+  return fold;
+}
+
+// -- pieces ---------------------------------------------------------------------------------
+
+function section(
+  title: string,
+  kind: string,
+  content: readonly HTMLElement[],
+  ...beside: readonly HTMLElement[]
+): HTMLElement {
+  const id = `title-${kind}`;
+  return element(
+    "section",
+    { class: kind, "aria-labelledby": id },
+    element("h2", { id }, title, ...beside),
+    ...content,
+  );
+}
+
+function button(
+  words: string,
+  { key, primary = false }: { key: string; primary?: boolean },
+  act: () => void,
+): HTMLElement {
+  const made = element(
+    "button",
+    { type: "button", "data-key": key, class: primary ? "action primary" : "action" },
+    words,
+  );
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** The number of a line, which leads there. */
+function lineButton(trace: Trace, line: number, key: string, range?: Range): HTMLElement {
+  const made = element(
+    "button",
+    {
+      type: "button",
+      class: "line",
+      "data-key": `line ${line} ${key}`,
+      "aria-label": `Go to line ${line + 1}`,
+    },
+    String(line + 1),
+  );
+  made.addEventListener("click", (event) => {
+    event.stopPropagation();
+    reveal(trace, range ?? lineRange(line), true);
+  });
+  return made;
+}
+
+function reveal(trace: Trace, range: Range, focus: boolean): void {
+  tell({ type: "reveal", uri: trace.uri, range, focus });
+}
+
+function rangeOf(step: Graph | Break): Range | null {
+  if (step.kind !== "graph") {
+    return step.range;
+  }
+  const first = step.lines[0];
+  return first ? lineRange(first.line) : null;
+}
+
+function lineRange(line: number): Range {
+  return { start: { line, character: 0 }, end: { line, character: 0 } };
+}
+
+function parity(graph: Graph): string {
+  return graph.number % 2 ? "odd" : "even";
+}
+
+function amount(number: number, noun: string): string {
+  const count = number === 0 ? "no" : number.toLocaleString();
+  return `${count} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+function time(seconds: number): string {
+  return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
+}
+
+tell({ type: "ready" });
