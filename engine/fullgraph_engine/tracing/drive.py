@@ -109,7 +109,12 @@ def failure_of(error: BaseException) -> Failure:
         getattr(error, "real_stack", None)
     )
     live = stacks.of_traceback(error.__traceback__)
-    in_tracer = isinstance(error, _TRACER_ERRORS) or bool(traced)
+    # Mistakes of Dynamo's own, such as a guard that fails at once, are plain exceptions.
+    in_tracer = (
+        isinstance(error, _TRACER_ERRORS)
+        or bool(traced)
+        or stacks.leads_into_tracer(error.__traceback__)
+    )
     cause = getattr(error, "inner_exception", None) or error
     # Errors that are a break first and are then raised as one text.
     broken = error.__context__

@@ -124,6 +124,15 @@ def of_traceback(trace: types.TracebackType | None) -> Stack:
     return collapse(tuple(frames))
 
 
+def leads_into_tracer(trace: types.TracebackType | None) -> bool:
+    """Whether an exception was raised while Dynamo looked at a frame, before the frame ran."""
+    while trace is not None:
+        if enters_tracer(trace.tb_frame.f_code):
+            return True
+        trace = trace.tb_next
+    return False
+
+
 _MACHINERY = (
     "/torch/_dynamo/",
     "/torch/_subclasses/",
