@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from fullgraph_engine.host.trials import Trials
-from fullgraph_engine.protocol import Finding, Frame, Position, Range
+from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
 from fullgraph_engine.repro import capture
 from fullgraph_engine.repro.check import Check, assembled
+from fullgraph_engine.repro.further import calls_of
 from fullgraph_engine.repro.likeness import Likeness, own_names
 from fullgraph_engine.repro.script import lines_of_code, script
 from fullgraph_engine.repro.seed import Seed, Seeds
 from fullgraph_engine.repro.statements import function_around, layers
+from fullgraph_engine.targets import Call
 
 NOWHERE = Range(Position(0, 0), Position(0, 0))
 NONE: frozenset[str] = frozenset()
@@ -268,3 +270,44 @@ def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: Trials) ->
     trials.kill(killed)
     assert trials.wait() == (other, b"b")
     assert trials.free == 2
+
+
+# -- further calls ----------------------------------------------------------------------------
+
+
+def wanted(code: str, message: str = "") -> Wanted:
+    return Wanted(code, NOWHERE, "f", "f#0~", message)
+
+
+def test_the_calls_of_a_forecast_are_made_again() -> None:
+    def f(x: Any, k: int = 2) -> Any:
+        return x * k
+
+    call = Call(f, (torch.ones(4, 6), 3), {})
+    sizes = calls_of(wanted("recompile/every-size", "Every other `x.shape[1]` compiles"), call)
+    assert sizes is not None
+    shapes = [tuple(args[0].shape) for args, _ in sizes.arguments]
+    assert shapes == [(4, 6), (4, 7), (4, 8), (4, 9)]
+    values = calls_of(wanted("recompile/value", "Every other `k` compiles `f` again"), call)
+    assert values is not None
+    assert [args[1] for args, _ in values.arguments] == [3, 4, 5, 6]
+    same = calls_of(wanted("recompile/every-call", "Every call compiles `f` again"), call)
+    assert same is not None
+    assert [tuple(args[0].shape) for args, _ in same.arguments] == [(4, 6)] * 4
+    assert len({id(args[0]) for args, _ in same.arguments}) == 4
+
+
+def test_sizes_that_the_code_refuses_are_not_tried() -> None:
+    def halves(x: Any) -> Any:
+        return x.view(2, -1)
+
+    call = Call(halves, (torch.ones(4),), {})
+    found = calls_of(wanted("recompile/every-size", "Every other `x.shape[0]` compiles"), call)
+    assert found is not None
+    assert [args[0].shape[0] for args, _ in found.arguments] == [4, 8, 12, 16]
+
+
+def test_words_that_name_no_input_give_no_calls() -> None:
+    call = Call(torch.sin, (torch.ones(4),), {})
+    for message in ("Every other `training` compiles `f` again", "Something else"):
+        assert calls_of(wanted("recompile/value", message), call) is None

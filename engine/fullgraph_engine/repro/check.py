@@ -30,8 +30,8 @@ class Check:
     imports: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, finding: Finding) -> Check:
-        """The check for a finding."""
+    def of(cls, finding: Finding, times: int = 1) -> Check:
+        """The check for a finding that is there so many times."""
         family = finding.code.partition("/")[0]
         if family == "graph-break":
             return _of_break(str(finding.data["type"]))
@@ -42,6 +42,9 @@ class Check:
             return cls(f"operator {name} without pt2_compliant_tag", found, before=before)
         if family == "recompile":
             found = "[*torch._dynamo.utils.guard_failures.values()]"
+            if times > 1:
+                frames = 'torch._dynamo.utils.counters["frames"]["total"]'
+                found = f"{frames} > {times} and {found}"
             return cls(f"recompile ({finding.code})", found)
         if family == "frame-skipped":
             found = 'not torch._dynamo.utils.counters["stats"]["calls_captured"] and ["none"]'

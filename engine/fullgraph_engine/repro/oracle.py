@@ -41,7 +41,7 @@ class Wish:
 
     ``loose``: details of the reason may differ, as for the first program that is written for what
     was seen in another file. ``fake``: it is executed on tensors without data. ``raises``: it may
-    end with an exception, as what it is made from does.
+    end with an exception, as what it is made from does. ``times``: how often it has to be there.
     """
 
     likeness: Likeness
@@ -50,6 +50,7 @@ class Wish:
     loose: bool = False
     fake: bool = False
     raises: bool = True
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,14 @@ def judge(program: str, wish: Wish) -> tuple[Verdict, Shown | None]:
     if failure is not None and not wish.raises:
         return Verdict(False, f"it raises {failure.kind}"), None
     seen: list[str] = []
+    left = wish.times
     for finding in _safely(recording, source):
         likeness = Likeness.of(finding)
         alike = likeness.resembles if wish.loose else likeness.equals
         if alike(wish.likeness, own):
+            left -= 1
+            if left > 0:
+                continue
             if status == 1:
                 return Verdict(True), Shown(likeness, failure is not None)
             return Verdict(False, f"the check of the script exits {status}"), None

@@ -56,6 +56,8 @@ class Seeds:
     href: str = ""
     flaky: str = ""
     left_out: tuple[str, ...] = ()
+    times: int = 1
+    """How often at least a program has to show it."""
     backend: Backend | None = None
 
     def packed(self) -> str:

@@ -138,7 +138,14 @@ class Shrinking:
         """The first seed that shows the finding, and what smaller programs must show."""
         own = frozenset(self.seeds.own)
         for fake in (False, True):
-            wish = Wish(self.seeds.likeness, self.seeds.check, own, loose=True, fake=fake)
+            wish = Wish(
+                self.seeds.likeness,
+                self.seeds.check,
+                own,
+                loose=True,
+                fake=fake,
+                times=self.seeds.times,
+            )
             found = self.first(wish)
             if found is not None:
                 seed, shown = found

@@ -16,14 +16,17 @@ import torch._dynamo
 
 from .. import tracing
 from ..findings import run_target
+from ..findings.places import SourceText
 from ..findings.runs import batch_dimensions
 from ..protocol import Finding, Frame, Mode, Part, Wanted
 from ..targets import Call, Probe, Target
 from ..tracing.stacks import is_machinery, is_torch
-from . import act, capture, units
+from . import act, capture, further, units
 from .capture import Point
 from .check import Check
+from .further import Further
 from .likeness import Likeness, own_names
+from .observation import findings_of
 from .seed import Origin, Seed, Seeds
 from .writing.draft import Draft
 from .writing.slices import slice_of
@@ -59,11 +62,9 @@ def sow(
     if wanted.backend:
         return _sow_graphs(target, probe, namespace, text, mode, wanted)
     part: Part = "second" if wanted.run.endswith("+") else "first"
+    fake = mode != "real"
     if wanted.run.endswith("~"):
-        return Sown(
-            reason="A forecast is about a call that the program does not make; call the function "
-            "again with the other size in the file, and reproduce the recompile that this gives."
-        )
+        return _sow_further(target, probe, namespace, path, text, wanted, fake=fake)
 
     def look() -> tuple[Finding | None, str | None]:
         torch._dynamo.reset()
@@ -86,19 +87,60 @@ def sow(
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
             f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
         )
-    writer = _Writer(target, probe, namespace, path, text, found, fake=mode != "real")
+    return _sown(_Writer(target, probe, namespace, path, text, found, fake=fake), flaky=flaky)
+
+
+def _sow_further(
+    target: Target,
+    probe: Probe,
+    namespace: dict[str, Any],
+    path: str,
+    text: str,
+    wanted: Wanted,
+    *,
+    fake: bool,
+) -> Sown:
+    """Seeds for what a forecast has found: its calls, made for real."""
+    with tracing.tensor_mode(fake):
+        torch.manual_seed(0)
+        calls = further.calls_of(wanted, probe.build(namespace))
+        recordings = calls.trace() if calls is not None else []
+    source = SourceText(path, text)
+    findings = [
+        finding
+        for recording in reversed(recordings)
+        for finding in findings_of(recording, source)
+        if finding.code.startswith("recompile/") and finding.code != "recompile/limit"
+    ]
+    line = wanted.range.start.line
+    near = [finding for finding in findings if finding.range.start.line == line]
+    if calls is None or not findings:
+        return Sown(
+            reason="The calls of the forecast compile nothing again this time; wait for the next "
+            "forecast and try again."
+        )
+    found = (near or findings)[0]
+    likeness, own = Likeness.of(found), own_names(text)
+    times = sum(Likeness.of(each).equals(likeness, own) for each in findings)
+    writer = _Writer(target, probe, namespace, path, text, found, fake=fake, calls=calls)
+    return _sown(writer, title=wanted.message, times=times)
+
+
+def _sown(writer: _Writer, *, flaky: str = "", title: str = "", times: int = 1) -> Sown:
+    found = writer.finding
     return Sown(
         Seeds(
             tuple(sorted(writer.seeds(), key=lambda seed: seed.text.count("\n"))),
             Likeness.of(found),
-            Check.of(found),
-            tuple(sorted(own_names(text))),
-            found.message,
+            Check.of(found, times),
+            tuple(sorted(own_names(writer.text))),
+            title or found.message,
             found.explanation,
-            _place(found, path),
+            _place(found, writer.path),
             found.href,
             flaky,
             tuple(writer.left_out),
+            times,
         ).packed()
     )
 
@@ -149,7 +191,10 @@ class _Writer:
         finding: Finding,
         *,
         fake: bool,
+        calls: Further | None = None,
     ) -> None:
+        """``calls``: the finding is about these, and not about the one of the probe."""
+        self.calls = calls
         self.target, self.probe, self.namespace = target, probe, namespace
         self.path, self.text, self.finding, self.fake = path, text, finding, fake
         self.settings = settings()
@@ -177,7 +222,10 @@ class _Writer:
                 yield from self._parts_of(point)
             for point in inwards[: 1 + _OUTWARDS]:
                 yield from self._compiled("function", partial(units.of_function, point))
-        yield from self._compiled("target", self._target)
+        if self.calls is not None:
+            yield from self._attempt("target", self._further)
+        else:
+            yield from self._compiled("target", self._target)
         yield from self._from_text(sliced=True)
         yield from self._from_text(sliced=False)
 
@@ -206,6 +254,8 @@ class _Writer:
         return capture.points(frames)
 
     def _eagerly(self) -> Any:
+        if self.calls is not None:
+            return self.calls.call_eagerly()
         call = self.probe.build(self.namespace)
         return tracing.call_eagerly(call.function, call.args, call.kwargs)
 
@@ -215,6 +265,19 @@ class _Writer:
         if len({unit.entry for unit in given}) != 1:
             raise Unwritable("the function is called on different objects")
         return act.calls(draft, given[0].entry, [unit.inputs for unit in given])
+
+    def _further(self, draft: Draft) -> list[str]:
+        """All the calls of the target."""
+        assert self.calls is not None
+        return act.calls(draft, draft.expression(self.calls.function), self._several())
+
+    def _several(self) -> list[list[act.Input]]:
+        given = self.calls.arguments if self.calls is not None else []
+        return [
+            [act.Input(value, f"x{n}") for n, value in enumerate(args)]
+            + [act.Input(value, name, keyword=True) for name, value in kwargs.items()]
+            for args, kwargs in given
+        ]
 
     def _target(self, draft: Draft) -> units.Unit:
         call = self._call()
@@ -284,6 +347,8 @@ class _Writer:
             entry = self._entry(call)
             inputs = [act.Input(value, f"x{n}") for n, value in enumerate(call.args)]
             inputs += [act.Input(value, key, keyword=True) for key, value in call.kwargs.items()]
+            if self.calls is not None:
+                return act.calls(draft, entry, self._several())
             if self.finding.code.startswith("guard/"):
                 return act.marked_call(draft, entry, inputs, self._dynamic_sizes())
             return self._called(draft, entry, inputs)
