@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from fullgraph_engine.host.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
