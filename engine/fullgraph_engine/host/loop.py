@@ -229,9 +229,7 @@ class Host:
         self._children[pid] = ended
         return pid
 
-    def fork_reducer(
-        self, order: reducer.Order, report: int, ended: Callable[[int], None]
-    ) -> int:
+    def fork_reducer(self, order: reducer.Order, report: int, ended: Callable[[int], None]) -> int:
         """A new process that makes a program smaller; ``ended`` gets its wait status."""
         parent = os.getpid()
         pid = os.fork()
