@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
+import time
 import types
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +22,7 @@ from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, W
 from fullgraph_engine.repro import graphs, shrinking, sowing  # noqa: E402
 from fullgraph_engine.repro.check import assembled  # noqa: E402
 from fullgraph_engine.repro.graphs import capture, comparison, minifying, writing  # noqa: E402
+from fullgraph_engine.repro.graphs.shrinking import prepare  # noqa: E402
 from fullgraph_engine.repro.seed import Backend, Seeds  # noqa: E402
 
 NET = """
@@ -152,21 +155,15 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     pid = os.fork()
     if pid == 0:
         try:
-            import time
-
             started = time.monotonic()
             graphs.shrink(Seeds.unpacked(packed), 1, 300.0, started, around, said.append)
             found = [each for each in said if isinstance(each, ReproFound)]
             last = found[-1] if found else None
-            import pickle
-
             with os.fdopen(go, "wb") as out:
                 pickle.dump((last, said[-1]), out)
         finally:
             os._exit(0)
     os.close(go)
-    import pickle
-
     with os.fdopen(come, "rb") as answer:
         result: tuple[ReproFound | None, Reproduced] = pickle.load(answer)
     os.waitpid(pid, 0)
@@ -219,6 +216,32 @@ def test_a_backend_that_is_not_there_is_said(tmp_path: Path) -> None:
     reason = sown(dedent(NET), tmp_path, "induktor").reason
     assert "There is no backend `induktor`" in reason
     assert "inductor" in reason
+
+
+def test_why_inductor_cannot_be_run_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch._functorch.config
+    import torch._inductor.config as inductor
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(inductor, "compile_threads", 1)
+    monkeypatch.setattr(inductor, "fx_graph_cache", False)
+    monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
+    for private in tracing.adapter.HEADER_FOLDERS:
+        monkeypatch.setattr(private.owner(), private.path, private.get())
+    backend = Backend("inductor", '"inductor"', accuracy=False)
+    around = shrinking.Surroundings(
+        lambda work, seconds: Trials(work, capacity=1, seconds=seconds, memory=4096),
+        lambda _: None,
+        str(tmp_path / "scratch"),
+        lambda _: False,
+    )
+    (tmp_path / "scratch").mkdir()
+    assert "use the backend `aot_eager`" in prepare(backend, around)
+    monkeypatch.setattr(inductor.cpp, "cxx", ("no-such-compiler",))
+    around.let_start = lambda _: True
+    assert "install g++" in prepare(backend, around)
 
 
 class Recorded:

@@ -121,6 +121,15 @@ PROFILE_GUARDS = Private(
     "torch._dynamo.guards", "profile_guard_manager", "speed: leaving out how long guards take"
 )
 
+BACKENDS = Private(
+    "torch._dynamo.backends.registry", "_BACKENDS", "backends that packages announce, in repros"
+)
+# Not among the hooks below: looking it up would import Inductor.
+HEADER_FOLDERS = tuple(
+    Private("torch._inductor.codecache", name, "speed: compiled headers that repros share")
+    for name in ("_HEADER_DIR", "_HEADER_LOCK_DIR")
+)
+
 _PARAMETERS = "what Dynamo spares parameters, in runs with fake tensors"
 EXACT_TYPE = Private("torch._dynamo.guards", "istype", _PARAMETERS)
 STATIC_SHAPE = Private(
@@ -210,6 +219,7 @@ HOOKS = (
     GET_COMPILER,
     INDUCTOR_WRAPPER,
     BACKEND_WRAPPER,
+    BACKENDS,
     PROFILE_GUARDS,
     EXACT_TYPE,
     STATIC_SHAPE,

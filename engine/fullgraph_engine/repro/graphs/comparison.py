@@ -1,7 +1,8 @@
 """The part of a script that compares what is compiled with a run in double precision.
 
 A fixed tolerance would either hide small mistakes or take rounding for one. What counts here is how
-much further the compiled results are from double precision than those of the plain function.
+much further the compiled results are from double precision than those of the plain function, or
+than what becomes of the inputs' last bits.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ class Double(torch.overrides.TorchFunctionMode):
         return tree_map(wide, function(*args, **(kwargs or {})))
 
 
-def results(function, inputs, double=False):
-    """What a call gives, what it leaves of its inputs, and their gradients."""
+def results(function, inputs, double=False, shaken=False):
+    """What a call gives, the gradients, and what it leaves of its inputs."""
     torch.manual_seed(0)
     leaves = deepcopy([x.detach() if torch.is_tensor(x) else x for x in inputs])
+    if shaken:
+        leaves = [wide(x) * (1 + 1e-7 * noise(x)) if rounding(x) else x for x in leaves]
     leaves = [wide(x) for x in leaves] if double else leaves
     given = list(leaves)
     for n, x in enumerate(inputs):
@@ -49,23 +52,40 @@ def results(function, inputs, double=False):
     ends = [x for x in outputs if x.requires_grad]
     starts = [x for x in leaves if torch.is_tensor(x) and x.requires_grad]
     slopes = [torch.linspace(1, 2, x.numel()).to(x).reshape(x.shape) for x in ends]
+    gradients = ()
     if ends and starts:
-        outputs += torch.autograd.grad(ends, starts, slopes, materialize_grads=True)
-    return [*outputs, *(x for x in given if torch.is_tensor(x))]
+        gradients = torch.autograd.grad(ends, starts, slopes, materialize_grads=True)
+    given = [x for x in given if torch.is_tensor(x)]
+    return {"output": outputs, "gradient": gradients, "input": given}
 
 
-def difference(exact, plain, fast, slack):
+def rounding(x):
+    """The relative error of its dtype."""
+    is_exact = not torch.is_tensor(x) or not (x.is_floating_point() or x.is_complex())
+    return 0 if is_exact else torch.finfo(x.dtype).eps
+
+
+def noise(x):
+    return torch.randn(x.shape, device=x.device)
+
+
+def size(x):
+    return wide(x.detach()).where(x.isfinite(), 0).norm() / max(x.numel(), 1) ** 0.5
+
+
+def difference(exact, near, plain, fast, slack, least):
     """How `fast` is further from `exact` than `plain` and rounding explain, in words."""
     instead = f"{fast} instead of {plain}"
     if (plain.dtype, plain.shape) != (fast.dtype, fast.shape):
         return f"dtype or shape: {instead}"
-    if not (plain.is_floating_point() or plain.is_complex()):
+    if not rounding(plain):
         return instead if OTHERS else ""
     if plain.isfinite().equal(exact.isfinite()) and not plain.isfinite().equal(fast.isfinite()):
         return instead
-    exact, near, far = (wide(x.detach()).nan_to_num(0, 0, 0) for x in (exact, plain, fast))
-    off, usual = (far - exact).norm(), (near - exact).norm()
-    if off <= 3 * usual + slack * torch.finfo(plain.dtype).eps * exact.norm():
+    off, usual = size(fast - exact), size(plain - exact)
+    # How much of an error in the last bit of the inputs arrives here.
+    usual = max(usual, size(near - exact) * rounding(plain) / 1e-7)
+    if off <= 3 * usual + slack * rounding(plain) * max(least, size(exact)):
         return ""
     return f"off by {off:.2g}, without the backend by {usual:.2g}: {instead}"
 
@@ -78,18 +98,23 @@ def compare(function, *inputs, **options):
     plain = results(function, inputs)
 EXACT
     fast = results(torch.compile(function, backend=BACKEND, **options), inputs)
-    found = [difference(*values, slack) for values in zip(exact, plain, fast)]
-    wrong.extend(f"Result {n}: {words}" for n, words in enumerate(found) if words)
+    for kind in plain:
+        # A gradient may be nothing but what rounding leaves of larger ones.
+        least = max(map(size, exact[kind]), default=0) if kind == "gradient" else 0
+        for n, values in enumerate(zip(exact[kind], near[kind], plain[kind], fast[kind])):
+            words = difference(*values, slack, least)
+            wrong.extend([f"{kind} {n}: {words}"] if words else [])
 '''
 
 _EXACT = """\
     try:
-        exact, slack = results(function, inputs, double=True), 4
+        exact = results(function, inputs, double=True)
+        near, slack = results(function, inputs, double=True, shaken=True), 4
     except Exception:  # it only works in the precision that it has
-        exact, slack = plain, 1000"""
+        exact, near, slack = plain, plain, 1000"""
 
 _RANDOM = """\
-    exact, slack = plain, 1000  # in double precision other random numbers would be drawn"""
+    exact, near, slack = plain, plain, 1000  # in double precision it draws others"""
 
 # A number of another kind is right if it is the one that double precision gives as well: where it
 # is not, as with a rounded comparison, it depends on the last bit.

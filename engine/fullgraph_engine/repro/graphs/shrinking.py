@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
+import re
 import sys
 import time
 from dataclasses import replace
@@ -12,7 +14,7 @@ from dataclasses import replace
 import torch
 import torch._dynamo
 
-from ...tracing import drive
+from ...tracing import adapter, drive
 from .. import shrinking
 from ..check import Check
 from ..oracle import Shown, Verdict, Wish
@@ -25,6 +27,9 @@ _STARTED = frozenset(
     {"g++", "gcc", "c++", "cc", "clang", "clang++", "openssl", "ptxas", "ldconfig"}
 )
 """Besides this interpreter, what Inductor starts: compilers, and what it makes checksums with."""
+
+_COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
+"""What a C++ compiler says, behind a command line that differs each time."""
 
 _monotonic = time.monotonic
 
@@ -158,6 +163,8 @@ class _Shrinking(shrinking.Shrinking):
 def _told(seeds: Seeds, shown: Shown) -> Seeds:
     """The seeds with what is known once the first program was compiled: what the backend raises."""
     kind, (words, *_) = shown.likeness.kind, shown.likeness.reason
+    compiler = _COMPILER_ERROR.search(words)
+    words = compiler[1] if compiler else words
     check = Check.of_error(kind, f"{kind}: {words}")
     check = replace(check, before=seeds.check.before, imports=seeds.check.imports)
     first = words.partition("\n")[0]
@@ -181,7 +188,7 @@ def prepare(backend: Backend, around: Surroundings) -> str:
     inductor.compile_threads = 1
     inductor.fx_graph_cache = False
     torch._functorch.config.enable_autograd_cache = False
-    _move_headers(given["TORCHINDUCTOR_CACHE_DIR"])
+    _move_headers(given["TORCHINDUCTOR_CACHE_DIR"], around.scratch)
     own = os.path.basename(sys.executable)  # noqa: PTH119
     may_start = around.let_start(_STARTED | {own})
     if backend.name == "inductor":
@@ -204,24 +211,18 @@ def prepare(backend: Backend, around: Surroundings) -> str:
     return ""
 
 
-def _move_headers(folder: str) -> None:
+def _move_headers(folder: str, scratch: str) -> None:
     """Have compiled headers written to a folder that a fresh Python of ours finds them in as well.
 
     Inductor decides where when it is imported, which it may be in what this is a fork of.
     """
-    from torch._inductor import codecache
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
-
-    place = default_cache_dir()
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-    with contextlib.suppress(OSError):
-        os.symlink(folder, place)  # noqa: PTH211
-    for name, path in (
-        ("_HEADER_DIR", f"{place}/precompiled_headers"),
-        ("_HEADER_LOCK_DIR", f"{place}/precompiled_headers/locks"),
-    ):
-        if hasattr(codecache, name):
-            setattr(codecache, name, path)
+    with contextlib.suppress(OSError, KeyError):  # without a name Inductor has another
+        os.symlink(folder, f"{scratch}/torchinductor_{getpass.getuser()}")  # noqa: PTH211
+    headers = f"{folder}/precompiled_headers"
+    for private, path in zip(adapter.HEADER_FOLDERS, (headers, f"{headers}/locks"), strict=True):
+        if private.get() is not None:
+            setattr(private.owner(), private.path, path)
 
 
 def _warm(backend: str) -> None:

@@ -13,6 +13,7 @@ from torch._dynamo.backends import registry
 
 from ...protocol import Wanted
 from ...targets import Probe, Target
+from ...tracing import adapter
 from ..check import Check
 from ..likeness import Likeness, own_names
 from ..seed import Backend, Seed, Seeds
@@ -175,7 +176,8 @@ def _inductor_settings(backend: Backend) -> list[str]:
 
 def _is_installed(name: str, function: Any) -> bool:
     """Whether a fresh Python knows it by its name: torch has it, or a package announces it."""
-    if registry._BACKENDS.get(name) is not None:
+    announced = adapter.BACKENDS.get() or {}
+    if announced.get(name) is not None:
         return True
     if (getattr(function, "__module__", None) or "").startswith("torch."):
         kind = type(function)
