@@ -16,8 +16,12 @@ from typing import Any
 
 from ..protocol import Frame
 from ..tracing.stacks import original_name
-from .statements import Definition, Layer, function_around, layers
+from .statements import Definition, Layer, beginning, function_around, layers
 
+AHEAD = (1, 2, 4)
+"""How many statements ahead of one may be needed for what it does."""
+
+_DEEPEST = 2
 _MOST_ENTRIES = 12
 
 
@@ -30,8 +34,9 @@ class Point:
     """A frame on the way to a finding, and what its variables were.
 
     ``entered`` holds the arguments of its last call; ``at`` the variables before each of
-    ``layers``, the statements around the line, innermost first. ``entries`` are the arguments of
-    all calls in order, up to a limit.
+    ``layers``, the statements around the line, innermost first, and ``before`` those before the
+    statements that stand ahead of a layer in its block, by how many there are up to it. ``entries``
+    are the arguments of all calls in order, up to a limit.
     """
 
     frame: Frame
@@ -42,6 +47,7 @@ class Point:
     cells: dict[str, Any] = field(default_factory=dict)
     entered: dict[str, Any] = field(default_factory=dict)
     at: dict[int, dict[str, Any]] = field(default_factory=dict)
+    before: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
     entries: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -118,11 +124,19 @@ class _Inside:
 
     def __init__(self, watcher: _Watcher, point: Point) -> None:
         self._watcher, self._point, self._line = watcher, point, -1
+        self._ahead = {
+            beginning(layer.onwards(many)[0])[0]: (depth, many)
+            for depth, layer in enumerate(point.layers[:_DEEPEST])
+            for many in AHEAD
+            if layer.onwards(many)
+        }
 
     def event(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             line, before = frame.f_lineno, self._line
             self._line = line
+            if line in self._ahead:
+                self._point.before[self._ahead[line]] = snapshot(frame)
             for depth in range(len(self._point.layers) - 1, -1, -1):
                 layer = self._point.layers[depth]
                 if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:

@@ -36,6 +36,8 @@ _ODDS = 5
 """How often a finding that was not there again is looked for."""
 _OUTWARDS = 3
 """Callers of the innermost function that programs are written from."""
+_CALLERS = 2
+"""Those of which only the call or the statement around it is written as well."""
 
 
 @dataclass(frozen=True)
@@ -218,8 +220,8 @@ class _Writer:
             for point in inwards[:1]:
                 yield from self._attempt("function", partial(self._again, point))
         else:
-            for point in inwards[:1]:
-                yield from self._parts_of(point)
+            for number, point in enumerate(inwards[: 1 + _CALLERS]):
+                yield from self._parts_of(point, innermost=number == 0)
             for point in inwards[: 1 + _OUTWARDS]:
                 yield from self._compiled("function", partial(units.of_function, point))
         if self.calls is not None:
@@ -229,14 +231,17 @@ class _Writer:
         yield from self._from_text(sliced=True)
         yield from self._from_text(sliced=False)
 
-    def _parts_of(self, point: Point) -> Iterator[Seed]:
-        """The innermost function in pieces: an operation, a statement, what is around it."""
-        for outwards in range(2):
+    def _parts_of(self, point: Point, *, innermost: bool) -> Iterator[Seed]:
+        """A function in pieces: an operation, a statement, what is around it."""
+        for outwards in range(2 if innermost else 1):
             yield from self._compiled("expression", partial(units.of_expression, point, outwards))
-        for depth in range(len(point.layers)):
+        for depth in range(len(point.layers) if innermost else 1):
             for empty in (True, False):
                 write = partial(units.of_statement, point, depth, empty=empty)
                 yield from self._compiled("statement", write)
+        for depth, ahead in sorted(point.before):
+            write = partial(units.of_window, point, depth, ahead)
+            yield from self._compiled("statement", write)
 
     # -- frames -------------------------------------------------------------------------------
 

@@ -14,12 +14,20 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 @dataclass(frozen=True)
 class Layer:
     """A statement of a function, by its one-based lines. ``head`` is the last line of what is
-    evaluated on entering it: all of a simple statement, the condition of an ``if``."""
+    evaluated on entering it: all of a simple statement, the condition of an ``if``. ``block`` is
+    the list of statements that it is in."""
 
     node: ast.stmt
     first: int
     head: int
     last: int
+    block: tuple[ast.stmt, ...] = ()
+
+    def onwards(self, before: int) -> tuple[ast.stmt, ...]:
+        """Some statements before it, itself and what follows in its block; empty if there are
+        fewer before it."""
+        at = self.block.index(self.node) - before
+        return self.block[at:] if at >= 0 else ()
 
 
 @lru_cache(maxsize=32)
@@ -60,12 +68,22 @@ def layers(function: Definition, line: int) -> tuple[Layer, ...]:
         if node is None:
             return tuple(found)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.insert(0, Layer(node, _starts(node), _ends(node), _ends(node)))
+            found.insert(0, Layer(node, _starts(node), _ends(node), _ends(node), tuple(block)))
             return tuple(found)
         inner = [each for name in _BLOCKS for each in _inner(node, name)]
-        head = min((_starts(each) for each in inner), default=_ends(node) + 1) - 1
-        found.insert(0, Layer(node, _starts(node), max(head, node.lineno), _ends(node)))
+        found.insert(0, _layer(node, block))
         block = [each for each in inner if isinstance(each, ast.stmt)]
+
+
+def beginning(node: ast.stmt) -> tuple[int, int]:
+    """The first and the last line of what is evaluated on entering a statement."""
+    inner = [each for name in _BLOCKS for each in _inner(node, name)]
+    head = min((_starts(each) for each in inner), default=_ends(node) + 1) - 1
+    return _starts(node), max(head, node.lineno)
+
+
+def _layer(node: ast.stmt, block: list[ast.stmt]) -> Layer:
+    return Layer(node, *beginning(node), _ends(node), tuple(block))
 
 
 def _inner(node: ast.AST, name: str) -> list[ast.stmt]:

@@ -167,28 +167,51 @@ def of_statement(point: Point, depth: int, draft: Draft, *, empty: bool = False)
         node.body = [ast.Pass()]
         if not isinstance(node, ast.With):
             node.orelse = []
-    refused = _cannot_stand_alone(node)
+    return _function_of([node], point.at[depth], point, draft)
+
+
+def of_window(point: Point, depth: int, ahead: int, draft: Draft) -> Unit:
+    """A function of some statements ahead of one, itself, and what follows in its block.
+
+    Raises:
+        Unwritable: they cannot stand alone, or a value has no expression.
+    """
+    variables = point.before.get((depth, ahead))
+    if variables is None:
+        raise Unwritable("there are not so many statements before it")
+    nodes = copy.deepcopy(list(point.layers[depth].onwards(ahead)))
+    return _function_of(nodes, variables, point, draft)
+
+
+def _function_of(
+    nodes: list[ast.stmt], variables: dict[str, Any], point: Point, draft: Draft
+) -> Unit:
+    whole = ast.Module(nodes, [])
+    refused = _cannot_stand_alone(whole)
     if refused:
         raise Unwritable(f"{refused} cannot stand alone")
-    variables = point.at[depth]
-    flat = _Flattened(variables, {each.id for each in _names(node)} | set(variables))
-    node = flat.visit(node)
-    used = _used(node)
+    bound = {each.id for each in _names(whole) if isinstance(each.ctx, ast.Store)}
+    steady = {
+        name: value for name, value in variables.items() if len(nodes) == 1 or name not in bound
+    }
+    flat = _Flattened(steady, {each.id for each in _names(whole)} | set(variables))
+    whole = flat.visit(whole)
+    used = _used(whole)
     inputs = [Input(value, name) for name, value in flat.values.items()]
     inputs += [
         Input(variables[name], name)
         for name in used
         if name in variables and name not in flat.values
     ]
-    node = _Renamed(_referred(used, point, variables, draft)).visit(node)
+    whole = _Renamed(_referred(used, point, variables, draft)).visit(whole)
     name = draft.fresh("f")
     parameters = ", ".join(each.name for each in inputs)
-    body = "\n".join(f"    {line}" for line in ast.unparse(node).split("\n"))
+    body = "\n".join(f"    {line}" for line in ast.unparse(whole).split("\n"))
     draft.add(f"def {name}({parameters}):\n{body}")
     return Unit(name, tuple(inputs))
 
 
-def _cannot_stand_alone(node: ast.stmt) -> str:
+def _cannot_stand_alone(node: ast.AST) -> str:
     """What keeps a statement from being the body of another function; empty if nothing does."""
     for each in ast.walk(node):
         if isinstance(each, (ast.Yield, ast.YieldFrom, ast.Await, ast.Nonlocal, ast.Global)):
