@@ -17,7 +17,10 @@ M.capabilities = {
     codeLens = { refreshSupport = true },
     textDocumentContent = { dynamicRegistration = true },
   },
-  experimental = { commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET } } },
+  experimental = {
+    changed = true,
+    commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET } },
+  },
 }
 
 --- |vim.lsp.ClientConfig| `before_init`: say whether code may be executed before anything is opened.

@@ -242,6 +242,7 @@ function M.open(on, uri, target)
   vim.wo[window].signcolumn = "no"
   vim.wo[window].foldmethod = "manual"
   vim.wo[window].foldtext = ""
+  vim.wo[window].fillchars = "fold: "
   vim.wo[window].cursorline = true
   if vim.api.nvim_win_get_config(window).relative ~= "" then
     vim.api.nvim_set_current_win(window)

@@ -34,7 +34,12 @@ SEEN = r"""
     local bufnr = vim.api.nvim_win_get_buf(window)
     local above, below = vim.fn.line("w0", window), vim.fn.line("w$", window)
     local marks = vim.api.nvim_buf_get_extmarks(bufnr, -1, 0, -1, { details = true })
-    for row = above, below do
+    local rows = vim.api.nvim_win_call(window, function()
+      return vim.tbl_filter(function(row)
+        return vim.list_contains({ -1, row }, vim.fn.foldclosed(row))
+      end, vim.fn.range(above, below))
+    end)
+    for _, row in ipairs(rows) do
       local line = vim.fn.getbufline(bufnr, row)[1] or ""
       for index = #marks, 1, -1 do
         local mark = marks[index]

@@ -108,6 +108,35 @@ local function bar(part, whole)
   return { { ("━"):rep(filled), "FullgraphBar" }, { ("╌"):rep(BAR - filled), "FullgraphQuiet" } }
 end
 
+--- The whole course in one line: a stretch for each graph, as long as it has operators.
+---@param page fullgraph.Writer
+---@param steps table[]
+---@param width integer
+local function ribbon(page, steps, width)
+  local total, graphs, cuts = 0, 0, 0
+  for _, step in ipairs(steps) do
+    total = total + (step.kind == "graph" and step.ops or 0)
+    graphs = graphs + (step.kind == "graph" and 1 or 0)
+    cuts = cuts + (step.kind ~= "graph" and 3 or 0)
+  end
+  local room = math.min(width, 64) - cuts - graphs
+  if graphs == 0 or room < graphs then
+    return
+  end
+  local parts = {}
+  for _, step in ipairs(steps) do
+    if step.kind == "graph" then
+      local share = total > 0 and step.ops / total or 1 / graphs
+      parts[#parts + 1] = { ("━"):rep(1 + math.floor(room * share + 0.5)), "FullgraphBar" }
+    else
+      local group = step.kind == "skip" and "FullgraphSkip" or "FullgraphBreak"
+      parts[#parts + 1] = { step.kind == "skip" and " ╳ " or " ╋ ", group }
+    end
+  end
+  page:add(parts)
+  page:add({})
+end
+
 local function graph(page, step, most, digits)
   local title = ("graph %d"):format(step.number)
   local facts = " " .. amount(step.ops, "op")
@@ -148,7 +177,7 @@ local function ending(page, step, width)
     { skipped and "╳ left to Python" or "╋ break", group },
     { "  " .. where .. "  ", "FullgraphLine" },
     { step.title, group },
-    { "  " .. step.code, "FullgraphQuiet" },
+    { step.title ~= step.code and "  " .. step.code or "", "FullgraphQuiet" },
   }, vim.tbl_extend("force", spot, { section = true }))
   if given(step.text) then
     page:add({ "    ", vim.trim(step.text) }, spot)
@@ -156,11 +185,15 @@ local function ending(page, step, width)
   if given(step.outcome) then
     page:wrapped("    ", "→ " .. step.outcome, "FullgraphQuiet", width, spot)
   end
+  local first = #page.lines + 1
   if given(step.explanation) then
     page:wrapped("    ", step.explanation, "FullgraphText", width, spot)
   end
   for _, hint in ipairs(step.hints or {}) do
     page:wrapped("    ", "· " .. hint, "FullgraphQuiet", width, spot)
+  end
+  if #page.lines > first then
+    page.folds[#page.folds + 1] = { first, #page.lines }
   end
   for _, fix in ipairs(step.fixes or {}) do
     page:add({ "    ", { "f: " .. fix.title, "FullgraphFix" } }, spot)
@@ -200,6 +233,7 @@ function M.of(trace, width)
   end
   page:add({})
 
+  ribbon(page, trace.steps, width)
   local most, last = 0, 0
   for _, step in ipairs(trace.steps) do
     if step.kind == "graph" then
@@ -238,11 +272,11 @@ function M.of(trace, width)
       local first = #page.lines
       for _, guard in ipairs(group.guards) do
         local line = given(guard.line)
-        page:add({
-          "    ",
-          guard.subject,
-          { "  " .. table.concat(guard.conditions, ", "), "FullgraphQuiet" },
-        }, line and { range = of_line(line) } or nil)
+        -- Most conditions begin with what they are about.
+        page:add(
+          { "    ", table.concat(guard.conditions, ", ") },
+          line and { range = of_line(line) } or nil
+        )
       end
       if #page.lines > first then
         page.folds[#page.folds + 1] = { first, #page.lines }
