@@ -99,7 +99,7 @@ def test_graph_code_is_python_with_the_lines_it_comes_from(net: dict[str, str]) 
     code = net["graph"]
     ast.parse(code)
     assert code.startswith("# fullgraph: off\n\n# Graphs of `Net`")
-    assert "f32[4, 16]" in code.split("\n")[3] and "4 graphs" in code.split("\n")[3]
+    assert "f32[b=4, 16]" in code.split("\n")[3] and "4 graphs" in code.split("\n")[3]
     # Inputs by the names that the user gave them.
     assert re.search(r"l_self_modules_layer_parameters_weight_: \S+ \S+ +# self.layer.weight", code)
     assert "# x.shape[0]" in code
