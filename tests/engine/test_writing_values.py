@@ -199,6 +199,17 @@ class Node:
         return self
 
 
+def test_iterators_begin_where_they_are() -> None:
+    begun = iter([1, 2, 3])
+    next(begun)
+    assert list(again(begun)) == [2, 3]
+    assert list(again(zip([1, 2], (3, 4)))) == [(1, 3), (2, 4)]  # noqa: B905
+    assert list(again(map(abs, [-1, 2]))) == [1, 2]
+    assert list(again(enumerate("ab"))) == [(0, "a"), (1, "b")]
+    assert again({"a": 1}.items()) == {"a": 1}.items()
+    assert list(again({"a": 1}.values())) == [1]
+
+
 def test_cycles() -> None:
     root = again(Node().grow().grow())
     assert len(root.below) == 2 and all(one.up is root for one in root.below)

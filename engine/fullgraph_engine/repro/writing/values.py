@@ -335,6 +335,9 @@ class Writing:
 
     def _reduced(self, value: Any) -> str | None:
         """Objects of the standard library, the way ``pickle`` would make them."""
+        if isinstance(value, _VIEWS):
+            method = type(value).__name__.removeprefix("dict_")
+            return f"{self.expression(dict(value.mapping), None)}.{method}()"
         try:
             reduced = value.__reduce_ex__(2)
         except Exception as error:
@@ -342,6 +345,10 @@ class Writing:
         if isinstance(reduced, str):
             return self.refer(value)
         function, args, *rest = reduced
+        if function is iter and len(args) == 1:
+            # The third part of what iterators give is how far they are.
+            left = args[0][rest[0] or 0 :] if rest else args[0]
+            return self.called("iter", [left], {})
         if any(part is not None for part in rest):
             return None
         if getattr(function, "__name__", "") == "__newobj__":
@@ -377,6 +384,9 @@ class Writing:
             text = f"{name}.random.randn({', '.join(map(str, value.shape))})"
             return text if kind == "float64" else f"{text}.astype({name}.{kind})"
         raise Unwritable(f"a large array of numpy's {kind} has no source text")
+
+
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def constant(value: object) -> str | None:
