@@ -1252,6 +1252,16 @@ def test_a_repro_is_made_in_a_clean_process_in_which_candidates_can_do_no_harm(
     )
 
 
+def test_what_a_repro_lets_candidates_start_can_do_no_harm_either(engine: Engine) -> None:
+    if not _has_landlock():
+        pytest.skip("no Landlock in this kernel")
+    result = engine.reproduce("return 'start'")
+    refused = b"fullgraph runs this code only"
+    assert result.scripts[-1] == repr(
+        [("sh", refused), ("touch inside", b"0"), ("touch outside", b"1")]
+    )
+
+
 def test_what_the_run_that_looks_for_it_tells_is_not_told_as_an_analysis(engine: Engine) -> None:
     result = engine.reproduce("print('hello'); return 'go'")
     kinds = {type(event) for event in result.events}
