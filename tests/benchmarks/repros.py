@@ -103,8 +103,10 @@ def wanted(
     names = [each for each in options.what if not Path(each).exists()]
     for case in planted.cases(*names) if names or not options.what else []:
         path = case.write(folder / case.name)
-        found = expected(host, case, folder / case.name, path)
-        yield case.name, path, case.lines, found
+        try:
+            yield case.name, path, case.lines, planted.expected(host.findings, case, path)
+        except planted.BadCase as error:
+            yield case.name, path, case.lines, str(error)
     for each in options.what:
         files = sorted(Path(each).rglob("*.py")) if Path(each).is_dir() else [Path(each)]
         for path in files if Path(each).exists() else []:
@@ -112,20 +114,6 @@ def wanted(
             for finding in host.findings(path, second=True):
                 if finding.code.startswith(FAMILIES) and finding.code.startswith(options.code):
                     yield f"{path.name}:{finding.range.start.line + 1}", path, lines, finding
-
-
-def expected(host: Host, case: planted.Case, folder: Path, path: Path) -> Finding | str:
-    """The finding that a case is about. It is at its marker, or comes from there."""
-    marker = case.marker(folder)
-    second = marker.code.startswith("guard/")
-    found = host.findings(path, marker.target, second=second)
-    for finding in found:
-        places = {(frame.path, frame.line) for frame in finding.stack}
-        places.add((str(path), finding.range.start.line))
-        if finding.code == marker.code and (str(folder / case.marked), marker.line) in places:
-            return finding
-    codes = ", ".join(sorted({finding.code for finding in found})) or "nothing"
-    return f"{marker.code} is not found, but {codes}"
 
 
 # -- what came of it --------------------------------------------------------------------------
@@ -210,10 +198,7 @@ def beside(options: argparse.Namespace) -> None:
             folder = Path(temporary)
             case = planted.cases(name)[0]
             path = case.write(folder)
-            finding = expected(host, case, folder, path)
-            if isinstance(finding, str):
-                print(name, finding)
-                continue
+            finding = planted.expected(host.findings, case, path)
             made = host.reproduce(path, finding, options.seconds)
             if made.found is None:
                 print(name, made.reason)

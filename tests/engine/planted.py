@@ -12,25 +12,37 @@ to plant, and a case of its own::
     #   ^^^^^^^^^^^^^^^^^^^^^^^^^^ graph-break/GB0291 @Translator
 
 The parameters only tell a reader which variables there are. The first marker is what the case is
-about. In a package it is ``model.py`` that is analysed.
+about; what is found at no planted line is said by a second line ``# shows: CODE @TARGET``. In a
+package it is ``model.py`` that is analysed.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
 
+from fullgraph_engine.protocol import Finding
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "repros"
 MAIN = "model.py"
 _INTO = "# into: "
+_SHOWS = re.compile(r"# shows: (\S+) @(\S+)$")
 _PLACE = "# here: "
 _TOP = "definitions"
+
+
+class Analyse(Protocol):
+    """``reproducing.Host.findings``."""
+
+    def __call__(self, path: Path, *targets: str, second: bool) -> list[Finding]: ...
 
 
 class BadCase(ValueError):
@@ -39,12 +51,14 @@ class BadCase(ValueError):
 
 @dataclass(frozen=True)
 class Case:
-    """``files`` are the texts by their paths; ``main`` is analysed, ``marked`` has the marker."""
+    """``files`` are the texts by their paths; ``main`` is analysed, ``marked`` has the marker.
+    ``shows``: the code and the target where there is no marker."""
 
     name: str
     files: dict[str, str]
     main: str
     marked: str
+    shows: tuple[str, str] | None = None
 
     def write(self, folder: Path) -> Path:
         """The path of the file to analyse, with all files below a folder."""
@@ -53,12 +67,15 @@ class Case:
             (folder / path).write_text(text, encoding="utf-8")
         return folder / self.main
 
-    def marker(self, folder: Path) -> markers.Marker:
-        """What is expected, after :meth:`write`."""
-        found = markers.read(folder / self.marked).markers
+    def wanted(self, path: Path) -> tuple[str, str, tuple[str, int] | None]:
+        """Code, target and place of what is expected, when :meth:`write` has given a path."""
+        if self.shows is not None:
+            return *self.shows, None
+        marked = path.parents[len(Path(self.main).parts) - 1] / self.marked
+        found = markers.read(marked).markers
         if not found:
             raise BadCase(f"{self.name}: no marker says what is expected")
-        return found[0]
+        return found[0].code, found[0].target, (str(marked), found[0].line)
 
     @property
     def lines(self) -> int:
@@ -70,6 +87,23 @@ def cases(*names: str) -> list[Case]:
     files = sorted((FIXTURES / "planted").glob("*.py"))
     known = {file.stem: file for file in files}
     return [planted(known[name]) for name in names or known]
+
+
+def expected(analyse: Analyse, case: Case, path: Path) -> Finding:
+    """The finding that a written case is about: it is at its marker, or comes from there.
+
+    Raises:
+        BadCase: an analysis does not find it.
+    """
+    code, target, place = case.wanted(path)
+    found = analyse(path, target, second=code.startswith("guard/"))
+    for finding in found:
+        places = {(frame.path, frame.line) for frame in finding.stack}
+        places.add((str(path), finding.range.start.line))
+        if finding.code == code and (place is None or place in places):
+            return finding
+    codes = ", ".join(sorted({finding.code for finding in found})) or "nothing"
+    raise BadCase(f"{case.name}: {code} is not found, but {codes}")
 
 
 def planted(file: Path) -> Case:
@@ -90,7 +124,8 @@ def planted(file: Path) -> Case:
     files[str(into)] = _with(files[str(into)], parts, file.name)
     files = {path: _without_places(text) for path, text in files.items()}
     main = str(into.parent / MAIN) if len(into.parts) > 1 else str(into)
-    return Case(file.stem, files, main, str(into))
+    shows = _SHOWS.match(text.split("\n")[1])
+    return Case(file.stem, files, main, str(into), shows and (shows[1], shows[2]))
 
 
 def _parts(text: str, places: set[str]) -> dict[str, list[str]]:

@@ -66,6 +66,10 @@ def of_expression(point: Point, outwards: int, draft: Draft) -> Unit:
             node.value = operands.passed(node.value, "x")
             if not any(isinstance(each, ast.Slice) for each in ast.walk(node.slice)):
                 node.slice = operands.passed(node.slice, "key")
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            # Behind a break it may be a frame of its own, which is given an iterator.
+            first = node.generators[0]
+            first.iter = operands.passed(first.iter, "x")
         case _:
             raise Unwritable("it is no single operation")
     used = [name for name in _used(node) if name not in operands.names]
