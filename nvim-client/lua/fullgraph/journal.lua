@@ -42,6 +42,11 @@ local function fitted(text)
   if not in_command_line() or vim.fn.strdisplaywidth(text) <= width then
     return text
   end
+  -- Of long paths the end says most.
+  text = text:gsub("/[^%s:;,]+/([^/%s:;,]+/[^/%s:;,]+)", "…/%1")
+  if vim.fn.strdisplaywidth(text) <= width then
+    return text
+  end
   local rest = "… :Fullgraph log"
   local room = math.max(width - vim.fn.strdisplaywidth(rest), 20)
   local kept = vim.fn.strcharpart(text, 0, room)

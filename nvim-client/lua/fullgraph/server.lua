@@ -83,11 +83,10 @@ local function recover(client, buffers, how)
   end, deaths)
   deaths[#deaths + 1] = now
   if #deaths > MOST_DEATHS then
-    journal.say(
-      ("The server ended %d times within %d minutes (%s) and stays off; `:Fullgraph restart-server` "
-        .. "starts it, %s may say why."):format(#deaths, WINDOW / 60, how, vim.lsp.get_log_path()),
-      vim.log.levels.ERROR
-    )
+    local text = "The server stays off: it ended %d times in %d minutes (%s). "
+      .. "`:Fullgraph restart-server` starts it; %s may say why."
+    text = text:format(#deaths, WINDOW / 60, how, vim.lsp.get_log_path())
+    journal.say(text, vim.log.levels.ERROR)
     return
   end
   if #deaths == 1 then
