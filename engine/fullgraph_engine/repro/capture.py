@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..protocol import Frame
-from ..tracing.stacks import original_name
+from ..tracing.stacks import is_machinery, is_torch, original_name
 from .statements import Definition, Layer, beginning, function_around, layers
 
 AHEAD = (1, 2, 4)
@@ -65,6 +65,20 @@ def points(frames: Sequence[Frame]) -> list[Point]:
     return found
 
 
+def functions(call: Callable[[], Any], most: int = 24) -> list[Frame]:
+    """Where the functions of the user begin that a call enters, in that order."""
+    found: dict[CodeType, Frame] = {}
+
+    def entered(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        path, line = code.co_filename, code.co_firstlineno - 1
+        if len(found) < most and not is_torch(path) and not is_machinery(path):
+            found.setdefault(code, Frame(path, code.co_name, line))
+
+    _traced(call, entered)
+    return list(found.values())
+
+
 def watch(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = False) -> None:
     """Fill the points from a call, which is broken off when the last of them is reached.
 
@@ -72,9 +86,12 @@ def watch(call: Callable[[], Any], wanted: Sequence[Point], *, whole: bool = Fal
     """
     if not wanted:
         return
-    watcher = _Watcher(wanted, whole)
+    _traced(call, _Watcher(wanted, whole).called)
+
+
+def _traced(call: Callable[[], Any], entered: Callable[[FrameType, str, Any], Any]) -> None:
     before = sys.gettrace()
-    sys.settrace(watcher.called)
+    sys.settrace(entered)
     try:
         call()
     except BaseException:

@@ -214,11 +214,15 @@ class _Writer:
     def _all(self) -> Iterator[Seed]:
         recompile = self.finding.code.startswith("recompile/")
         points = self._points()
-        capture.watch(self._eagerly, points, whole=recompile)
+        anywhere = [] if points else capture.points(capture.functions(self._eagerly))
+        capture.watch(self._eagerly, points or anywhere, whole=recompile or not points)
         inwards = [point for point in reversed(points) if point.reached]
         if recompile:
             for point in inwards[:1]:
                 yield from self._attempt("function", partial(self._again, point))
+        elif anywhere:
+            for point in anywhere:
+                yield from self._compiled("function", partial(units.of_function, point))
         else:
             for number, point in enumerate(inwards[: 1 + _CALLERS]):
                 yield from self._parts_of(point, innermost=number == 0)

@@ -386,7 +386,7 @@ class Writing:
         raise Unwritable(f"a large array of numpy's {kind} has no source text")
 
 
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
 
 def constant(value: object) -> str | None:
