@@ -236,6 +236,15 @@ class Editor:
     async def titles(self, uri: str) -> list[str]:
         return [lens.command.title for lens in await self.lenses(uri) if lens.command]
 
+    async def until_tracing(self, uri: str, *expected: bool) -> None:
+        """Until the lenses say of exactly these targets, in order, that they are being traced."""
+        for _ in range(ROUNDS):
+            titles = [title for title in await self.titles(uri) if not title.endswith(" guards")]
+            if [title.endswith("· tracing") for title in titles] == list(expected):
+                return
+            await asyncio.sleep(PAUSE)
+        pytest.fail(f"{titles}; {self.statuses[-1:]}")
+
     async def hints(self, uri: str, first: int = 0, last: int = 1000) -> list[types.InlayHint]:
         params = types.InlayHintParams(
             types.TextDocumentIdentifier(uri),
