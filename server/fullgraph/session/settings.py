@@ -491,7 +491,7 @@ class Resolved:
 
 
 # Settings of editors under our section that are for the client alone.
-_CLIENT_ONLY = frozenset({"trace", "server", "enable"})
+_CLIENT_ONLY = frozenset({"trace", "server", "enable", "gutter"})
 
 
 def resolve(*sources: Source) -> Resolved:

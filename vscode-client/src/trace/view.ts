@@ -162,6 +162,7 @@ export class TraceView implements vscode.Disposable {
       this.#panel.title = `Trace of ${trace.target}`;
       this.#post({ type: "trace", trace });
     } else {
+      this.#panel.title = "Trace";
       const words = this.server.client
         ? "Nothing is traced in this file yet: write a probe comment above a function or a module."
         : "The server is starting.";
@@ -181,13 +182,9 @@ export class TraceView implements vscode.Disposable {
     }
     const { line } = subject;
     const trace = await this.traces.of(subject.uri, line);
-    if (!trace) {
-      return;
-    }
-    const same =
-      this.#shown?.target === trace.target && this.#shown.uri === trace.uri && this.#shown.current;
-    if (!same) {
-      this.#subject = { uri: subject.uri, target: trace.target };
+    const shown = this.#shown;
+    if (shown?.target !== trace?.target || shown?.uri !== trace?.uri || !shown) {
+      this.#subject = subject;
       await this.#refresh();
     }
     if (line !== undefined) {

@@ -326,11 +326,11 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
         : element("span", { class: "about" }, step.code),
     ),
     ...place,
-    ...(step.explanation ? [element("p", {}, step.explanation)] : []),
+    ...(step.explanation ? [element("p", {}, ...prose(step.explanation))] : []),
     ...(step.hints.length
-      ? [element("ul", { class: "hints" }, ...step.hints.map((hint) => element("li", {}, hint)))]
+      ? [element("ul", { class: "hints" }, ...step.hints.map((hint) => element("li", {}, ...prose(hint))))]
       : []),
-    ...(step.outcome ? [element("p", { class: "outcome" }, step.outcome)] : []),
+    ...(step.outcome ? [element("p", { class: "outcome" }, ...prose(step.outcome))] : []),
     ...(actions.length ? [element("div", { class: "actions" }, ...actions)] : []),
   );
 }
@@ -341,7 +341,7 @@ function remarks(trace: Trace): HTMLElement[] {
       "li",
       { class: severity, "data-line": String(range.start.line) },
       lineButton(trace, range.start.line, `remark ${number}`, range),
-      element("span", {}, message),
+      element("span", {}, ...prose(message)),
       href ? element("a", { class: "about", href }, code) : element("span", { class: "about" }, code),
     );
   return [element("ul", {}, ...trace.remarks.map(item))];
@@ -439,6 +439,13 @@ function lineButton(trace: Trace, line: number, key: string, range?: Range): HTM
 
 function reveal(trace: Trace, range: Range, focus: boolean): void {
   tell({ type: "reveal", uri: trace.uri, range, focus });
+}
+
+/** Words with code between backticks. */
+function prose(words: string): Child[] {
+  return words
+    .split("`")
+    .map((part, index) => (index % 2 ? element("code", {}, part) : part));
 }
 
 function rangeOf(step: Graph | Break): Range | null {

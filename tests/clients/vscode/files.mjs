@@ -1,0 +1,45 @@
+// The files of the tests, as users might have them.
+
+export const BROKEN = `import torch
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(16, 16)
+        self.second = nn.Linear(16, 16)
+
+    # A size that is named by a letter is a symbolic one.
+    def forward(self, x: "f32[b=4, 16]"):
+        hidden = self.first(x).relu()
+        print("mean", hidden.mean())
+        return self.second(hidden)
+`;
+
+/** The break of BROKEN, one-based, and its text. */
+export const BREAK = { line: 14, column: 9, text: 'print("mean", hidden.mean())' };
+
+export const UNPROBED = `import torch
+import torch.nn as nn
+
+
+class Double(nn.Module):
+    def forward(self, x):
+        print(x.shape)
+        return torch.relu(x) * 2
+`;
+
+export const OPERATORS = `import torch
+
+`;
+
+export const SLOW = `import time
+
+import torch
+
+
+def slow(x: "f32[4]"):
+    time.sleep(600)
+    return x + 1
+`;

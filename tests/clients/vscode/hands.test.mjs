@@ -1,0 +1,296 @@
+// The list of what has to work, done with a user's hands in one window, in the order of the list.
+
+import assert from "node:assert/strict";
+import fs from "node:fs/promises";
+import path from "node:path";
+import { after, afterEach, before, test } from "node:test";
+
+import * as files from "./files.mjs";
+import { Host, until } from "./host.mjs";
+import { User } from "./user.mjs";
+
+const VERSION = process.env.HOST ?? "4.100.3";
+const LONG = { timeout: 600_000 };
+
+let host;
+let user;
+
+before(async () => {
+  host = await Host.start(VERSION, {
+    // What people's folders are called.
+    folder: "o'neil & söhne \"x\"",
+    files: {
+      "broken.py": files.BROKEN,
+      "unprobed.py": files.UNPROBED,
+      "operators.py": files.OPERATORS,
+      "slow.py": files.SLOW,
+    },
+  });
+  await host.open();
+  user = new User(host);
+}, LONG);
+
+afterEach(async (context) => {
+  if (context.error) {
+    const name = context.name.replaceAll(/\W+/g, "-");
+    await user?.screenshot(`failed-${name}`).catch(() => undefined);
+  }
+});
+
+after(async () => {
+  await user?.screenshot("end").catch(() => undefined);
+  await host?.stop();
+}, LONG);
+
+test("a squiggle is under the right characters", LONG, async () => {
+  await user.file("broken.py");
+  assert.equal(await user.squiggled(), files.BREAK.text);
+  await user.screenshot("squiggle");
+});
+
+test("inlay hints say what was seen", LONG, async () => {
+  const hinted = await until("inlay hints", async () => {
+    const lines = await user.lines();
+    return lines.find((line) => line.includes("hidden: f32[b, 16]"));
+  });
+  assert.match(hinted, /hidden: f32\[b, 16\] = self\.first\(x\)\.relu\(\)/);
+});
+
+test("problems list the finding", LONG, async () => {
+  await user.keys("Control+Shift+m");
+  const problem = await until("a problem", async () =>
+    (await user.problems()).find((label) => label.includes("graph-break/GB")),
+  );
+  assert.match(problem, /Graph break/);
+  await user.screenshot("problems");
+  await user.keys("Control+Shift+m");
+});
+
+test("hover says why, and leads to the trace", LONG, async () => {
+  await user.file("broken.py");
+  const words = await user.hover(user.squiggles().first(), "Graph break");
+  assert.match(words, /Hint/);
+  assert.match(words, /Trace/);
+  await user.screenshot("hover");
+  await user.keys("Escape");
+});
+
+test("the lens counts, and opens the trace view", LONG, async () => {
+  const lens = await until("a lens", async () =>
+    (await user.lenses()).find((text) => text.includes("2 graphs")),
+  );
+  assert.match(lens, /2 graphs · 1 break/);
+  await user.lens("2 graphs").click();
+  const view = await user.traceView();
+  await until("two graphs and a break", async () => {
+    const titles = await view.locator(".course h2").allTextContents();
+    return (
+      titles.length === 3 &&
+      titles[0].startsWith("Graph 1") &&
+      titles[1].startsWith("Break") &&
+      titles[2].startsWith("Graph 2")
+    );
+  });
+  assert.match(await view.locator("header").textContent(), /2 graphs/);
+  const strip = view.locator(".strip button");
+  assert.deepEqual(
+    await strip.evaluateAll((all) => all.map((one) => one.getAttribute("aria-label").split(" ")[0])),
+    ["Graph", "Break:", "Graph"],
+  );
+  await user.screenshot("trace");
+});
+
+test("a click in the trace view leads to the line, as do keys", LONG, async () => {
+  const view = await user.traceView();
+  await view.locator(".card.cut .line").click();
+  await until("the cursor at the break", async () => (await user.line()) === files.BREAK.line);
+  await view.locator(".strip button").first().focus();
+  await user.keys("ArrowRight");
+  assert.match(
+    await view.evaluate(() => document.activeElement.getAttribute("aria-label")),
+    /^Break/,
+  );
+});
+
+test("guards are grouped", LONG, async () => {
+  const view = await user.traceView();
+  const group = view.locator(".guards details").first();
+  await group.locator("summary").click();
+  await group.locator("li code").first().waitFor();
+  assert.ok((await group.locator("li").count()) > 0);
+  await user.screenshot("guards");
+});
+
+test("the trace view is readable in a light theme", LONG, async () => {
+  await user.command("Preferences: Toggle between Light/Dark Themes");
+  const view = await user.traceView();
+  await until("a light page", () =>
+    view.evaluate(() => document.body.classList.contains("vscode-light")),
+  );
+  await user.screenshot("trace-light");
+  await user.command("Preferences: Toggle between Light/Dark Themes");
+  await until("a dark page", () =>
+    view.evaluate(() => document.body.classList.contains("vscode-dark")),
+  );
+});
+
+test("the gutter shows graphs and breaks when it is asked to", LONG, async () => {
+  await user.file("broken.py");
+  await user.command("fullgraph: Show or Hide Graphs in the Gutter");
+  await user.cursor(files.BREAK.line);
+  const marks = user.page.locator(".editor-instance .glyph-margin-widgets .cgmr");
+  await until("three marks", async () => (await marks.count()) >= 3);
+  await user.screenshot("gutter");
+  await user.command("fullgraph: Show or Hide Graphs in the Gutter");
+  await until("no marks", async () => (await marks.count()) === 0);
+});
+
+test("an edit removes the break, and everything follows", LONG, async () => {
+  await user.file("broken.py");
+  await user.cursor(files.BREAK.line);
+  await user.keys("Control+Shift+k");
+  await until("no squiggle", async () => (await user.squiggles().count()) === 0);
+  await until("a lens with one graph", async () =>
+    (await user.lenses()).some((text) => text.includes("1 graph · no breaks")),
+  );
+  const view = await user.traceView();
+  await until("one graph in the view", async () => {
+    const titles = await view.locator(".course h2").allTextContents();
+    return titles.length === 1 && titles[0].startsWith("Graph 1");
+  });
+  await user.screenshot("mended");
+  await user.keys("Control+z");
+  assert.equal(await user.squiggled(), files.BREAK.text);
+});
+
+test("a quick fix inserts a probe, and findings follow", LONG, async () => {
+  await user.file("unprobed.py");
+  await user.cursor(5, 8);
+  await until("a missing probe", async () =>
+    (await user.lenses()).some((text) => text.includes("no inputs are known")),
+  );
+  await user.action("probe");
+  await until("a probe comment", async () =>
+    (await user.lines()).some((line) => line.startsWith("# fullgraph: ")),
+  );
+  await until("a trace", async () =>
+    (await user.lenses()).some((text) => text.includes("1 graph")),
+  );
+  await user.screenshot("probe");
+});
+
+test("completion lists operators", LONG, async () => {
+  await user.file("operators.py");
+  await user.cursor(2);
+  await user.keys("Control+End");
+  const row = await until("a list of operators", async () => {
+    await user.keys("Escape", "Control+End", "Shift+Home", "Delete");
+    await user.type("torch.ops.aten.add");
+    const first = user.page.locator(".suggest-widget.visible .monaco-list-row", { hasText: "add" });
+    await first.first().waitFor({ timeout: 10_000 });
+    return first.first().textContent();
+  });
+  assert.match(row, /add/);
+  await user.screenshot("completion");
+  await user.keys("Escape");
+});
+
+test("signature help follows the arguments", LONG, async () => {
+  await until("signatures", async () => {
+    await user.keys("Escape", "Control+End", "Shift+Home", "Delete");
+    await user.type("torch.max(");
+    const widget = user.page.locator(".parameter-hints-widget.visible");
+    await widget.waitFor({ timeout: 10_000 });
+    return (await widget.textContent()).includes("input");
+  });
+  await user.screenshot("signatures");
+  await user.keys("Escape");
+});
+
+test("a long trace can be cancelled", LONG, async () => {
+  await user.file("slow.py");
+  const toast = await until("progress with a button", async () => {
+    const all = user.page.locator(".notifications-toasts .notification-list-item", {
+      hasText: "Tracing slow.py",
+    });
+    return (await all.count()) ? all.first() : undefined;
+  });
+  await toast.hover();
+  await user.screenshot("progress");
+  await toast.locator(".monaco-button", { hasText: "Cancel" }).click();
+  await until("the end of it", async () => (await toast.count()) === 0);
+  // What was found until then stays.
+  assert.equal(await user.squiggled(), "time.sleep(600)");
+});
+
+test("a repro opens as a script", LONG, async () => {
+  await user.file("broken.py");
+  await user.cursor(files.BREAK.line, files.BREAK.column + 1);
+  await user.action("Emit minified repro");
+  await until("the script", async () => (await user.tab("gb").count()) > 0, 300_000);
+  const folder = path.join(host.workspace, "fullgraph-repros");
+  const [name] = await fs.readdir(folder);
+  assert.match(await fs.readFile(path.join(folder, name), "utf8"), /torch\.compile/);
+  await user.screenshot("repro");
+});
+
+test("virtual documents open", LONG, async () => {
+  await user.file("broken.py");
+  await user.cursor(files.BREAK.line);
+  await user.command("fullgraph: Show Graph Code");
+  await until("the graph code", async () => (await user.tab("Net.graph.py").count()) > 0);
+  await until("its text", async () =>
+    (await user.lines()).some((line) => line.includes("class Graph1")),
+  );
+  await user.screenshot("graph-code");
+});
+
+test("the status tells versions and the last run", LONG, async () => {
+  await user.file("broken.py");
+  await user.page.locator('[id="status.languageStatus"]').click();
+  const words = await until("the status", async () => {
+    const text = await user.page.locator(".hover-language-status").allTextContents();
+    return text.find((one) => one.includes("fullgraph"));
+  });
+  assert.match(words, /torch 2\./);
+  await user.screenshot("status");
+  await user.keys("Escape");
+});
+
+test("the engine can be restarted", LONG, async () => {
+  const before = await host.enginePid();
+  assert.ok(before);
+  await user.command("fullgraph: Restart Engine");
+  await until("another engine", async () => {
+    const now = await host.enginePid();
+    return now && now !== before;
+  });
+});
+
+for (const [what, find, words] of [
+  ["the engine", () => host.enginePid(), /engine/],
+  ["the server", () => host.serverPid(), /server ended unexpectedly/],
+]) {
+  test(`a killed process is started again, with one message: ${what}`, LONG, async () => {
+    await user.file("broken.py");
+    await user.squiggled();
+    await user.clearToasts();
+    const killed = await until(what, find);
+    process.kill(killed, "SIGKILL");
+    await until("another one", async () => {
+      const now = await find();
+      return now && now !== killed;
+    });
+    await until("a message", async () => (await user.toasts()).some((text) => words.test(text)));
+    assert.equal(await user.squiggled(), files.BREAK.text);
+    // It works: what is typed is traced.
+    await user.cursor(files.BREAK.line);
+    await user.keys("Control+Shift+k");
+    await until("no squiggle", async () => (await user.squiggles().count()) === 0);
+    const toasts = await user.toasts();
+    assert.equal(toasts.length, 1, toasts.join("\n"));
+    await user.screenshot(`killed-${what.split(" ")[1]}`);
+    await user.keys("Control+z");
+    await user.squiggled();
+  });
+}
