@@ -84,9 +84,11 @@ M.commands = {
   trace = {
     about = "open the trace of the target at the cursor",
     run = function(on, words)
-      with_target(on, words[1], function(target, place)
-        require("fullgraph.trace").open(on, place.uri, target)
-      end)
+      local place = here()
+      require("fullgraph.trace").open(
+        on,
+        { uri = place.uri, target = words[1], line = not words[1] and place.line or nil }
+      )
     end,
     words = targets,
   },

@@ -13,8 +13,7 @@ local marks = vim.api.nvim_create_namespace("fullgraph.trace")
 
 ---@class fullgraph.View
 ---@field bufnr integer
----@field uri string
----@field target string
+---@field about { uri: string, target?: string, line?: integer } what is asked for
 ---@field page? fullgraph.Page
 ---@field asked integer answers to earlier questions are dropped
 
@@ -64,16 +63,16 @@ local function say(it, text)
 end
 
 ---@param it fullgraph.View
----@param params { uri: string, target?: string, line?: integer }
 ---@param missing? fun() the server knows no traces
-local function ask(it, params, missing)
-  local on = client.with(params.uri)
+local function ask(it, missing)
+  local about = it.about
+  local on = client.with(about.uri)
   if not on then
     return
   end
   it.asked = it.asked + 1
   local number = it.asked
-  on:request("fullgraph/trace", params, function(err, trace)
+  on:request("fullgraph/trace", about, function(err, trace)
     if current() ~= it or it.asked ~= number then
       return
     elseif err then
@@ -81,14 +80,13 @@ local function ask(it, params, missing)
         missing()
       end
     elseif type(trace) == "table" then
-      it.uri, it.target = trace.uri, trace.target
       local window = windows.showing(it.bufnr)
       local width = window and vim.api.nvim_win_get_width(window) or 80
       draw(it, require("fullgraph.trace.page").of(trace, width - 2))
     elseif not it.page then
       say(it, "Nothing was traced here yet.")
     end
-  end, vim.uri_to_bufnr(params.uri))
+  end, vim.uri_to_bufnr(about.uri))
 end
 
 ---@return fullgraph.Spot
@@ -104,7 +102,7 @@ local function jump()
   if not it or not range then
     return
   end
-  local bufnr = vim.uri_to_bufnr(it.uri)
+  local bufnr = vim.uri_to_bufnr(it.about.uri)
   if vim.api.nvim_win_get_config(0).relative ~= "" then
     vim.cmd.close()
   end
@@ -115,9 +113,9 @@ local function jump()
     vim.cmd("aboveleft split")
     vim.api.nvim_win_set_buf(0, bufnr)
   end
-  local on = client.with(it.uri)
+  local on = client.with(it.about.uri)
   vim.lsp.util.show_document(
-    { uri = it.uri, range = range },
+    { uri = it.about.uri, range = range },
     on and on.offset_encoding or "utf-16",
     { focus = true, reuse_win = true }
   )
@@ -152,9 +150,9 @@ local function fix()
       return one.title
     end,
   }, function(chosen)
-    local on = client.with(it.uri)
+    local on = client.with(it.about.uri)
     if chosen and on then
-      local edit = { changes = { [it.uri] = chosen.edits } }
+      local edit = { changes = { [it.about.uri] = chosen.edits } }
       vim.lsp.util.apply_workspace_edit(edit, on.offset_encoding)
     end
   end)
@@ -162,11 +160,11 @@ end
 
 local function repro()
   local it, step = current(), spot().step
-  local on = it and client.with(it.uri)
+  local on = it and client.with(it.about.uri)
   if on and step and step.reproducible and type(step.range) == "table" then
     local start = step.range.start
     client.execute(on, "repro", {
-      { uri = it.uri, code = step.code, line = start.line, character = start.character },
+      { uri = it.about.uri, code = step.code, line = start.line, character = start.character },
     })
   end
 end
@@ -216,25 +214,26 @@ local function follow(event)
       local bufnr = vim.api.nvim_get_current_buf()
       local uri = vim.uri_from_bufnr(bufnr)
       if bufnr == event.buf and client.with(uri) then
-        ask(it, { uri = uri, line = vim.api.nvim_win_get_cursor(0)[1] - 1 })
+        it.about = { uri = uri, line = vim.api.nvim_win_get_cursor(0)[1] - 1 }
+        ask(it)
       end
     end)
   )
 end
 
---- Open the trace of a target.
+--- Open the trace of a target that is named, or that is at or above a line.
 ---@param on vim.lsp.Client
----@param uri string
----@param target string
-function M.open(on, uri, target)
+---@param about { uri: string, target?: string, line?: integer }
+function M.open(on, about)
   for group, link in pairs(require("fullgraph.trace.page").GROUPS) do
     vim.api.nvim_set_hl(0, group, { link = link, default = true })
   end
   local it = current()
   if not it then
-    it = { bufnr = buffer(), uri = uri, target = target, asked = 0 }
+    it = { bufnr = buffer(), about = about, asked = 0 }
     view = it
   end
+  it.about = about
   local window = windows.show(it.bufnr, false)
   vim.wo[window].wrap = false
   vim.wo[window].number = false
@@ -251,9 +250,9 @@ function M.open(on, uri, target)
     group = vim.api.nvim_create_augroup("fullgraph.trace", {}),
     callback = follow,
   })
-  ask(it, { uri = uri, target = target }, function()
+  ask(it, function()
     vim.api.nvim_buf_delete(it.bufnr, { force = true })
-    client.execute(on, "showGraph", { { uri = uri, target = target } })
+    client.execute(on, "showGraph", { { uri = about.uri, target = about.target } })
   end)
 end
 
@@ -263,14 +262,14 @@ local waiting = false
 ---@param uri? string
 function M.refresh(uri)
   local it = current()
-  if not it or waiting or (uri and uri ~= it.uri) or not windows.showing(it.bufnr) then
+  if not it or waiting or (uri and uri ~= it.about.uri) or not windows.showing(it.bufnr) then
     return
   end
   waiting = true
   vim.defer_fn(function()
     waiting = false
     if current() == it then
-      ask(it, { uri = it.uri, target = it.target })
+      ask(it)
     end
   end, PAUSE)
 end

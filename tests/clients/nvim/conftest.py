@@ -17,7 +17,9 @@ if not os.environ.get("FULLGRAPH_NVIM"):
 
 FOUR_LINES = f"""
 vim.opt.runtimepath:append("{CLIENT}")
-vim.lsp.config("fullgraph", {{ settings = {{ fullgraph = {{ interpreter = "{sys.executable}" }} }} }})
+vim.lsp.config("fullgraph", {{
+  settings = {{ fullgraph = {{ interpreter = "{sys.executable}" }} }},
+}})
 vim.lsp.enable("fullgraph")
 """
 
@@ -51,7 +53,7 @@ def terminal(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose name is as awkward as names are."""
-    folder = tmp_path_factory.mktemp("space") / "a \"model's\" größe 模型"
+    folder = tmp_path_factory.mktemp("space") / 'a "model\'s" größe 模型'
     folder.mkdir()
     (folder / "pyproject.toml").write_text("[tool.fullgraph]\nforecast = false\n")
     return folder

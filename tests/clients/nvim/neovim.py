@@ -22,8 +22,21 @@ CLIENT = ROOT / "nvim-client"
 PATIENCE = float(os.environ.get("FULLGRAPH_PATIENCE", "120"))
 """How long to wait for what must come; nothing that passes waits that long."""
 
-KEYS = {"<CR>": "Enter", "<Esc>": "Escape", "<C-x>": "C-x", "<C-o>": "C-o", "<C-c>": "C-c"}
+KEYS = {
+    "<CR>": ["Enter"],
+    # Not Escape, which a terminal cannot tell from the beginning of Alt with the next key.
+    "<Esc>": ["C-\\", "C-n"],
+    "<C-x>": ["C-x"],
+    "<C-o>": ["C-o"],
+    "<F12>": ["F12"],
+}
 """Keys by their names in Neovim, and in tmux."""
+
+BEAT = """
+-- To know that what was typed before has been done.
+_G.beats = 0
+vim.keymap.set({ "n", "i", "x" }, "<F12>", "<Cmd>lua _G.beats = _G.beats + 1<CR>")
+"""
 
 T = TypeVar("T")
 
@@ -103,7 +116,7 @@ class Neovim:
             **environment,
         }
         self.init = home / "init.lua"
-        self.init.write_text(configuration + ("" if terminal else CHOOSING))
+        self.init.write_text(BEAT + configuration + ("" if terminal else CHOOSING))
 
     # -- its life -----------------------------------------------------------------------------
 
@@ -147,13 +160,18 @@ class Neovim:
     # -- hands --------------------------------------------------------------------------------
 
     def type(self, *keys: str) -> None:
-        """Texts and names of keys."""
+        """Texts and names of keys; waits until Neovim has taken them."""
+        beats = self.lua("return _G.beats")
+        self._press(*keys, "<F12>")
+        self.until("keys are taken", lambda: self.lua("return _G.beats") > beats)
+
+    def _press(self, *keys: str) -> None:
         if not self.terminal:
             plain = [key if key in KEYS else key.replace("<", "<lt>") for key in keys]
             self._remote("--remote-send", "".join(plain))
             return
         for key in keys:
-            named = [KEYS[key]] if key in KEYS else ["-l", "--", key]
+            named = KEYS.get(key, ["-l", "--", key])
             subprocess.run([*self._tmux, "send-keys", *named], check=True)
 
     def command(self, text: str) -> None:
@@ -175,7 +193,7 @@ class Neovim:
             self.lua(f"_G.wanted = {quoted(title)}")
             self.type(*keys)
             return
-        self.type(*keys)
+        self._press(*keys)
         entry = re.compile(rf"^\s*(\d+): .*{re.escape(title)}", re.M)
         found = self.until(f"{title!r} in the menu", lambda: entry.search(self.screen()))
         self.type(found[1], "<CR>")

@@ -128,7 +128,7 @@ def test_a_server_that_cannot_start(one: Callable[..., Neovim], tmp_path: Path) 
     cmd = f'vim.g.fullgraph = {{ cmd = {{ "{broken}", "server" }} }}\n'
     nvim = one(configuration=cmd + PLAIN)
     nvim.until("it gives up", lambda: any("stays off" in said for said in nvim.messages()))
-    first, last = nvim.messages()
+    (first, _) = nvim.messages()
     assert "ended (exit status 3)" in first
     assert "Error" not in nvim.lua('return vim.fn.execute("messages")')
 

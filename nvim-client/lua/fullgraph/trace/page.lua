@@ -35,6 +35,11 @@ M.GROUPS = {
 
 local BAR = 16
 
+local STATUSES = {
+  ["no-probe"] = "not traced, no inputs are known",
+  timeout = "took too long and was ended",
+}
+
 ---@param value any
 local function given(value)
   return value ~= nil and value ~= vim.NIL and value ~= "" and value
@@ -215,19 +220,25 @@ function M.of(trace, width)
     { ("  %s:%d"):format(trace.file, trace.range.start.line + 1), "FullgraphQuiet" },
     { state, "FullgraphBreak" },
   }, { range = trace.range, section = true })
-  local facts = {
-    amount(trace.graphs, "graph"),
-    amount(trace.breaks, "break"),
-    amount(trace.ops, "op"),
-    amount(trace.guards, "guard"),
-  }
-  if trace.recompiles > 0 then
-    facts[#facts + 1] = amount(trace.recompiles, "recompile")
+  if trace.status == "traced" then
+    local facts = {
+      amount(trace.graphs, "graph"),
+      amount(trace.breaks, "break"),
+      amount(trace.ops, "op"),
+      amount(trace.guards, "guard"),
+    }
+    if trace.recompiles > 0 then
+      facts[#facts + 1] = amount(trace.recompiles, "recompile")
+    end
+    facts[#facts + 1] = seconds(trace.seconds)
+    page:add({ table.concat(facts, " · ") })
+  else
+    page:add({ { STATUSES[trace.status] or trace.status, "FullgraphSkip" } })
   end
-  facts[#facts + 1] = seconds(trace.seconds)
-  page:add({ table.concat(facts, " · ") })
-  local probe = given(trace.probe) and trace.probe .. " · " or ""
-  page:wrapped("", ("%s%s tensors"):format(probe, trace.mode), "FullgraphQuiet", width)
+  local probe = given(trace.probe)
+  if probe then
+    page:wrapped("", ("%s · %s tensors"):format(probe, trace.mode), "FullgraphQuiet", width)
+  end
   if given(trace.error) then
     page:wrapped("", trace.error, "FullgraphSkip", width)
   end
