@@ -366,6 +366,15 @@ def test_tensors_that_share_a_storage() -> None:
     assert same[0].data_ptr() == same[1].data_ptr()
 
 
+def test_large_sparse_tensors_are_never_dense() -> None:
+    value = torch.sparse_coo_tensor(torch.zeros(2, 5), torch.rand(5, 3), (9_000, 9_000, 3))
+    for one in (value, value.coalesce()):
+        other = again(one)
+        assert (other.shape, other.sparse_dim(), other.dtype) == (one.shape, 2, one.dtype)
+        assert other.is_coalesced() == one.is_coalesced()
+        assert "to_sparse" not in program(one)
+
+
 def test_layouts_that_are_not_strided() -> None:
     eye = torch.eye(3)
     for value in (eye.to_sparse(), eye.to_sparse_csr(), eye.to_sparse_csc()):

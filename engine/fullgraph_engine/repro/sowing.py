@@ -205,7 +205,9 @@ class _Writer:
 
     def seeds(self) -> Iterator[Seed]:
         known: set[str] = set()
-        with tracing.tensor_mode(self.fake):
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.prefer_real = False  # the run that found it has gone on without real tensors
             for seed in self._all():
                 if seed.text not in known:
                     known.add(seed.text)

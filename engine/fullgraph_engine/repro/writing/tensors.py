@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from .draft import Draft
     from .values import Writing
 
+_DENSE = 1 << 14
+"""Elements up to which a sparse tensor is written as a dense one that is converted."""
+
 INLINE = 16
 """Up to how many elements the numbers themselves are written."""
+
+_DENSE = 1 << 14
+"""Up to how many elements a sparse tensor is written as a dense one that is converted."""
 
 _READ = 1 << 20
 """Up to how many elements contents are compared with patterns."""
@@ -267,14 +273,22 @@ def _exotic(writing: Writing, value: torch.Tensor) -> str | None:
     sizes = tuple(hint(size) for size in value.size())
     grad = value.requires_grad
 
-    def made(dtype: torch.dtype, device: torch.device = value.device) -> str:
+    def made(
+        dtype: torch.dtype, device: torch.device = value.device, sizes: tuple[int, ...] = sizes
+    ) -> str:
         layout = Layout(sizes, contiguous(sizes))
         return _Expression(name, Spec(layout, dtype, device, False, True, False, None)).text()
 
     if value.layout is torch.sparse_coo:
         dense = value.sparse_dim()
-        text = f"{made(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
-        text += "" if value.is_coalesced() else ".clone()"
+        if math.prod(sizes) <= _DENSE:
+            text = f"{made(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
+            text += "" if value.is_coalesced() else ".clone()"
+        else:
+            contents = made(value.dtype, sizes=(1, *sizes[dense:]))
+            indices = f"{name}.zeros({dense}, 1, dtype={name}.int64)"
+            text = f"{name}.sparse_coo_tensor({indices}, {contents}, {sizes})"
+            text += ".coalesce()" if value.is_coalesced() else ""
     elif value.layout in (torch.sparse_csr, torch.sparse_csc):
         text = f"{made(value.dtype)}.to_{str(value.layout).removeprefix('torch.')}()"
     elif value.layout in (torch.sparse_bsr, torch.sparse_bsc):
