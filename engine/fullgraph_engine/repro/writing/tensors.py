@@ -285,10 +285,10 @@ def _exotic(writing: Writing, value: torch.Tensor) -> str | None:
             text = f"{made(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
             text += "" if value.is_coalesced() else ".clone()"
         else:
-            contents = made(value.dtype, sizes=(1, *sizes[dense:]))
-            indices = f"{name}.zeros({dense}, 1, dtype={name}.int64)"
+            many = 1 if value.is_coalesced() else 2  # at the same place
+            contents = made(value.dtype, sizes=(many, *sizes[dense:]))
+            indices = f"{name}.zeros({dense}, {many}, dtype={name}.int64)"
             text = f"{name}.sparse_coo_tensor({indices}, {contents}, {sizes})"
-            text += ".coalesce()" if value.is_coalesced() else ""
     elif value.layout in (torch.sparse_csr, torch.sparse_csc):
         text = f"{made(value.dtype)}.to_{str(value.layout).removeprefix('torch.')}()"
     elif value.layout in (torch.sparse_bsr, torch.sparse_bsc):
