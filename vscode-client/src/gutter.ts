@@ -82,7 +82,7 @@ function linesOf(trace: Trace | undefined): Record<"odd" | "even" | "breaks", vs
           marks.set(line, step.number % 2 ? "odd" : "even");
         }
       }
-    } else if (step.range) {
+    } else {
       marks.set(step.range.start.line, "breaks");
     }
   }

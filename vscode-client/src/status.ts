@@ -18,6 +18,7 @@ const WORDS: Record<State, string> = {
 
 export class LanguageStatus implements vscode.Disposable {
   readonly #item: vscode.LanguageStatusItem;
+  readonly #versions: vscode.LanguageStatusItem;
   #last: { readonly at: Date; readonly seconds: number } | undefined;
   #began: number | undefined;
   #status: Status | undefined;
@@ -26,6 +27,9 @@ export class LanguageStatus implements vscode.Disposable {
     this.#item = vscode.languages.createLanguageStatusItem("fullgraph.status", SELECTOR);
     this.#item.name = "fullgraph";
     this.#item.command = { title: "Show Logs", command: "fullgraph.showLogs" };
+    this.#versions = vscode.languages.createLanguageStatusItem("fullgraph.versions", SELECTOR);
+    this.#versions.name = "fullgraph: torch";
+    this.#versions.command = { title: "Interpreter", command: "fullgraph.selectInterpreter" };
     this.starting();
   }
 
@@ -63,19 +67,11 @@ export class LanguageStatus implements vscode.Disposable {
     if (bad || status.state === "untrusted") {
       return `${status.message} ${status.nextStep}`.trim();
     }
-    const facts: string[] = [];
-    if (status.torch) {
-      facts.push(`torch ${status.torch}`);
+    if (!this.#last) {
+      return "";
     }
-    if (status.python) {
-      facts.push(`Python ${status.python}`);
-    }
-    if (this.#last) {
-      const time = this.#last.at.toLocaleTimeString();
-      facts.push(`last run ${this.#last.seconds.toFixed(1)} s at ${time}`);
-    }
-    facts.push(`fullgraph ${this.version}`);
-    return facts.join(" · ");
+    const time = this.#last.at.toLocaleTimeString(undefined, { hourCycle: "h23" });
+    return `last run ${this.#last.seconds.toFixed(1)} s, at ${time}`;
   }
 
   #show(
@@ -88,9 +84,14 @@ export class LanguageStatus implements vscode.Disposable {
     this.#item.detail = detail;
     this.#item.severity = severity;
     this.#item.busy = busy;
+    const { torch, python } = this.#status ?? {};
+    this.#versions.text = torch ? `torch ${torch}` : "no torch yet";
+    const versions = [python ? `Python ${python}` : "", `fullgraph ${this.version}`];
+    this.#versions.detail = versions.filter(Boolean).join(" · ");
   }
 
   dispose(): void {
     this.#item.dispose();
+    this.#versions.dispose();
   }
 }

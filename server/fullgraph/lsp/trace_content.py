@@ -119,7 +119,9 @@ class _Content:
         number = 0
         for step in self._steps:
             if step.kind == "break":
-                yield self._break(step)
+                # Of one that was edited nothing is known any more.
+                if step.range is not None:
+                    yield self._break(step, step.range)
                 continue
             number += 1
             lines = [
@@ -142,12 +144,11 @@ class _Content:
                 "lines": lines,
             }
 
-    def _break(self, step: CourseStep) -> dict[str, Any]:
+    def _break(self, step: CourseStep, range_: Range) -> dict[str, Any]:
         item = self._finding_of(step)
         finding = item.finding if item is not None else None
         message = finding.message if finding is not None else step.code
         title = str(finding.data.get("type", "")) if finding is not None else ""
-        range_ = self._range(step.range) if step.range is not None else None
         through = step.inlined > 1
         return {
             "kind": "break",
@@ -159,8 +160,8 @@ class _Content:
             "explanation": finding.explanation if finding is not None else "",
             "hints": list(finding.hints) if finding is not None else [],
             "href": item.href if item is not None else "",
-            "range": range_,
-            "text": self._text(step.range.start.line) if step.range is not None else "",
+            "range": self._range(range_),
+            "text": self._text(range_.start.line),
             "fixes": self._fixes(item),
             "reproducible": item is not None and reproducible(step.code),
         }
@@ -228,6 +229,7 @@ class _Content:
                 "message": item.finding.message,
                 "range": self._range(item.finding.range),
                 "href": item.href,
+                "fixes": self._fixes(item),
             }
 
     def _range(self, range_: Range) -> dict[str, Any]:

@@ -64,11 +64,11 @@ test("no Python at all: one message, which leads to the choice", LONG, async () 
     await until("a message", async () =>
       (await user.toasts()).some((text) => text.includes("found no Python")),
     );
-    assert.equal((await user.toasts()).length, 1);
-    const button = user.page.locator(".notifications-toasts .monaco-button", {
+    assert.equal((await user.notifications()).length, 1);
+    const button = user.page.locator(".notification-list-item .monaco-button", {
       hasText: "Select Interpreter",
     });
-    await button.waitFor();
+    await button.first().waitFor();
     await user.screenshot("no-python");
     assert.deepEqual(await host.processes("start.py"), []);
   });
@@ -82,7 +82,7 @@ test("a Python without torch: one message, which says what to do", LONG, async (
     await until("a message", async () =>
       (await user.toasts()).some((text) => /No torch|older than/.test(text)),
     );
-    assert.equal((await user.toasts()).length, 1);
+    assert.equal((await user.notifications()).length, 1);
     await user.screenshot("no-torch");
   });
 });
@@ -95,7 +95,7 @@ test("a .venv of another platform: one message says which, and the server is the
     await until("a message", async () =>
       (await user.toasts()).some((text) => text.includes(".venv")),
     );
-    assert.equal((await user.toasts()).length, 1);
+    assert.equal((await user.notifications()).length, 1);
     assert.ok(await host.serverPid());
     await user.screenshot("foreign-venv");
   });

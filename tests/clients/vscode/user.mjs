@@ -78,14 +78,12 @@ export class User {
       await this.page.keyboard.press(`${MODIFIER}+.`);
       const row = this.page.locator(".action-widget .monaco-list-row", { hasText: words }).first();
       await row.waitFor({ timeout: 5000 });
-      await row.click();
+      // Something transparent lies over everything while the list is open.
+      const box = await row.boundingBox();
+      await this.page.mouse.click(box.x + box.width / 2, box.y + box.height / 2);
+      await row.waitFor({ state: "hidden", timeout: 5000 });
       return true;
     });
-  }
-
-  /** Closes what toasts there are. */
-  async clearToasts() {
-    await this.command("Notifications: Clear All Notifications");
   }
 
   // -- eyes -----------------------------------------------------------------------------------
@@ -153,6 +151,14 @@ export class User {
   async toasts() {
     const all = await this.page.locator(".notifications-toasts .notification-list-item-message");
     return all.allTextContents();
+  }
+
+  /** All that is in the notification centre, which this opens; toasts vanish by themselves. */
+  async notifications() {
+    await this.command("Notifications: Show Notifications");
+    const centre = this.page.locator(".notifications-center.visible");
+    await centre.waitFor({ timeout: PATIENCE });
+    return centre.locator(".notification-list-item-message").allTextContents();
   }
 
   /** Moves the mouse onto something until the hover has these words. */

@@ -52,7 +52,7 @@ export interface Break {
   readonly explanation: string;
   readonly hints: readonly string[];
   readonly href: string;
-  readonly range: Range | null;
+  readonly range: Range;
   readonly text: string;
   readonly fixes: readonly Fix[];
   readonly reproducible: boolean;
@@ -79,6 +79,7 @@ export interface Remark {
   readonly message: string;
   readonly range: Range;
   readonly href: string;
+  readonly fixes: readonly Fix[];
 }
 
 export interface Trace {

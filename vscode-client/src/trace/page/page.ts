@@ -1,6 +1,6 @@
 // The page of the trace view. Draws what it is sent, and tells what was clicked.
 
-import type { Break, FromPage, Graph, GuardGroup, Range, Remark, ToPage, Trace } from "../content";
+import type { Break, Fix, FromPage, Graph, GuardGroup, Range, Remark, ToPage, Trace } from "../content";
 
 import { element, type Child } from "./element";
 
@@ -99,7 +99,7 @@ function drawn(trace: Trace): HTMLElement[] {
 
 function nothingTraced(trace: Trace): string {
   if (trace.status === "no-probe") {
-    return `${trace.target} is not traced, as no inputs are known: write a probe comment above it, such as # fullgraph: f32[4, 16].`;
+    return "Nothing is known of what it is called with. A comment above it says so, such as # fullgraph: f32[b=4, 16]";
   }
   return trace.busy ? "Tracing …" : "No graph was captured.";
 }
@@ -109,26 +109,35 @@ function header(trace: Trace): HTMLElement {
   const title = element("h1", {}, element("code", {}, trace.target));
   const others = trace.targets.length > 1 ? [targets(trace)] : [];
   const mark = state ? [element("span", { class: `state ${trace.busy ? "busy" : ""}` }, state)] : [];
-  const probe = [trace.probe, trace.mode && `${trace.mode} tensors`].filter(Boolean).join(" · ");
+  const traced = trace.status !== "no-probe";
+  const probe = traced && trace.probe ? `${trace.probe} · ${trace.mode} tensors` : "";
   return element(
     "header",
     {},
     element("div", { class: "title" }, title, ...mark, ...others),
-    element(
-      "ul",
-      { class: "facts", "aria-label": "Summary" },
-      ...summary(trace).map((fact) => element("li", {}, fact)),
-    ),
+    ...(traced
+      ? [
+          element(
+            "ul",
+            { class: "facts", "aria-label": "Summary" },
+            ...summary(trace).map((fact) => element("li", {}, fact)),
+          ),
+        ]
+      : []),
     ...(probe ? [element("p", { class: "probe" }, "Called with ", element("code", {}, probe))] : []),
     ...(trace.error ? [element("p", { class: "error", role: "alert" }, trace.error)] : []),
-    element(
-      "div",
-      { class: "actions" },
-      button("Graph code", { key: "code" }, () =>
-        tell({ type: "document", kind: "graph", target: trace.target }),
-      ),
-      button("Trace again", { key: "again" }, () => tell({ type: "analyse" })),
-    ),
+    ...(traced
+      ? [
+          element(
+            "div",
+            { class: "actions" },
+            button("Graph code", { key: "code" }, () =>
+              tell({ type: "document", kind: "graph", target: trace.target }),
+            ),
+            button("Trace again", { key: "again" }, () => tell({ type: "analyse" })),
+          ),
+        ]
+      : []),
   );
 }
 
@@ -278,18 +287,13 @@ function graphCard(trace: Trace, graph: Graph, most: number): HTMLElement {
 
 function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
   const { range } = step;
-  const line = range?.start.line;
-  const place: Child[] =
-    line === undefined
-      ? []
-      : [
-          element(
-            "p",
-            { class: "where", "data-line": String(line) },
-            lineButton(trace, line, `break ${index}`, range ?? undefined),
-            element("code", {}, step.text),
-          ),
-        ];
+  const { line } = range.start;
+  const place = element(
+    "p",
+    { class: "where", "data-line": String(line) },
+    lineButton(trace, line, `break ${index}`, range),
+    element("code", {}, step.text),
+  );
   if (step.through) {
     // The break itself comes next: here only its call stands.
     return element(
@@ -297,16 +301,12 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
       { class: "card cut through" },
       element("h2", {}, "Call left to Python", element("span", { class: "about" }, step.function)),
       element("p", {}, step.outcome),
-      ...place,
+      place,
     );
   }
   const actions = [
-    ...step.fixes.map((fix, number) =>
-      button(fix.title, { key: `fix ${index} ${number}`, primary: true }, () =>
-        tell({ type: "fix", uri: trace.uri, fix }),
-      ),
-    ),
-    ...(step.reproducible && range
+    ...fixButtons(trace, step.fixes, `break ${index}`),
+    ...(step.reproducible
       ? [
           button("Minified repro", { key: `repro ${index}` }, () =>
             tell({ type: "repro", uri: trace.uri, code: step.code, range }),
@@ -325,7 +325,7 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
         ? element("a", { class: "about", href: step.href }, step.code)
         : element("span", { class: "about" }, step.code),
     ),
-    ...place,
+    place,
     ...(step.explanation ? [element("p", {}, ...prose(step.explanation))] : []),
     ...(step.hints.length
       ? [element("ul", { class: "hints" }, ...step.hints.map((hint) => element("li", {}, ...prose(hint))))]
@@ -336,13 +336,19 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
 }
 
 function remarks(trace: Trace): HTMLElement[] {
-  const item = ({ range, code, message, severity, href }: Remark, number: number): HTMLElement =>
+  const item = (
+    { range, code, message, severity, href, fixes }: Remark,
+    number: number,
+  ): HTMLElement =>
     element(
       "li",
       { class: severity, "data-line": String(range.start.line) },
       lineButton(trace, range.start.line, `remark ${number}`, range),
       element("span", {}, ...prose(message)),
       href ? element("a", { class: "about", href }, code) : element("span", { class: "about" }, code),
+      ...(fixes.length
+        ? [element("div", { class: "actions" }, ...fixButtons(trace, fixes, `remark ${number}`))]
+        : []),
     );
   return [element("ul", {}, ...trace.remarks.map(item))];
 }
@@ -401,6 +407,14 @@ function section(
     { class: kind, "aria-labelledby": id },
     element("h2", { id }, title, ...beside),
     ...content,
+  );
+}
+
+function fixButtons(trace: Trace, fixes: readonly Fix[], key: string): HTMLElement[] {
+  return fixes.map((fix, number) =>
+    button(fix.title, { key: `fix ${key} ${number}`, primary: number === 0 }, () =>
+      tell({ type: "fix", uri: trace.uri, fix }),
+    ),
   );
 }
 

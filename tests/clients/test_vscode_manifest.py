@@ -1,0 +1,67 @@
+"""package.json of the VS Code extension says what the server and the extension really have."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fullgraph import __version__
+from fullgraph.lsp import offer
+from fullgraph.session.settings import editor_source, resolve
+
+CLIENT = Path(__file__).parent.parent.parent / "vscode-client"
+SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in (CLIENT / "src").rglob("*.ts"))
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Any:
+    return json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+
+
+def test_settings_are_those_of_the_declaration(manifest: Any) -> None:
+    script = runpy.run_path(str(CLIENT / "scripts" / "manifest.py"))
+    assert manifest["contributes"]["configuration"] == script["configuration"](), (
+        "Run vscode-client/scripts/manifest.py."
+    )
+
+
+def test_the_server_takes_the_defaults_without_a_word(manifest: Any) -> None:
+    settings: dict[str, Any] = {}
+    for name, schema in manifest["contributes"]["configuration"]["properties"].items():
+        *groups, last = name.removeprefix("fullgraph.").split(".")
+        table = settings
+        for group in groups:
+            table = table.setdefault(group, {})
+        table[last] = schema["default"]
+    assert resolve(editor_source(settings)).problems == ()
+
+
+def test_versions_are_the_same(manifest: Any) -> None:
+    assert manifest["version"] == __version__
+
+
+def test_every_command_is_registered_and_in_one_category(manifest: Any) -> None:
+    commands = manifest["contributes"]["commands"]
+    assert {command["category"] for command in commands} == {"fullgraph"}
+    registered = set(re.findall(r'^    "(fullgraph\.\w+)":', SOURCES, re.MULTILINE))
+    assert {command["command"] for command in commands} <= registered
+    assert not registered & set(offer.COMMANDS)
+
+
+def test_the_names_of_the_server_are_the_same() -> None:
+    named = set(re.findall(r'"(fullgraph\.server\.\w+)"', SOURCES))
+    assert named == set(offer.COMMANDS)
+    for name in (offer.STATUS, offer.TRACE, offer.CHANGED):
+        assert f'"{name}"' in SOURCES
+
+
+def test_nothing_runs_without_trust(manifest: Any) -> None:
+    capabilities = manifest["capabilities"]
+    assert capabilities["untrustedWorkspaces"]["supported"] is False
+    assert capabilities["untrustedWorkspaces"]["description"]
+    assert capabilities["virtualWorkspaces"]["supported"] is False
