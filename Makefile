@@ -21,7 +21,7 @@ VSCODE := vscode-client
 VSCODE_HOSTS := 4.100.3 4.139.1
 SCREENS := tests/clients/hosts/screenshots
 
-.PHONY: demo test test-editors test-vscode test-nvim vsix check bench bench-repros clean
+.PHONY: demo test test-editors test-vscode test-nvim vsix check bench bench-vscode bench-repros clean
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
@@ -67,6 +67,9 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
+
+bench-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
+	PYTHON=$(abspath $(BIN)/python) node tests/clients/vscode/latency.mjs
 
 bench-repros: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/repros.py
