@@ -11,6 +11,7 @@ local COMMANDS = { split = "belowright split", vsplit = "belowright vsplit", tab
 local function floating(bufnr)
   local width = math.max(40, math.min(math.floor(vim.o.columns * 0.85), 120))
   local height = math.max(8, math.floor(vim.o.lines * 0.75))
+  local name = vim.api.nvim_buf_get_name(bufnr):gsub("%?.*", "")
   return {
     relative = "editor",
     width = width,
@@ -18,7 +19,7 @@ local function floating(bufnr)
     col = math.floor((vim.o.columns - width) / 2),
     row = math.floor((vim.o.lines - height) / 2 - 1),
     border = vim.o.winborder == "" and "rounded" or nil,
-    title = (" %s "):format(vim.fs.basename(vim.api.nvim_buf_get_name(bufnr)):gsub("%?.*", "")),
+    title = (" %s "):format(vim.fs.basename(name)),
   }
 end
 
