@@ -290,7 +290,9 @@ for (const [what, find, words] of [
     // It works: what is typed is traced.
     await user.cursor(files.BREAK.line);
     await user.keys("Control+Shift+k");
-    await until("no squiggle", async () => (await user.squiggles().count()) === 0);
+    await until("a lens with one graph", async () =>
+      (await user.lenses()).some((text) => text.includes("1 graph · no breaks")),
+    );
     const told = await user.notifications();
     assert.equal(told.length, 1, told.join("\n"));
     await user.screenshot(`killed-${what.split(" ")[1]}`);

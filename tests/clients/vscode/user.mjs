@@ -153,12 +153,18 @@ export class User {
     return all.allTextContents();
   }
 
-  /** All that is in the notification centre, which this opens; toasts vanish by themselves. */
+  /**
+   * Warnings and errors in the notification centre, which this opens: toasts vanish by themselves.
+   * Progress stands there as well.
+   */
   async notifications() {
     await this.command("Notifications: Show Notifications");
     const centre = this.page.locator(".notifications-center.visible");
     await centre.waitFor({ timeout: PATIENCE });
-    return centre.locator(".notification-list-item-message").allTextContents();
+    const loud = centre.locator(".notification-list-item", {
+      has: this.page.locator(".codicon-warning, .codicon-error"),
+    });
+    return loud.locator(".notification-list-item-message").allTextContents();
   }
 
   /** Moves the mouse onto something until the hover has these words. */
