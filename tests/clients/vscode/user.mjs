@@ -204,6 +204,8 @@ export class User {
     const folder = path.join(SCREENS, this.host.version);
     await fs.mkdir(folder, { recursive: true });
     const number = this.prefix || `${String(this.shots).padStart(2, "0")}-`;
-    await this.page.screenshot({ path: path.join(folder, `${number}${name}.png`), ...options });
+    // As it is once everything that fades in is there.
+    const picture = { path: path.join(folder, `${number}${name}.png`), animations: "disabled" };
+    await this.page.screenshot({ ...picture, ...options });
   }
 }
