@@ -134,12 +134,14 @@ class _Content:
                 for line in step.lines
                 if line.line < len(self._lines)
             ]
+            # After an edit, operators of the lines that it touched are nowhere.
+            elsewhere = step.ops - sum(line.ops for line in step.lines)
             yield {
                 "kind": "graph",
                 "number": number,
                 "function": step.function,
                 "ops": step.ops,
-                "elsewhere": step.ops - sum(line.ops for line in step.lines),
+                "elsewhere": elsewhere if self._shown.current else 0,
                 "seconds": step.seconds,
                 "lines": lines,
             }

@@ -5,7 +5,7 @@ import { execFile } from "node:child_process";
 import fs from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { promisify } from "node:util";
 
 import * as files from "./files.mjs";
@@ -15,6 +15,16 @@ import { User } from "./user.mjs";
 const VERSION = process.env.HOST ?? "4.100.3";
 const execute = promisify(execFile);
 const LONG = { timeout: 600_000 };
+
+const folders = [];
+
+after(() => Promise.all(folders.map((one) => fs.rm(one, { recursive: true, force: true }))));
+
+async function scratch() {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), "fullgraph-calm-"));
+  folders.push(folder);
+  return folder;
+}
 
 /** A window with one file in it, for as long as the test takes. */
 async function withWindow(options, work) {
@@ -33,7 +43,8 @@ async function withWindow(options, work) {
   }
 }
 
-const without = (folder) => ({ PATH: `${folder}:/bin-that-is-not-there`, VIRTUAL_ENV: "" });
+/** With VSCODE_CLI the window does not ask a login shell for another PATH. */
+const without = (folder) => ({ PATH: folder, VIRTUAL_ENV: "", VSCODE_CLI: "1" });
 
 test("nothing is executed in a workspace that is not trusted", LONG, async () => {
   await withWindow({ trusted: false }, async (user, host) => {
@@ -58,7 +69,7 @@ test("nothing is executed in a workspace that is not trusted", LONG, async () =>
 
 test("no Python at all: one message, which leads to the choice", LONG, async () => {
   const python = "/nowhere/bin/python";
-  const empty = await fs.mkdtemp(path.join(os.tmpdir(), "fullgraph-empty-"));
+  const empty = await scratch();
   await withWindow({ python, env: without(empty) }, async (user, host) => {
     await user.file("broken.py");
     await until("a message", async () =>
@@ -75,7 +86,7 @@ test("no Python at all: one message, which leads to the choice", LONG, async () 
 });
 
 test("a Python without torch: one message, which says what to do", LONG, async () => {
-  const environment = await fs.mkdtemp(path.join(os.tmpdir(), "fullgraph-bare-"));
+  const environment = await scratch();
   await execute(PYTHON, ["-m", "venv", "--without-pip", environment]);
   await withWindow({ python: path.join(environment, "bin/python") }, async (user) => {
     await user.file("broken.py");
