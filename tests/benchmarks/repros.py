@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -209,9 +209,13 @@ def beside(options: argparse.Namespace) -> None:
             print(
                 f"{name:32} ours {described(ours)}, {made.seconds:.1f} s; "
                 f"shrinkray {described(theirs)}, {least}{seconds:.0f} s "
-                f"({least}{seconds / made.seconds:.0f} x)\n{theirs}",
+                f"({least}{seconds / made.seconds:.0f} x)",
                 flush=True,
             )
+            if options.keep:
+                options.keep.mkdir(parents=True, exist_ok=True)
+                (options.keep / f"{name}-ours.py").write_text(ours, encoding="utf-8")
+                (options.keep / f"{name}-shrinkray.py").write_text(theirs, encoding="utf-8")
     host.close()
 
 
@@ -223,13 +227,12 @@ def shrunk(
     start.write_text(with_call(path.read_text(encoding="utf-8"), finding.target))
     test.write_text(_TEST.format(python=sys.executable, kind=str(finding.data["type"])))
     test.chmod(0o755)
-    command = [options.beside, "--timeout", "60", "--parallelism", "2"]
-    target = folder / "reduced.py"
-    shutil.copy(start, target)
     began = time.monotonic()
     process = subprocess.Popen(
-        [*command, "--target", str(target), str(test), str(start)],
+        [options.beside, *_SETTINGS, str(test), str(start)],
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        cwd=folder,
         start_new_session=True,
     )
     cut = False
@@ -237,11 +240,21 @@ def shrunk(
         process.wait(options.cut)
     except subprocess.TimeoutExpired:
         cut = True
-        os.killpg(process.pid, signal.SIGKILL)
+    seconds = time.monotonic() - began
+    if cut:
+        os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return target.read_text(encoding="utf-8"), time.monotonic() - began, cut
+    return start.read_text(encoding="utf-8"), seconds, cut
 
 
+_SETTINGS = (
+    *("--timeout", "60", "--parallelism", "2", "--input-type", "stdin"),
+    *("--ui", "basic", "--formatter", "none", "--no-history"),
+)
 _CALLS = {
     "UNet": "UNet(), (torch.randn(2, 3, 16, 16), torch.ones(2, dtype=torch.int64))",
     "Speech": "Speech(), (torch.randn(2, 160),)",
