@@ -87,6 +87,8 @@ export class Host {
       env = {},
       python = PYTHON,
       folder = "work",
+      extensions: others = [],
+      ours = true,
     } = {},
   ) {
     const installed = path.join(ROOT, "tests/clients/hosts", `code-server-${version}`);
@@ -114,7 +116,9 @@ export class Host {
     const where = ["--config", "/dev/null", "--user-data-dir", user, "--extensions-dir", extensions];
     const environment = { ...process.env, ...env };
     delete environment.VSCODE_IPC_HOOK_CLI;
-    await execute(node, [entry, ...where, "--install-extension", VSIX], { env: environment });
+    for (const vsix of ours ? [...others, VSIX] : others) {
+      await execute(node, [entry, ...where, "--install-extension", vsix], { env: environment });
+    }
     const port = await freePort();
     const child = spawn(
       node,
@@ -211,6 +215,15 @@ export class Host {
     }
     await fs.rm(this.base, { recursive: true, force: true, maxRetries: 5 });
   }
+}
+
+/** An extension of the tests as a .vsix in a folder. */
+export async function packaged(source, folder) {
+  const vsce = path.join(ROOT, "vscode-client/node_modules/@vscode/vsce/vsce");
+  const vsix = path.join(folder, `${path.basename(source)}.vsix`);
+  const options = ["--no-dependencies", "--skip-license", "--allow-missing-repository"];
+  await execute("node", [vsce, "package", ...options, "--out", vsix], { cwd: source });
+  return vsix;
 }
 
 async function freePort() {

@@ -1,0 +1,30 @@
+// The environments of the Python extension, as far as others use them. Which is active stands in
+// files beside the workspace, one path each; `python.setInterpreter` takes the next.
+
+const fs = require("node:fs");
+const path = require("node:path");
+const vscode = require("vscode");
+
+exports.activate = (context) => {
+  const folder = vscode.workspace.workspaceFolders[0].uri.fsPath;
+  const known = fs.readFileSync(path.join(folder, "interpreters.txt"), "utf8").trim().split("\n");
+  const changed = new vscode.EventEmitter();
+  let active = 0;
+  context.subscriptions.push(
+    changed,
+    vscode.commands.registerCommand("python.setInterpreter", () => {
+      active = (active + 1) % known.length;
+      changed.fire({ path: known[active] });
+    }),
+    vscode.commands.registerCommand("stub.nothing", () => changed.fire({ path: known[active] })),
+  );
+  return {
+    environments: {
+      getActiveEnvironmentPath: () => ({ id: known[active], path: known[active] }),
+      resolveEnvironment: async ({ path: python }) => ({
+        executable: { uri: vscode.Uri.file(python) },
+      }),
+      onDidChangeActiveEnvironmentPath: changed.event,
+    },
+  };
+};
