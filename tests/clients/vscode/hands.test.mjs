@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, afterEach, before, test } from "node:test";
 
 import * as files from "./files.mjs";
-import { Host, until } from "./host.mjs";
+import { Host, VSIX, until } from "./host.mjs";
 import { User } from "./user.mjs";
 
 const VERSION = process.env.HOST ?? "4.100.3";
@@ -41,6 +41,11 @@ after(async () => {
   await user?.screenshot("end").catch(() => undefined);
   await host?.stop();
 }, LONG);
+
+test("the package is small", async () => {
+  const { size } = await fs.stat(VSIX);
+  assert.ok(size < 2 * 2 ** 20, `${size} bytes`);
+});
 
 test("a squiggle is under the right characters", LONG, async () => {
   await user.file("broken.py");
@@ -259,6 +264,14 @@ test("the status tells versions and the last run", LONG, async () => {
   assert.match(words, /last run/);
   await user.screenshot("status");
   await user.keys("Escape");
+});
+
+test("the sample of the walkthrough has a finding", LONG, async () => {
+  await user.command("fullgraph: Open Sample File");
+  await user.tab("sample.py").waitFor();
+  await until("its squiggle", async () => (await user.squiggled()) === files.BREAK.text);
+  await user.screenshot("sample");
+  await user.command("View: Close Editor");
 });
 
 test("the engine can be restarted", LONG, async () => {
