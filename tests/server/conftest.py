@@ -355,9 +355,10 @@ async def open_editor(
         assert isinstance(client, LanguageClient)
         editor = Editor(client, name, root)
         editors.append(editor)
-        await editor.start(
-            encoding, options, {"interpreter": sys.executable, **(configuration or {})}, adjust
-        )
+        # Forecasts are requests of their own, as soon as the text rests: who counts requests would
+        # meet them on a slow machine.
+        said = {"interpreter": sys.executable, "forecast": False, **(configuration or {})}
+        await editor.start(encoding, options, said, adjust)
         return editor
 
     yield start

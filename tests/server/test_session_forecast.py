@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from fullgraph.render.forecasts import brief, page
 from fullgraph.session import scheduling
@@ -243,6 +246,11 @@ class Slow(nn.Module):
 BREAK = ("It breaks here", "call()")
 X = ("Every other `x.shape[0]` compiles again", "x.view(4)")
 Y = ("Every other `y.shape[0]` compiles again", "y.view(4)")
+
+
+@pytest.fixture
+async def editor(open_editor: Callable[..., Any]) -> Any:
+    return await open_editor(configuration={"forecast": True})
 
 
 async def test_it_follows_the_trace_and_leaves_the_editor_idle(editor: Any, counter: Any) -> None:
