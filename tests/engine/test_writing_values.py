@@ -11,6 +11,7 @@ import itertools
 import math
 import pathlib
 import random
+import threading
 import types
 import warnings
 from decimal import Decimal
@@ -209,6 +210,15 @@ def test_iterators_begin_where_they_are() -> None:
     assert list(again(enumerate("ab"))) == [(0, "a"), (1, "b")]
     assert again({"a": 1}.items()) == {"a": 1}.items()
     assert list(again({"a": 1}.values())) == [1]
+
+
+def test_locks_are_new_and_free() -> None:
+    held = threading.Lock()
+    with held:
+        other = again(held)
+    assert type(other) is type(held) and not other.locked()
+    with again(threading.RLock()):
+        assert not again(threading.Event()).is_set()
 
 
 def test_cycles() -> None:

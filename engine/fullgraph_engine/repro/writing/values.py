@@ -16,6 +16,7 @@ import enum
 import functools
 import math
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -338,6 +339,8 @@ class Writing:
         if isinstance(value, _VIEWS):
             method = type(value).__name__.removeprefix("dict_")
             return f"{self.expression(dict(value.mapping), None)}.{method}()"
+        if type(value) in _LOCKS:
+            return f"{self.refer(threading)}.{_LOCKS[type(value)]}()"
         try:
             reduced = value.__reduce_ex__(2)
         except Exception as error:
@@ -385,6 +388,14 @@ class Writing:
             return text if kind == "float64" else f"{text}.astype({name}.{kind})"
         raise Unwritable(f"a large array of numpy's {kind} has no source text")
 
+
+_LOCKS = {
+    type(threading.Lock()): "Lock",
+    type(threading.RLock()): "RLock",
+    threading.Condition: "Condition",
+    threading.Event: "Event",
+}
+"""Nobody holds them in the program."""
 
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 
