@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -63,6 +63,34 @@ class Listener(Protocol):
 
 class Unusable(Exception):
     """The engine cannot work, in a sentence with the next step."""
+
+
+@contextlib.asynccontextmanager
+async def working(engine: Tracer) -> AsyncIterator[EngineStatus]:
+    """Start an engine, and end it behind the block.
+
+    Raises:
+        Unusable: it cannot work.
+    """
+    try:
+        await engine.start()
+        status = await engine.ready()
+        check_usable(status)
+        yield status
+    finally:
+        # Not asked to end: there is nothing that it could lose.
+        engine.kill()
+        await engine.close()
+
+
+def check_usable(status: EngineStatus) -> None:
+    """Whether an engine of this status can work.
+
+    Raises:
+        Unusable: it cannot.
+    """
+    if status.state is not EngineState.READY:
+        raise Unusable(sentences(status.message, status.next_step))
 
 
 class Check:
@@ -159,8 +187,7 @@ class Check:
                 await self._tracer.start()
             if self._status is None:
                 self._status = await self._tracer.ready()
-            if self._status.state is not EngineState.READY:
-                raise Unusable(sentences(self._status.message, self._status.next_step))
+            check_usable(self._status)
         return self._tracer
 
     async def _traced(self, file: CheckedFile, text: str, tracer: Tracer) -> CheckedFile:
@@ -168,7 +195,7 @@ class Check:
         request = analyse_request(
             name=file.absolute,
             text=text,
-            generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+            generation=sources.generation(text),
             settings=self._settings,
             project=self._project,
             forecast=self._forecast,

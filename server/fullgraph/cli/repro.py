@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import Unusable, sentences
+from fullgraph.cli.check import Unusable, sentences, working
 from fullgraph.cli.show import Chosen
 from fullgraph.cli.sources import Source
-from fullgraph.engines import Analysis, Engine, EngineState, Reproduction
+from fullgraph.engines import Analysis, Engine, Reproduction
 from fullgraph.render import codes
 from fullgraph.render.json import VERSION, dump
 from fullgraph.render.repro import course_words, issue_text, outcome_json
@@ -131,7 +130,7 @@ async def reproduced(
     request = analyse_request(
         name=str(source.absolute),
         text=text,
-        generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        generation=sources.generation(text),
         settings=settings,
         project=project,
         focus=max(0, wish.place.line - 1),
@@ -140,21 +139,13 @@ async def reproduced(
     )
     tell("Importing torch")
     running = engine()
-    try:
-        await running.start()
-        status = await running.ready()
-        if status.state is not EngineState.READY:
-            raise Unusable(sentences(status.message, status.next_step))
+    async with working(running) as status:
         search = _Search(wish, settings, tell)
         found = await search.run(running.analyse(request))
         reproduction = running.reproduce(
             reproduce_request(request, found.wanted, settings.repro_time_budget)
         )
         outcome = await _kept_when_cancelled(reproduction, wish, tell)
-    finally:
-        # Not asked to end: there is nothing that it could lose.
-        running.kill()
-        await running.close()
     return Reproduced(
         wish,
         outcome,

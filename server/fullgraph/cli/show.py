@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import Tracer, Unusable, sentences
+from fullgraph.cli.check import Tracer, sentences, working
 from fullgraph.cli.sources import Source
-from fullgraph.engines import EngineState
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.request import analyse_request
 from fullgraph.session.settings import Settings
@@ -86,17 +84,13 @@ async def documents_of(
     request = analyse_request(
         name=str(source.absolute),
         text=text,
-        generation=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        generation=sources.generation(text),
         settings=settings,
         project=project,
     )
     tell("Importing torch")
     engine = tracer()
-    try:
-        await engine.start()
-        status = await engine.ready()
-        if status.state is not EngineState.READY:
-            raise Unusable(sentences(status.message, status.next_step))
+    async with working(engine):
         drafts: dict[str, Draft] = {}
         request = chosen.request(document_request(request, kind))
         problem = ""
@@ -111,10 +105,6 @@ async def documents_of(
                 problem = sentences(event.reason, event.next_step)
             for draft in drafts.values():
                 draft.apply(event)
-    finally:
-        # Not asked to end: there is nothing that it could lose.
-        engine.kill()
-        await engine.close()
     if not drafts:
         raise NoTarget(problem or f"{chosen.file} has no target.")
     if chosen.target and not drafts[chosen.target].found:

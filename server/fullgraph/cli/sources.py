@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tokenize
@@ -77,6 +78,11 @@ def read(source: Source) -> str:
     except OSError as error:
         raise Unreadable(f"Cannot read {source.path}: {error.strerror or error}.") from error
     return decoded(data, source.path)
+
+
+def generation(text: str) -> str:
+    """What the results of a text are told by."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def decoded(data: bytes, path: str) -> str:
