@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,12 @@ class Input:
     value: Any
     name: str = ""
     keyword: bool = False
+
+
+def inputs_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Input]:
+    """The arguments of a call of which the parameters are not known by name."""
+    named = [Input(value, name, keyword=True) for name, value in kwargs.items()]
+    return [*(Input(value, f"x{n}") for n, value in enumerate(args)), *named]
 
 
 def call(draft: Draft, entry: str, inputs: Sequence[Input]) -> list[str]:

@@ -7,7 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any
 
@@ -284,16 +284,11 @@ class _Writer:
 
     def _several(self) -> list[list[act.Input]]:
         given = self.calls.arguments if self.calls is not None else []
-        return [
-            [act.Input(value, f"x{n}") for n, value in enumerate(args)]
-            + [act.Input(value, name, keyword=True) for name, value in kwargs.items()]
-            for args, kwargs in given
-        ]
+        return [act.inputs_of(args, kwargs) for args, kwargs in given]
 
     def _target(self, draft: Draft) -> units.Unit:
         call = self._call()
-        inputs = [act.Input(value, f"x{n}") for n, value in enumerate(call.args)]
-        inputs += [act.Input(value, name, keyword=True) for name, value in call.kwargs.items()]
+        inputs = act.inputs_of(call.args, call.kwargs)
         return units.Unit(draft.expression(call.function), tuple(inputs))
 
     def _call(self) -> Call:
@@ -313,7 +308,7 @@ class _Writer:
             unit = write(draft)
             return act.marked_call(draft, unit.entry, unit.inputs, sizes)
 
-        sizes = self._dynamic_sizes()
+        sizes = self._dynamic_sizes
         if not self.finding.code.startswith("guard/"):
             yield from self._attempt(origin, plain)
         if sizes:
@@ -337,6 +332,7 @@ class _Writer:
             return
         yield Seed(text, origin, tuple(draft.notes))
 
+    @cached_property
     def _dynamic_sizes(self) -> frozenset[int]:
         """What the dimensions are long that the run had asked to be dynamic."""
         value = self.finding.data.get("value")
@@ -356,12 +352,11 @@ class _Writer:
         def write(draft: Draft) -> list[str]:
             call = self._call()
             entry = self._entry(call)
-            inputs = [act.Input(value, f"x{n}") for n, value in enumerate(call.args)]
-            inputs += [act.Input(value, key, keyword=True) for key, value in call.kwargs.items()]
+            inputs = act.inputs_of(call.args, call.kwargs)
             if self.calls is not None:
                 return act.calls(draft, entry, self._several())
             if self.finding.code.startswith("guard/"):
-                return act.marked_call(draft, entry, inputs, self._dynamic_sizes())
+                return act.marked_call(draft, entry, inputs, self._dynamic_sizes)
             return self._called(draft, entry, inputs)
 
         draft = Draft()

@@ -38,8 +38,7 @@ def shrink(
     seeds: Seeds, request: int, seconds: float, started: float, around: Surroundings, say: Say
 ) -> None:
     """As ``shrinking.shrink``, for seeds with a backend."""
-    assert seeds.backend is not None
-    _Shrinking(seeds, request, seconds, started, around, say, seeds.backend).run()
+    _Shrinking(seeds, request, seconds, started, around, say).run()
 
 
 class _Shrinking(shrinking.Shrinking):
@@ -47,19 +46,10 @@ class _Shrinking(shrinking.Shrinking):
     trial_seconds = 60.0
     verifying = 20.0
 
-    def __init__(
-        self,
-        seeds: Seeds,
-        request: int,
-        seconds: float,
-        started: float,
-        around: Surroundings,
-        say: Say,
-        backend: Backend,
-    ) -> None:
-        super().__init__(seeds, request, seconds, started, around, say)
-        self.backend = backend
-        self._tested: dict[str, bool] = {}
+    @property
+    def backend(self) -> Backend:
+        assert self.seeds.backend is not None
+        return self.seeds.backend
 
     def run(self) -> None:
         self.progress("looking", now=True)
@@ -128,6 +118,7 @@ class _Shrinking(shrinking.Shrinking):
 
         alone = self.around.trials(propose, max(self.deadline() - _monotonic(), 1.0))
         trials = self.trials(wish)
+        tested: dict[str, bool] = {}
         number = alone.submit(text)
         os.close(go)
         os.close(back)
@@ -137,7 +128,9 @@ class _Shrinking(shrinking.Shrinking):
                     if _monotonic() > self.deadline():
                         break
                     smaller = json.loads(line)
-                    shown = self._shows(smaller, trials)
+                    if smaller not in tested:
+                        tested[smaller] = self._shows(smaller, trials)
+                    shown = tested[smaller]
                     if shown and lines_of_code(smaller) <= lines_of_code(text):
                         text = smaller
                         self.history.append(text)
@@ -151,13 +144,11 @@ class _Shrinking(shrinking.Shrinking):
         return text
 
     def _shows(self, text: str, trials: shrinking.Trials) -> bool:
-        if text not in self._tested:
-            trials.submit(text)
-            _, answer = trials.wait()
-            self._tested[text] = unpacked(answer)[0].interesting
-            self.tried += 1
-            self.progress("reducing")
-        return self._tested[text]
+        trials.submit(text)
+        _, answer = trials.wait()
+        self.tried += 1
+        self.progress("reducing")
+        return unpacked(answer)[0].interesting
 
 
 def _told(seeds: Seeds, shown: Shown) -> Seeds:
