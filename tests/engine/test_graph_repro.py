@@ -19,11 +19,12 @@ torch = pytest.importorskip("torch")
 from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.host.trials import Trials  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
-from fullgraph_engine.repro import graphs, shrinking, sowing  # noqa: E402
+from fullgraph_engine.repro import graphs, sowing  # noqa: E402
 from fullgraph_engine.repro.check import assembled  # noqa: E402
 from fullgraph_engine.repro.graphs import capture, comparison, minifying, writing  # noqa: E402
 from fullgraph_engine.repro.graphs.shrinking import prepare  # noqa: E402
 from fullgraph_engine.repro.seed import Backend, Seeds  # noqa: E402
+from fullgraph_engine.repro.surroundings import Job, Surroundings  # noqa: E402
 
 NET = """
     import torch
@@ -144,7 +145,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     scratch.mkdir(parents=True)
     said: list[Any] = []
     torch.set_num_threads(1)
-    around = shrinking.Surroundings(
+    around = Surroundings(
         lambda work, seconds: Trials(work, capacity=2, seconds=seconds, memory=4096),
         lambda _: None,
         str(scratch),
@@ -155,8 +156,8 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     pid = os.fork()
     if pid == 0:
         try:
-            started = time.monotonic()
-            graphs.shrink(Seeds.unpacked(packed), 1, 300.0, started, around, said.append)
+            job = Job(1, packed, time.monotonic(), 300.0)
+            graphs.Shrinking(Seeds.unpacked(packed), job, around, said.append).run()
             found = [each for each in said if isinstance(each, ReproFound)]
             last = found[-1] if found else None
             with os.fdopen(go, "wb") as out:
@@ -231,7 +232,7 @@ def test_why_inductor_cannot_be_run_is_said(
     for private in tracing.adapter.HEADER_FOLDERS:
         monkeypatch.setattr(private.owner(), private.path, private.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
-    around = shrinking.Surroundings(
+    around = Surroundings(
         lambda work, seconds: Trials(work, capacity=1, seconds=seconds, memory=4096),
         lambda _: None,
         str(tmp_path / "scratch"),

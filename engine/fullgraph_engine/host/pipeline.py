@@ -19,14 +19,10 @@ from ..protocol import (
     Finding,
     Frame,
     Hook,
-    Log,
     Mode,
     Part,
     ProbeInfo,
     Range,
-    Reproduced,
-    ReproFound,
-    ReproProgress,
     SeenValue,
     TargetKind,
     TargetReport,
@@ -36,8 +32,8 @@ from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
+from ..repro.surroundings import Job, Say, Surroundings
 from . import frames
-from .trials import Trials
 
 OLDEST_TORCH = (2, 6)
 
@@ -181,18 +177,7 @@ class Pipeline(Protocol):
     ) -> Sown:
         """Look for a finding again and write programs that may show it."""
 
-    def shrink(
-        self,
-        packed: str,
-        request: int,
-        seconds: float,
-        started: float,
-        trials: Callable[[Callable[[str], bytes], float], Trials],
-        forking: Callable[[bool], None],
-        scratch: str,
-        let_start: Callable[[frozenset[str]], bool],
-        say: Callable[[ReproProgress | ReproFound | Reproduced | Log], None],
-    ) -> None:
+    def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
         """Make the smallest script of what ``sow`` has packed, in a process without user code."""
 
     def untraced(self) -> AbstractContextManager[Any]:
@@ -332,29 +317,17 @@ class RealPipeline:
 
         return sowing.sow(target, probe, namespace, path=path, text=text, mode=mode, wanted=wanted)
 
-    def shrink(
-        self,
-        packed: str,
-        request: int,
-        seconds: float,
-        started: float,
-        trials: Callable[[Callable[[str], bytes], float], Trials],
-        forking: Callable[[bool], None],
-        scratch: str,
-        let_start: Callable[[frozenset[str]], bool],
-        say: Callable[[ReproProgress | ReproFound | Reproduced | Log], None],
-    ) -> None:
+    def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
         from ..repro import shrinking
         from ..repro.seed import Seeds
 
-        around = shrinking.Surroundings(trials, forking, scratch, let_start)
-        seeds = Seeds.unpacked(packed)
-        shrink = shrinking.shrink
+        seeds = Seeds.unpacked(job.packed)
+        kind = shrinking.Shrinking
         if seeds.backend is not None:
             from ..repro import graphs
 
-            shrink = graphs.shrink
-        shrink(seeds, request, seconds, started, around, say)
+            kind = graphs.Shrinking
+        kind(seeds, job, around, say).run()
 
     def untraced(self) -> AbstractContextManager[Any]:
         import torch

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ..protocol import Log, Reproduce
+from ..repro.surroundings import Job, Surroundings
 from . import descriptors, limits, sandbox, wire
 from .branches import silence
 from .pipeline import Pipeline
@@ -74,14 +75,6 @@ def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str])
             forking=forking,
         )
 
-    pipeline.shrink(
-        order.packed,
-        request.request,
-        request.seconds,
-        order.began,
-        trials,
-        forking,
-        order.scratch,
-        box.let_start,
-        lambda event: wire.report(report, event),
-    )
+    job = Job(request.request, order.packed, order.began, request.seconds)
+    around = Surroundings(trials, forking, order.scratch, box.let_start)
+    pipeline.shrink(job, around, lambda event: wire.report(report, event))

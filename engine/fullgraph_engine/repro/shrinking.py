@@ -6,9 +6,7 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from ..protocol import (
     Log,
@@ -26,22 +24,7 @@ from .likeness import own_names
 from .oracle import Shown, Verdict, Wish
 from .script import environment, lines_of_code, script
 from .seed import Seed, Seeds
-
-
-class Trials(Protocol):
-    """What runs candidates in forks: ``host.trials``."""
-
-    capacity: int
-
-    def submit(self, text: str) -> int: ...
-    def wait(self) -> tuple[int, bytes | None]: ...
-    def kill(self, number: int) -> None: ...
-
-
-Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
-Judge = Callable[[str], bytes]
-
-TRIAL_SECONDS = 10.0
+from .surroundings import TRIAL_SECONDS, Job, Say, Surroundings, Trials
 
 _VERIFYING = 8.0
 """Seconds of the budget that are kept for running the script in a fresh Python."""
@@ -58,40 +41,16 @@ _EARLIER = (
 _monotonic = time.monotonic
 
 
-@dataclass
-class Surroundings:
-    """What the process gives: trials of texts in forks, and how processes may be started."""
-
-    trials: Callable[[Judge, float], Trials]
-    forking: Callable[[bool], None]
-    scratch: str
-    let_start: Callable[[frozenset[str]], bool] = lambda _: False
-    """Let this process and its forks start programs of these names; False if they may not be."""
-
-
-def shrink(
-    seeds: Seeds, request: int, seconds: float, started: float, around: Surroundings, say: Say
-) -> None:
-    """Make the smallest script in the time there is. ``started`` is when the user has asked
-    (``time.monotonic()``), ``seconds`` how long it may take from then."""
-    Shrinking(seeds, request, seconds, started, around, say).run()
-
-
 class Shrinking:
+    """One job; ``run`` does it."""
+
     trial_seconds = TRIAL_SECONDS
     verifying = _VERIFYING
 
-    def __init__(
-        self,
-        seeds: Seeds,
-        request: int,
-        seconds: float,
-        started: float,
-        around: Surroundings,
-        say: Say,
-    ) -> None:
-        self.seeds, self.request, self.around, self.say = seeds, request, around, say
-        self.started, self.until = started, started + seconds
+    def __init__(self, seeds: Seeds, job: Job, around: Surroundings, say: Say) -> None:
+        self.seeds, self.around, self.say = seeds, around, say
+        self.request, self.started = job.request, job.began
+        self.until = job.began + job.seconds
         self.tried = 0
         self.lines = 0
         self.notes: tuple[str, ...] = ()

@@ -20,7 +20,8 @@ from ..check import Check
 from ..oracle import Shown, Verdict, Wish
 from ..script import lines_of_code
 from ..seed import Backend, Seed, Seeds
-from ..shrinking import Say, Surroundings, unpacked
+from ..shrinking import unpacked
+from ..surroundings import Surroundings, Trials
 from . import judging, minifying
 
 _STARTED = frozenset(
@@ -34,14 +35,9 @@ _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 _monotonic = time.monotonic
 
 
-def shrink(
-    seeds: Seeds, request: int, seconds: float, started: float, around: Surroundings, say: Say
-) -> None:
-    """As ``shrinking.shrink``, for seeds with a backend."""
-    _Shrinking(seeds, request, seconds, started, around, say).run()
+class Shrinking(shrinking.Shrinking):
+    """Of seeds with a backend."""
 
-
-class _Shrinking(shrinking.Shrinking):
     # A compiler may be slow.
     trial_seconds = 60.0
     verifying = 20.0
@@ -143,7 +139,7 @@ class _Shrinking(shrinking.Shrinking):
             alone.kill(number)
         return text
 
-    def _shows(self, text: str, trials: shrinking.Trials) -> bool:
+    def _shows(self, text: str, trials: Trials) -> bool:
         trials.submit(text)
         _, answer = trials.wait()
         self.tried += 1

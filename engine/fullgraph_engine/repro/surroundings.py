@@ -1,0 +1,49 @@
+"""What a process that makes programs smaller is given, and what it is to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..protocol import Log, Reproduced, ReproFound, ReproProgress
+
+Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
+Judge = Callable[[str], bytes]
+
+TRIAL_SECONDS = 10.0
+"""What one trial may take where nothing is compiled."""
+
+
+class Trials(Protocol):
+    """Candidates in forks, several at a time: ``host.trials``."""
+
+    capacity: int
+
+    def submit(self, text: str) -> int: ...
+    def wait(self) -> tuple[int, bytes | None]: ...
+    def kill(self, number: int) -> None: ...
+
+
+@dataclass
+class Surroundings:
+    """What the process gives: trials of texts in forks, and how processes may be started."""
+
+    trials: Callable[[Judge, float], Trials]
+    forking: Callable[[bool], None]
+    scratch: str
+    let_start: Callable[[frozenset[str]], bool] = lambda _: False
+    """Let this process and its forks start programs of these names; False if they may not be."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Make the smallest script of seeds that were packed for ``request``.
+
+    It was asked for at ``began`` (``time.monotonic()``) and may take ``seconds`` from then.
+    """
+
+    request: int
+    packed: str
+    began: float
+    seconds: float
