@@ -48,18 +48,18 @@ class Subject:
     """A file whose first target is traced."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.text = str(path), path.read_text()
+        self.path, text = str(path), path.read_text()
         module = types.ModuleType("traced")
         module.__file__ = self.path
         sys.modules["traced"] = module
-        exec(compile(self.text, self.path, "exec"), module.__dict__)
-        self.namespace = module.__dict__
-        self.target = targets.discover(self.text, self.path).targets[0]
-        self.probe = targets.plan(self.target, self.namespace)[0]
+        exec(compile(text, self.path, "exec"), module.__dict__)
+        target = targets.discover(text, self.path).targets[0]
+        probe = targets.plan(target, module.__dict__)[0]
+        self.tracee = targets.Tracee(target, probe, module.__dict__, self.path, text, "fake")
 
     def call(self) -> Any:
         torch.manual_seed(0)
-        return self.probe.build(self.namespace)
+        return self.tracee.call()
 
     # -- kinds of runs ------------------------------------------------------------------------
 
@@ -101,17 +101,8 @@ class Subject:
         with contextlib.ExitStack() as left_out:
             if not explained:
                 left_out.enter_context(mock.patch.object(explanations.Explainer, "_why", _no_why))
-            found = runs.run_target(
-                self.target,
-                self.probe,
-                self.namespace,
-                path=self.path,
-                text=self.text,
-                mode="fake",
-                part="first",
-                emit=emit,
-            )
-        name = self.target.name
+            found = runs.run_target(self.tracee, "first", emit)
+        name = self.tracee.target.name
         for event in (
             protocol.ValuesSeen.of(1, name, found.values),
             protocol.ShapesFound.of(1, name, found.shapes, found.shapes_note),

@@ -511,21 +511,22 @@ def one_run(
     import torch._dynamo
 
     from fullgraph_engine.findings import run_target
+    from fullgraph_engine.targets import Tracee
 
     emitted: list[Finding] = []
-    here = {"path": order["path"], "text": order["text"], "emit": emitted.append}
-    outcome = run_target(target, probe, namespace, mode=mode, part="first", run=run, **here)
+    tracee = Tracee(target, probe, namespace, order["path"], order["text"], mode)
+    outcome = run_target(tracee, "first", emitted.append, run)
     if order["try_dynamic"] and outcome.report.status == "traced":
         torch._dynamo.reset()
-        run_target(target, probe, namespace, mode=mode, part="second", run=f"{run}+", **here)
+        run_target(tracee, "second", emitted.append, f"{run}+")
     if order["forecast"]:
         from fullgraph_engine.findings import forecast
         from fullgraph_engine.host.branches import Branches
 
         torch._dynamo.reset()
         forecast.SHORTEST = SECONDS / 2
-        called = {"part": "forecast", "branch": Branches(), "foretell": lambda _: None}
-        run_target(target, probe, namespace, mode=mode, run=f"{run}~", **called, **here)
+        asked = {"branch": Branches(), "foretell": lambda _: None}
+        run_target(tracee, "forecast", emitted.append, f"{run}~", **asked)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(outcome.report),

@@ -32,16 +32,8 @@ def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.Outcome:
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets
     (probe,) = targets.plan(target, module.__dict__)
-    return runs.run_target(
-        target,
-        probe,
-        module.__dict__,
-        path=path,
-        text=text,
-        mode="fake",
-        part="first",
-        emit=emit,
-    )
+    tracee = targets.Tracee(target, probe, module.__dict__, path, text, "fake")
+    return runs.run_target(tracee, "first", emit)
 
 
 def finding_of(text: str, path: str) -> Finding:

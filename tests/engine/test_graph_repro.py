@@ -112,15 +112,9 @@ def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> so
         probe = targets.plan(found["Net"], module.__dict__)[0]
         nowhere = Range(Position(0, 0), Position(0, 0))
         wanted = Wanted("", nowhere, "Net", backend=backend, accuracy=accuracy)
-        return sowing.sow(
-            found["Net"],
-            probe,
-            module.__dict__,
-            path=str(path),
-            text=text,
-            mode="real",
-            wanted=wanted,
-        )
+        namespace = module.__dict__
+        tracee = targets.Tracee(found["Net"], probe, namespace, str(path), text, "real")
+        return sowing.sow(tracee, wanted)
 
     come, go = os.pipe()
     pid = os.fork()

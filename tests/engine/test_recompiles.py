@@ -536,7 +536,7 @@ for path in sys.argv[2:]:
     (probe,) = targets.plan(target, module.__dict__)
     rows = out[path] = []
     run_target(
-        target, probe, module.__dict__, path=path, text=text, mode="fake", part="forecast",
+        targets.Tracee(target, probe, module.__dict__, path, text, "fake"), "forecast",
         emit=lambda finding: None, branch=Branches(),
         foretell=lambda made: rows.extend(to_plain(row) for row in made.rows),
     )

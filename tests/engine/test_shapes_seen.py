@@ -74,16 +74,8 @@ def test_fixture(path: Path, mode: Any) -> None:
         if targets.plan(target, module.__dict__)
     )
     (probe,) = targets.plan(target, module.__dict__)
-    outcome = run_target(
-        target,
-        probe,
-        module.__dict__,
-        path=str(path),
-        text=text,
-        mode=mode,
-        part="first",
-        emit=lambda finding: None,
-    )
+    tracee = targets.Tracee(target, probe, module.__dict__, str(path), text, mode)
+    outcome = run_target(tracee, "first", lambda finding: None)
     assert outcome.report.status == "traced"
     assert told(outcome.shapes) == marked(text)
     assert marked(text)

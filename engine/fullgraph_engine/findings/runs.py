@@ -18,7 +18,6 @@ from ..documents import Commission
 from ..documents.writer import Writer
 from ..protocol import (
     Finding,
-    Mode,
     Part,
     ProbeInfo,
     Range,
@@ -30,7 +29,7 @@ from ..protocol import (
 from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
-from ..targets import Call, Probe, ProbeError, Target
+from ..targets import Call, ProbeError, Tracee
 from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
 from . import (
     breaks,
@@ -77,16 +76,11 @@ class Outcome:
 
 
 def run_target(
-    target: Target,
-    probe: Probe,
-    namespace: dict[str, Any],
-    *,
-    path: str,
-    text: str,
-    mode: Mode,
+    tracee: Tracee,
     part: Part,
     emit: Callable[[Finding], None],
     run: str = "",
+    *,
     documents: Commission | None = None,
     branch: Branch | None = None,
     foretell: Callable[[Forecast], None] | None = None,
@@ -98,21 +92,16 @@ def run_target(
     ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
-    With ``mode`` "auto" the run uses fake tensors and may give up early with ``needs_real``;
+    With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
     with "fake" it never does.
     """
     started = time.perf_counter()
-    fake = mode != "real"
-    trace_mode: TraceMode = "fake" if fake else "real"
-    source = SourceText(path, text)
-    if "cuda" in text:
+    if "cuda" in tracee.text:
         tracing.want_cuda()
-    ledger = _Ledger(target, run or target.name, trace_mode, emit)
-    attempt = _Attempt(target, probe, namespace, source, ledger, fake=fake, auto=mode == "auto")
-
-    attempt.names_sizes = explanations.may_apply(text)
+    ledger = _Ledger(tracee, run or tracee.target.name, emit)
+    attempt = _Attempt(tracee, ledger)
     if documents is not None:
-        attempt.writer = Writer(documents, path, text)
+        attempt.writer = Writer(documents, tracee.path, tracee.text)
 
     needs_real: str | None = None
     try:
@@ -144,12 +133,10 @@ def run_target(
 class _Ledger:
     """The findings of a run, each once, counted."""
 
-    def __init__(
-        self, target: Target, run: str, mode: TraceMode, emit: Callable[[Finding], None]
-    ) -> None:
-        self._target = target
+    def __init__(self, tracee: Tracee, run: str, emit: Callable[[Finding], None]) -> None:
+        self._target = tracee.target.name
         self._run = run
-        self._mode = mode
+        self._mode: TraceMode = "fake" if tracee.fake else "real"
         self._emit = emit
         self._by_identity: dict[str, Finding] = {}
         self._told: dict[str, Finding] = {}
@@ -197,7 +184,7 @@ class _Ledger:
 
     def _put(self, finding: Finding) -> None:
         self._by_identity[finding.identity] = dataclasses.replace(
-            finding, target=self._target.name, run=self._run, mode=self._mode
+            finding, target=self._target, run=self._run, mode=self._mode
         )
 
     def _tell(self, key: str) -> None:
@@ -208,21 +195,11 @@ class _Ledger:
 class _Attempt:
     """The two traces of a run and what came of them."""
 
-    def __init__(
-        self,
-        target: Target,
-        probe: Probe,
-        namespace: dict[str, Any],
-        source: SourceText,
-        ledger: _Ledger,
-        *,
-        fake: bool,
-        auto: bool,
-    ) -> None:
-        self.target, self.probe, self.namespace = target, probe, namespace
-        self.source, self.ledger = source, ledger
-        self.fake, self.auto = fake, auto
-        self.info: ProbeInfo = probe.info
+    def __init__(self, tracee: Tracee, ledger: _Ledger) -> None:
+        self.tracee, self.target, self.ledger = tracee, tracee.target, ledger
+        self.fake, self.auto = tracee.fake, tracee.mode == "auto"
+        self.source = SourceText(tracee.path, tracee.text)
+        self.info: ProbeInfo = tracee.probe.info
         self.recording: Recording | None = None
         self.error: str | None = None
         self.auto_failure: str | None = None
@@ -231,7 +208,7 @@ class _Attempt:
         self.finished = False
         self.writer: Writer | None = None
         self._truths: list[int] = []
-        self.names_sizes = False
+        self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
         self._unexplained: dict[str, Specialisation | Equality] = {}
@@ -365,7 +342,7 @@ class _Attempt:
     def _call(self) -> Call:
         torch.manual_seed(0)
         random.seed(0)
-        return self.probe.build(self.namespace)
+        return self.tracee.call()
 
     def _probe_range(self) -> Range:
         """The line of the probe comment in use; the name of the target if there is none."""

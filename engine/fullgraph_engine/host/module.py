@@ -29,6 +29,7 @@ from ..protocol import (
     TargetReport,
     TargetsFound,
 )
+from ..targets import Tracee
 from . import (
     blackbox,
     descriptors,
@@ -145,19 +146,12 @@ class _Module:
         # From here on this is a run.
         blackbox.undo_dump()
         assert isinstance(command, Launch)
-        target = self.targets[command.target]
-        probe = probes[command.target][command.probe]
-        run.main(
-            command,
-            given,
-            self.analyse,
-            self.pipeline,
-            target,
-            probe,
-            self.module.__dict__ if self.module is not None else {},
-            self.lines,
-            self.forking,
-        )
+        target: Any = self.targets[command.target]
+        probe: Any = probes[command.target][command.probe]
+        namespace = self.module.__dict__ if self.module is not None else {}
+        path, text = self.analyse.path, self.analyse.text
+        tracee = Tracee(target, probe, namespace, path, text, command.mode)
+        run.main(run.Run(command, self.analyse, self.pipeline, tracee, self.forking), given)
 
     def forking(self, begins: bool) -> None:
         self.sandbox.forking = begins

@@ -19,7 +19,6 @@ from ..protocol import (
     Finding,
     Frame,
     Hook,
-    Mode,
     Part,
     ProbeInfo,
     Range,
@@ -33,6 +32,7 @@ from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
 from ..repro.surroundings import Job, Say, Surroundings
+from ..targets import Tracee
 from . import frames
 
 OLDEST_TORCH = (2, 6)
@@ -150,13 +150,7 @@ class Pipeline(Protocol):
 
     def run_target(
         self,
-        target: Any,
-        probe: Any,
-        namespace: dict[str, Any],
-        *,
-        path: str,
-        text: str,
-        mode: Mode,
+        tracee: Tracee,
         part: Part,
         emit: Callable[[Finding], None],
         run: str,
@@ -164,17 +158,7 @@ class Pipeline(Protocol):
     ) -> Outcome:
         """``asked`` is what few requests ask for: ``documents``, a commission."""
 
-    def sow(
-        self,
-        target: Any,
-        probe: Any,
-        namespace: dict[str, Any],
-        *,
-        path: str,
-        text: str,
-        mode: Mode,
-        wanted: Wanted,
-    ) -> Sown:
+    def sow(self, tracee: Tracee, wanted: Wanted) -> Sown:
         """Look for a finding again and write programs that may show it."""
 
     def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
@@ -275,13 +259,7 @@ class RealPipeline:
 
     def run_target(
         self,
-        target: Any,
-        probe: Any,
-        namespace: dict[str, Any],
-        *,
-        path: str,
-        text: str,
-        mode: Mode,
+        tracee: Tracee,
         part: Part,
         emit: Callable[[Finding], None],
         run: str,
@@ -289,33 +267,12 @@ class RealPipeline:
     ) -> Outcome:
         from ..findings import run_target
 
-        return run_target(
-            target,
-            probe,
-            namespace,
-            path=path,
-            text=text,
-            mode=mode,
-            part=part,
-            emit=emit,
-            run=run,
-            **asked,
-        )
+        return run_target(tracee, part, emit, run, **asked)
 
-    def sow(
-        self,
-        target: Any,
-        probe: Any,
-        namespace: dict[str, Any],
-        *,
-        path: str,
-        text: str,
-        mode: Mode,
-        wanted: Wanted,
-    ) -> Sown:
+    def sow(self, tracee: Tracee, wanted: Wanted) -> Sown:
         from ..repro import sowing
 
-        return sowing.sow(target, probe, namespace, path=path, text=text, mode=mode, wanted=wanted)
+        return sowing.sow(tracee, wanted)
 
     def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
         from ..repro import shrinking

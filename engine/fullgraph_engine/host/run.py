@@ -7,7 +7,7 @@ import random
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -16,23 +16,25 @@ from ..protocol import (
     Analyse,
     CourseFound,
     DocumentsWritten,
+    Event,
     Finding,
     FindingFound,
     ForecastFound,
     GuardsFound,
     Log,
-    Mode,
     Part,
     ShapesFound,
     TargetReport,
+    TraceMode,
     ValuesSeen,
     place_words,
 )
 from ..protocol.course import MOST_STEPS
 from ..protocol.documents import DocumentPart
-from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, wire
+from ..targets import Tracee
+from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, syntax, wire
 from .branches import Branches, silence
-from .pipeline import Pipeline, Probe, Target
+from .pipeline import Outcome, Pipeline
 from .wire import Launch, RunDone, SeedsMade
 
 _exit, _monotonic = os._exit, time.monotonic
@@ -45,60 +47,74 @@ GRACE = 0.15
 """Seconds that the parent is given to act before the interpreter writes down its stacks."""
 
 
-def main(
-    launch: Launch,
-    given: list[int],
-    analyse: Analyse,
-    pipeline: Pipeline,
-    target: Target,
-    probe: Probe,
-    namespace: dict[str, Any],
-    lines: list[str],
-    forking: Callable[[bool], None],
-) -> NoReturn:
-    """Never returns, whatever the user's code does to the interpreter."""
-    try:
-        _main(launch, given, analyse, pipeline, target, probe, namespace, lines, forking)
-    except wire.Lost:
-        _exit(LOST)
-    finally:
-        _exit(0)
+@dataclass
+class Run:
+    """What a run is of, and what it has told. ``forking`` is called with True before a fork and
+    with False after it, on both sides."""
 
+    launch: Launch
+    analyse: Analyse
+    pipeline: Pipeline
+    tracee: Tracee
+    forking: Callable[[bool], None]
+    report: int = -1
+    box: int = -1
+    emitted: dict[str, Finding] = field(default_factory=dict)
 
-def _main(
-    launch: Launch,
-    given: list[int],
-    analyse: Analyse,
-    pipeline: Pipeline,
-    target: Target,
-    probe: Probe,
-    namespace: dict[str, Any],
-    lines: list[str],
-    forking: Callable[[bool], None],
-) -> None:
-    report, stdout, stderr, box = given
-    report, box = descriptors.raised(report), descriptors.raised(box)
-    descriptors.attach(stdout, stderr)
+    @property
+    def name(self) -> str:
+        return name_of(self.tracee.target.name, self.launch.probe, self.launch.part)
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
+    def live(self, given: list[int]) -> None:
+        """Trace, and tell what came of it. ``given`` is what travels with a ``Launch``."""
+        self.settle(given)
+        started = _monotonic()
+        needs_real: str | None = None
         try:
-            stack = pipeline.where(frame)
+            if self.launch.part == "seeds":
+                done, needs_real = self.sow()
+            else:
+                done, needs_real = self.trace()
+        except wire.Lost:
+            raise
+        except BaseException as error:
+            if isinstance(error, MemoryError):
+                limits.lift()
+            done = self.failed(error, round(_monotonic() - started, 4))
+        missing = placeholder.behind(done.error or needs_real or "")
+        if missing is not None:
+            done, needs_real = replace(done, error=str(missing)), None
+        descriptors.flush()
+        self.tell(RunDone(done, needs_real))
+
+    def settle(self, given: list[int]) -> None:
+        """Take up the descriptors, listen to the parent, and keep within the limits."""
+        report, stdout, stderr, box = given
+        self.report, self.box = descriptors.raised(report), descriptors.raised(box)
+        descriptors.attach(stdout, stderr)
+        limits.reset_signals(self.interrupted)
+        blackbox.attend(self.box)
+        blackbox.dump_at(self.box, self.launch.seconds + GRACE)
+        limits.apply(self.launch.memory)
+        exits.ignore()
+        # The same choices on every edit: findings must not come and go by chance.
+        random.seed(0)
+        placeholder.touched.clear()
+
+    def interrupted(self, number: int, frame: FrameType | None) -> None:
+        try:
+            stack = self.pipeline.where(frame)
         except Exception:  # in the middle of anything
             stack = ()
-        blackbox.at_stack(box, stack or frames.of_stack(frame))
+        blackbox.at_stack(self.box, stack or frames.of_stack(frame))
 
-    limits.reset_signals(interrupted)
-    blackbox.attend(box)
-    blackbox.dump_at(box, launch.seconds + GRACE)
-    limits.apply(launch.memory)
-    exits.ignore()
-    # The same choices on every edit: findings must not come and go by chance.
-    random.seed(0)
-    placeholder.touched.clear()
+    # -- telling ------------------------------------------------------------------------------
 
-    emitted: dict[str, Finding] = {}
+    def tell(self, event: Event | RunDone | SeedsMade) -> None:
+        wire.report(self.report, event)
 
-    def emit(finding: Finding) -> None:
+    def emit(self, finding: Finding) -> None:
+        emitted = self.emitted
         if emitted.get(finding.identity) == finding and finding.identity:
             return
         if len(emitted) >= _MOST_FINDINGS and finding.identity not in emitted:
@@ -110,162 +126,117 @@ def _main(
         if finding.code == "trace/eager-error" and sandbox.REFUSED in finding.message:
             finding = replace(finding, code="trace/sandboxed")
         if finding.code.startswith("graph-break/"):
-            blackbox.at_place(box, finding.range)
+            blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
-        if launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
-            wire.report(report, FindingFound(analyse.request, finding))
+        if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
+            self.tell(FindingFound(self.analyse.request, finding))
 
-    def written(attempt: str, part: DocumentPart) -> None:
-        run, attempt = _name(target, launch), f"{launch.mode} {attempt}"
-        wire.report(report, DocumentsWritten(analyse.request, target.name, run, attempt, (part,)))
+    def written(self, attempt: str, part: DocumentPart) -> None:
+        number, target = self.analyse.request, self.tracee.target.name
+        attempt = f"{self.launch.mode} {attempt}"
+        self.tell(DocumentsWritten(number, target, self.name, attempt, (part,)))
 
-    def foretell(forecast: Any) -> None:
-        rows, note, seconds = tuple(forecast.rows), forecast.note, forecast.seconds
-        run, found = _name(target, launch), tuple(emitted.values())
-        number = analyse.request
-        wire.report(report, ForecastFound(number, target.name, run, rows, found, note, seconds))
+    def foretell(self, forecast: Any) -> None:
+        number, target = self.analyse.request, self.tracee.target.name
+        rows, found = tuple(forecast.rows), tuple(self.emitted.values())
+        note, seconds = forecast.note, forecast.seconds
+        self.tell(ForecastFound(number, target, self.name, rows, found, note, seconds))
 
-    asked: dict[str, Any] = {}
-    if analyse.documents:
-        asked["documents"] = Commission(analyse.documents, written)
-    if launch.part == "forecast":
-        descriptors.flush()
-        silence()
-        until = _monotonic() + (1 - _LAST) * launch.seconds
-        asked.update(branch=Branches(forking, until), foretell=foretell)
+    # -- the parts ----------------------------------------------------------------------------
 
-    started = _monotonic()
-    mode: Mode = launch.mode
-    needs_real: str | None = None
-    try:
-        if launch.part == "seeds":
-            needs_real = _sow(report, launch, analyse, pipeline, target, probe, namespace)
-            wire.report(report, RunDone(_untraced(target, probe), needs_real))
-            return
-        outcome = pipeline.run_target(
-            target,
-            probe,
-            namespace,
-            path=analyse.path,
-            text=analyse.text,
-            mode=mode,
-            part=launch.part,
-            emit=emit,
-            run=_name(target, launch),
-            **asked,
-        )
+    def trace(self) -> tuple[TargetReport, str | None]:
+        """The report, and why the run should be repeated with real tensors, or None."""
+        launch = self.launch
+        asked: dict[str, Any] = {}
+        if self.analyse.documents:
+            asked["documents"] = Commission(self.analyse.documents, self.written)
+        if launch.part == "forecast":
+            descriptors.flush()
+            silence()
+            until = _monotonic() + (1 - _LAST) * launch.seconds
+            asked.update(branch=Branches(self.forking, until), foretell=self.foretell)
+        outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
         for finding in outcome.findings:
-            emit(finding)
+            self.emit(finding)
+        self.tell_seen(outcome)
+        return outcome.report, outcome.needs_real
+
+    def tell_seen(self, outcome: Outcome) -> None:
+        """What a run has seen besides what it finds."""
+        number, target = self.analyse.request, self.tracee.target.name
         if outcome.values:
-            seen = ValuesSeen.of(analyse.request, target.name, outcome.values)
-            wire.report(report, seen)
+            self.tell(ValuesSeen.of(number, target, outcome.values))
         if outcome.shapes:
-            shapes, note = outcome.shapes, outcome.shapes_note
-            wire.report(report, ShapesFound.of(analyse.request, target.name, shapes, note))
+            self.tell(ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note))
         if outcome.guards:
-            guards, note = outcome.guards, outcome.guards_note
-            wire.report(report, GuardsFound.of(analyse.request, target.name, guards, note))
+            self.tell(GuardsFound.of(number, target, outcome.guards, outcome.guards_note))
         if outcome.course:
             steps = tuple(outcome.course[:MOST_STEPS])
-            left_out = len(outcome.course) - len(steps)
-            wire.report(report, CourseFound(analyse.request, target.name, steps, left_out))
-        done, needs_real = outcome.report, outcome.needs_real
-    except wire.Lost:
-        raise
-    except BaseException as error:
-        if isinstance(error, MemoryError):
-            limits.lift()
-        done = _failed(error, launch, analyse, target, probe, lines, emit)
-        done = replace(done, seconds=round(_monotonic() - started, 4))
+            self.tell(CourseFound(number, target, steps, len(outcome.course) - len(steps)))
+
+    def sow(self) -> tuple[TargetReport, str | None]:
+        """Write programs that may show the wanted finding; else as ``trace``."""
+        assert self.analyse.wanted is not None
+        sown = self.pipeline.sow(self.tracee, self.analyse.wanted)
+        if sown.needs_real is None:
+            self.tell(SeedsMade(sown.packed, sown.reason))
+        target, probe = self.tracee.target, self.tracee.probe
+        report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
+        return report, sown.needs_real
+
+    def failed(self, error: BaseException, seconds: float) -> TargetReport:
+        """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""
+        target = self.tracee.target
+        mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
-        if frames.innermost(stack, analyse.path) is None:
+        here = frames.innermost(stack, self.analyse.path)
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        if here is None:
+            code, where = "trace/incomplete", target.range
+            reason = f"fullgraph itself failed on this target: {words}"
             words = "".join(traceback.format_exception(error))
-            wire.report(report, Log(analyse.request, "engine", words))
-    missing = placeholder.behind(done.error or needs_real or "")
-    if missing is not None:
-        done, needs_real = replace(done, error=str(missing)), None
-    descriptors.flush()
-    wire.report(report, RunDone(done, needs_real))
+            self.tell(Log(self.analyse.request, "engine", words))
+        else:
+            lines = syntax.lines_of(self.analyse.text)
+            code, where = "trace/eager-error", frames.range_of(here, lines)
+            reason = f"The code raises here: {words}"
+        self.emit(
+            Finding(
+                code=code,
+                message=reason,
+                range=where,
+                target=target.name,
+                stack=stack,
+                mode=mode,
+                identity=f"{code}@{place_words(where)}",
+                run=self.name,
+            )
+        )
+        return TargetReport(
+            name=target.name,
+            kind=target.kind,
+            range=target.range,
+            status="failed",
+            mode=mode,
+            probe=self.tracee.probe.info,
+            seconds=seconds,
+            error=reason,
+        )
 
 
-def _sow(
-    report: int,
-    launch: Launch,
-    analyse: Analyse,
-    pipeline: Pipeline,
-    target: Target,
-    probe: Probe,
-    namespace: dict[str, Any],
-) -> str | None:
-    """Write programs that may show the wanted finding; why to do it with real tensors, or None."""
-    assert analyse.wanted is not None
-    sown = pipeline.sow(
-        target,
-        probe,
-        namespace,
-        path=analyse.path,
-        text=analyse.text,
-        mode=launch.mode,
-        wanted=analyse.wanted,
-    )
-    if sown.needs_real is None:
-        wire.report(report, SeedsMade(sown.packed, sown.reason))
-    return sown.needs_real
-
-
-def _untraced(target: Target, probe: Probe) -> TargetReport:
-    return TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
+def main(run: Run, given: list[int]) -> NoReturn:
+    """Never returns, whatever the user's code does to the interpreter."""
+    try:
+        run.live(given)
+    except wire.Lost:
+        _exit(LOST)
+    finally:
+        _exit(0)
 
 
 _SUFFIXES: dict[Part, str] = {"first": "", "second": "+", "forecast": "~", "seeds": "!"}
 
 
-def _name(target: Target, launch: Launch) -> str:
-    return name_of(target.name, launch.probe, launch.part)
-
-
 def name_of(target: str, probe: int, part: Part) -> str:
     """How a run is called in what it finds."""
     return f"{target}#{probe}{_SUFFIXES[part]}"
-
-
-def _failed(
-    error: BaseException,
-    launch: Launch,
-    analyse: Analyse,
-    target: Target,
-    probe: Probe,
-    lines: list[str],
-    emit: Any,
-) -> TargetReport:
-    """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""
-    stack = frames.of_traceback(error.__traceback__)
-    here = frames.innermost(stack, analyse.path)
-    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if here is None:
-        code, where = "trace/incomplete", target.range
-        reason = f"fullgraph itself failed on this target: {words}"
-    else:
-        code, where = "trace/eager-error", frames.range_of(here, lines)
-        reason = f"The code raises here: {words}"
-    emit(
-        Finding(
-            code=code,
-            message=reason,
-            range=where,
-            target=target.name,
-            stack=stack,
-            mode="real" if launch.mode == "real" else "fake",
-            identity=f"{code}@{place_words(where)}",
-            run=_name(target, launch),
-        )
-    )
-    return TargetReport(
-        name=target.name,
-        kind=target.kind,
-        range=target.range,
-        status="failed",
-        mode="real" if launch.mode == "real" else "fake",
-        probe=probe.info,
-        error=reason,
-    )

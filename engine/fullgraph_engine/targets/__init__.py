@@ -10,6 +10,7 @@ from .notation import NotationError, parse, show
 from .probes import Call, Probe, confirm, plan, unwrap
 from .suggestion import missing_probe
 from .tensors import Dynamic, ProbeError, describe
+from .tracee import Tracee
 
 __all__ = [
     "Call",
@@ -20,6 +21,7 @@ __all__ = [
     "Probe",
     "ProbeError",
     "Target",
+    "Tracee",
     "confirm",
     "describe",
     "discover",

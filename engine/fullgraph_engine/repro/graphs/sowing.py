@@ -12,7 +12,7 @@ import torch._dynamo
 from torch._dynamo.backends import registry
 
 from ...protocol import Wanted
-from ...targets import Probe, Target
+from ...targets import Tracee
 from ...tracing import adapter
 from ..check import Check
 from ..likeness import Likeness, own_names
@@ -24,9 +24,7 @@ from . import capture, comparison, writing
 _MOST_GRAPHS = 50
 
 
-def sow(
-    target: Target, probe: Probe, namespace: dict[str, Any], text: str, wanted: Wanted
-) -> Seeds | str:
+def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
     """Seeds for what a backend does to a target, or why there are none.
 
     To be called with real tensors: a backend compiles for what it is given.
@@ -35,12 +33,13 @@ def sow(
         backend, before, imports, notes = _backend(wanted)
     except LookupError as error:
         return str(error.args[0])
+    name = tracee.target.name
     graphs = _Graphs(backend, notes)
     torch.manual_seed(0)
     try:
-        call = probe.build(namespace)
+        call = tracee.call()
     except Exception as error:
-        return f"`{target.name}` cannot be called as its probe says: {error}"
+        return f"`{name}` cannot be called as its probe says: {error}"
     for wish in call.dynamic:
         torch._dynamo.maybe_mark_dynamic(wish.tensor, wish.dim)
     raised = ""
@@ -49,7 +48,7 @@ def sow(
     except Exception as error:
         raised = f"{type(error).__name__}: {error}".partition("\n")[0]
     if not graphs.seeds:
-        return _no_graphs(target.name, raised, graphs.left_out)
+        return _no_graphs(name, raised, graphs.left_out)
     seeds = sorted(graphs.seeds, key=lambda seed: seed.text.count("\n"))
     if backend.accuracy:
         check = comparison.check_of(
@@ -59,23 +58,23 @@ def sow(
             only_floating=wanted.only_floating,
             is_random=graphs.is_random,
         )
-        title = f"`{backend.name}` gives wrong results for a graph of `{target.name}`"
+        title = f"`{backend.name}` gives wrong results for a graph of `{name}`"
         explanation = (
             "The compiled function's results, or their gradients, are further from those in double "
             "precision than those of the function as it is."
         )
     else:
         check = Check(f"an exception of {backend.name}", 'error != "None"', True, before, imports)
-        title = f"`{backend.name}` fails on a graph of `{target.name}`"
+        title = f"`{backend.name}` fails on a graph of `{name}`"
         explanation = "The function runs as it is, and raises this when it is compiled."
     return Seeds(
         tuple(seeds),
         Likeness("backend", "", (), "", ""),
         check,
-        tuple(sorted(own_names(text))),
+        tuple(sorted(own_names(tracee.text))),
         title,
         explanation,
-        f"target `{target.name}`",
+        f"target `{name}`",
         left_out=tuple(graphs.left_out),
         backend=backend,
     )

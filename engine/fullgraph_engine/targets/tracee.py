@@ -1,0 +1,38 @@
+"""What one run traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..protocol import Mode
+from .discovery import Target
+from .probes import Call, Probe
+
+
+@dataclass(frozen=True)
+class Tracee:
+    """A target of a text that was executed, to be called as one of its probes says.
+
+    ``path`` and ``text`` are of the file; ``namespace`` is what executing it has made.
+    """
+
+    target: Target
+    probe: Probe
+    namespace: dict[str, Any] = field(repr=False)
+    path: str
+    text: str = field(repr=False)
+    mode: Mode = "auto"
+
+    @property
+    def fake(self) -> bool:
+        """Whether its tensors have no data, unless it turns out that they must have."""
+        return self.mode != "real"
+
+    def call(self) -> Call:
+        """Make the callable and its inputs. Runs user code, whose exceptions propagate.
+
+        Raises:
+            ProbeError: the probe itself does not fit, in one sentence for the user.
+        """
+        return self.probe.build(self.namespace)
