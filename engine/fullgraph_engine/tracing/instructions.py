@@ -16,6 +16,9 @@ Listener = Callable[[Any, Any], None]
 
 Handler = Callable[[Any, Any], Any]
 
+_LARGEST = 256
+"""Larger numbers are the compiler's own: it writes other instructions for them."""
+
 
 class _Audience(NamedTuple):
     before: list[Listener]
@@ -57,9 +60,13 @@ class Instructions:
         return True
 
     def _of(self, names: Iterable[str]) -> list[_Audience]:
-        """Of those names that this Python has."""
+        """Of those names that instructions have in this Python."""
         numbers = [dis.opmap[name] for name in names if name in dis.opmap]
-        return [self._audiences.setdefault(number, _Audience([], [])) for number in numbers]
+        return [
+            self._audiences.setdefault(number, _Audience([], []))
+            for number in numbers
+            if number < _LARGEST
+        ]
 
     def _table(self, handlers: list[Any]) -> list[Any]:
         table = list(handlers)
