@@ -14,7 +14,8 @@ from ..protocol import Wanted
 from ..targets import Call
 from ..tracing import drive
 from ..tracing.recording import Recording
-from ..tracing.variations import Inputs
+from ..tracing.variations import Inputs as Variable
+from .act import Inputs, inputs_of
 
 COUNT = 3
 """Calls after the first."""
@@ -32,6 +33,11 @@ class Further:
     function: Callable[..., Any]
     arguments: list[Arguments] = field(default_factory=list)
 
+    @property
+    def inputs(self) -> tuple[Inputs, ...]:
+        """What it is called with, as programs have it."""
+        return tuple(inputs_of(args, kwargs) for args, kwargs in self.arguments)
+
     def trace(self) -> list[Recording]:
         """What Dynamo does in those of the calls that compile something again."""
         recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
@@ -45,7 +51,7 @@ class Further:
 
 def calls_of(wanted: Wanted, call: Call) -> Further | None:
     """The calls that a forecast has made; None where its words do not say what was changed."""
-    inputs = Inputs(call.function, call.args, call.kwargs)
+    inputs = Variable(call.function, call.args, call.kwargs)
     named = _NAMED.search(wanted.message)
     if wanted.code == "recompile/every-call":
         changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * COUNT
@@ -63,7 +69,7 @@ def calls_of(wanted: Wanted, call: Call) -> Further | None:
 
 
 def _changes(
-    names: Sequence[str], inputs: Inputs, call: Call
+    names: Sequence[str], inputs: Variable, call: Call
 ) -> list[tuple[dict[tuple[int, int], int], dict[int, Any]]]:
     leaves = {leaf.name: number for number, leaf in enumerate(inputs.leaves)}
     sizes = [match for match in map(_SIZE.fullmatch, names) if match is not None]
@@ -84,7 +90,7 @@ def _changes(
     return [({}, {leaves[name]: value + n * step}) for n in range(1, COUNT + 1)]
 
 
-def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
+def _longer(size: int, inputs: Variable) -> Iterator[list[int]]:
     """Sizes a little larger, then multiples; none that another dimension has."""
     taken = {
         int(length)

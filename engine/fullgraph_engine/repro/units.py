@@ -7,25 +7,20 @@ import builtins
 import copy
 import inspect
 import types
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch._dynamo
 
 from ..targets.probes import unwrap
-from .act import Input
+from .act import Input, Unit
 from .capture import Point
 from .writing.draft import Draft
 from .writing.unwritable import Unwritable
 
-
-@dataclass(frozen=True)
-class Unit:
-    """Something to compile: an expression of the draft, and what it is called with."""
-
-    entry: str
-    inputs: tuple[Input, ...]
+Variables = dict[str, Any]
+"""Of a frame, by their names."""
 
 
 # -- one expression ---------------------------------------------------------------------------
@@ -79,7 +74,7 @@ def of_expression(point: Point, outwards: int, draft: Draft) -> Unit:
     name = draft.fresh("f")
     parameters = ", ".join(each.name for each in inputs)
     draft.add(f"def {name}({parameters}):\n    return {ast.unparse(node)}")
-    return Unit(name, tuple(inputs))
+    return Unit(name, (inputs,))
 
 
 def _expression_at(point: Point, outwards: int) -> ast.expr:
@@ -171,7 +166,7 @@ def of_statement(point: Point, depth: int, draft: Draft, *, empty: bool = False)
         node.body = [ast.Pass()]
         if not isinstance(node, ast.With):
             node.orelse = []
-    return _function_of([node], point.at[depth], point, draft)
+    return _function_of([node], [point.at[depth]], point, draft)
 
 
 def of_window(point: Point, depth: int, ahead: int, draft: Draft) -> Unit:
@@ -184,12 +179,30 @@ def of_window(point: Point, depth: int, ahead: int, draft: Draft) -> Unit:
     if variables is None:
         raise Unwritable("there are not so many statements before it")
     nodes = copy.deepcopy(list(point.layers[depth].onwards(ahead)))
-    return _function_of(nodes, variables, point, draft)
+    return _function_of(nodes, [variables], point, draft)
+
+
+def of_body(point: Point, draft: Draft) -> Unit:
+    """A function that does what the one of a point does, for all the calls of that.
+
+    What these find in different objects or in the scopes around it is passed to it.
+
+    Raises:
+        Unwritable: the code cannot stand alone, or a value has no expression.
+    """
+    definition = copy.deepcopy(point.definition)
+    if isinstance(definition, ast.Lambda):
+        nodes: list[ast.stmt] = [ast.Return(definition.body)]
+    else:
+        nodes = definition.body
+    return _function_of(nodes, _entries(point), point, draft)
 
 
 def _function_of(
-    nodes: list[ast.stmt], variables: dict[str, Any], point: Point, draft: Draft
+    nodes: list[ast.stmt], several: Sequence[Variables], point: Point, draft: Draft
 ) -> Unit:
+    """A function of some statements, and a call of it for each set of variables."""
+    variables = several[0]
     whole = ast.Module(nodes, [])
     refused = _cannot_stand_alone(whole)
     if refused:
@@ -201,18 +214,32 @@ def _function_of(
     flat = _Flattened(steady, {each.id for each in _names(whole)} | set(variables))
     whole = flat.visit(whole)
     used = _used(whole)
-    inputs = [Input(value, name) for name, value in flat.values.items()]
-    inputs += [
-        Input(variables[name], name)
-        for name in used
-        if name in variables and name not in flat.values
-    ]
+    passed = [name for name in used if name in variables and name not in flat.paths]
+    calls = tuple(
+        [
+            *(Input(flat.value(name, each), name) for name in flat.paths),
+            *(Input(_value(each, name), name) for name in passed),
+        ]
+        for each in several
+    )
     whole = _Renamed(_referred(used, point, variables, draft)).visit(whole)
     name = draft.fresh("f")
-    parameters = ", ".join(each.name for each in inputs)
+    parameters = ", ".join(each.name for each in calls[0])
     body = "\n".join(f"    {line}" for line in ast.unparse(whole).split("\n"))
     draft.add(f"def {name}({parameters}):\n{body}")
-    return Unit(name, tuple(inputs))
+    return Unit(name, calls)
+
+
+def _value(variables: Variables, name: str) -> Any:
+    if name not in variables:
+        raise Unwritable(f"`{name}` has a value in some of the calls only")
+    return variables[name]
+
+
+def _entries(point: Point) -> list[Variables]:
+    if not point.entries:
+        raise Unwritable("the function is not called when the code runs without Dynamo")
+    return point.entries
 
 
 def _cannot_stand_alone(node: ast.AST) -> str:
@@ -250,9 +277,7 @@ def _used(node: ast.AST) -> list[str]:
     return [name for name in dict.fromkeys(read) if name not in bound]
 
 
-def _referred(
-    used: list[str], point: Point, variables: dict[str, Any], draft: Draft
-) -> dict[str, str]:
+def _referred(used: list[str], point: Point, variables: Variables, draft: Draft) -> dict[str, str]:
     """Bring the globals that are used into the draft; how they are called there."""
     renamed: dict[str, str] = {}
     for name in used:
@@ -286,28 +311,39 @@ _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list
 class _Flattened(ast.NodeTransformer):
     """``self.norm.weight`` becomes a variable ``weight``: its owner is then not needed.
 
-    ``values`` are those of the new variables.
+    ``paths``: the new variables, each with how it is reached.
     """
 
-    def __init__(self, variables: dict[str, Any], taken: set[str]) -> None:
-        self.values: dict[str, Any] = {}
+    def __init__(self, variables: Variables, taken: set[str]) -> None:
+        self.paths: dict[str, tuple[str, ...]] = {}
         self._variables, self._taken = variables, set(taken)
-        self._known: dict[str, str] = {}
+        self._known: dict[tuple[str, ...], str] = {}
+
+    def value(self, name: str, variables: Variables) -> Any:
+        """What a new variable is where the others have these values."""
+        root, *parts = self.paths[name]
+        value = _value(variables, root)
+        try:
+            for part in parts:
+                value = getattr(value, part)
+        except Exception as error:  # an object of the user's
+            raise Unwritable(f"`{name}` is not there in every call: {error}") from None
+        return value
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        found = self._resolved(node) if isinstance(node.ctx, ast.Load) else None
-        if found is None:
+        path = self._path(node) if isinstance(node.ctx, ast.Load) else None
+        if path is None:
             return self.generic_visit(node)
-        path, value = found
         if path not in self._known:
             name = node.attr
             while name in self._taken:
                 name += "_"
             self._taken.add(name)
-            self._known[path], self.values[name] = name, value
+            self._known[path], self.paths[name] = name, path
         return ast.copy_location(ast.Name(self._known[path], ast.Load()), node)
 
-    def _resolved(self, node: ast.Attribute) -> tuple[str, Any] | None:
+    def _path(self, node: ast.Attribute) -> tuple[str, ...] | None:
+        """The names of a chain that leads to a plain value; None where it does not."""
         parts: list[str] = []
         at: ast.expr = node
         while isinstance(at, ast.Attribute):
@@ -325,9 +361,7 @@ class _Flattened(ast.NodeTransformer):
                 value = getattr(value, part)
             except Exception:  # an object of the user's
                 return None
-        if not isinstance(value, _PLAIN):
-            return None
-        return f"{at.id}.{'.'.join(parts)}", value
+        return (at.id, *parts) if isinstance(value, _PLAIN) else None
 
 
 _BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, torch.device)
@@ -336,27 +370,44 @@ _BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, t
 # -- a function -------------------------------------------------------------------------------
 
 
-def of_function(point: Point, draft: Draft, names: dict[str, Any] | None = None) -> Unit:
-    """The function of a point, with what it was entered with (or with ``names``).
+def of_function(point: Point, draft: Draft) -> Unit:
+    """The function of a point, with what it was entered with the last time.
 
     Raises:
         Unwritable: it was not reached, or a value has no expression.
     """
+    return _function(point, [point.entered], draft)
+
+
+def of_calls(point: Point, draft: Draft) -> Unit:
+    """The function of a point, with all its calls.
+
+    Raises:
+        Unwritable: it was not reached, or a value has no expression.
+    """
+    return _function(point, point.entries, draft)
+
+
+def _function(point: Point, several: Sequence[Variables], draft: Draft) -> Unit:
     code = point.code
     if code is None:
         raise Unwritable("the function is not called when the code runs without Dynamo")
-    entered = point.entered if names is None else names
-    inputs = _inputs(code, entered)
-    first = inputs[0].value if inputs and not inputs[0].keyword else None
-    method = _method(first, code) if inputs else None
-    if method is not None:
-        bound = first if method == "forward" and isinstance(first, torch.nn.Module) else None
-        entry = draft.expression(bound if bound is not None else getattr(first, method))
-        return Unit(entry, tuple(inputs[1:]))
-    return Unit(draft.refer(_function(point, code, entered)), tuple(inputs))
+    calls = [_inputs(code, entered) for entered in several]
+    name = _method(calls[0], code)
+    if name is None:
+        return Unit(draft.refer(_defined(point, code)), tuple(calls))
+    owner = calls[0][0].value
+    if all(inputs[0].value is owner for inputs in calls):
+        is_module = name == "forward" and isinstance(owner, torch.nn.Module)
+        entry = draft.expression(owner if is_module else getattr(owner, name))
+        return Unit(entry, tuple(inputs[1:] for inputs in calls))
+    for inputs in calls:
+        # Before their class is referred to: they say what is needed of it.
+        draft.named(inputs[0].value, "owner")
+    return Unit(f"{draft.refer(type(owner))}.{name}", tuple(calls))
 
 
-def _inputs(code: types.CodeType, entered: dict[str, Any]) -> list[Input]:
+def _inputs(code: types.CodeType, entered: Variables) -> list[Input]:
     names = code.co_varnames
     count, keywords = code.co_argcount, code.co_kwonlyargcount
     found = [Input(entered[name], name) for name in names[:count] if name in entered]
@@ -375,11 +426,13 @@ def _inputs(code: types.CodeType, entered: dict[str, Any]) -> list[Input]:
     return found
 
 
-def _method(owner: Any, code: types.CodeType) -> str | None:
-    """Under which name a code object is a method of an object's class."""
+def _method(inputs: Sequence[Input], code: types.CodeType) -> str | None:
+    """Under which name a code object is a method of the first argument's class."""
+    if not inputs or inputs[0].keyword:
+        return None
     for name in (code.co_name, "forward"):
         try:
-            found = inspect.getattr_static(type(owner), name, None)
+            found = inspect.getattr_static(type(inputs[0].value), name, None)
         except Exception:  # an object of the user's
             return None
         if isinstance(found, types.FunctionType) and _is(found, code):
@@ -387,7 +440,8 @@ def _method(owner: Any, code: types.CodeType) -> str | None:
     return None
 
 
-def _function(point: Point, code: types.CodeType, entered: dict[str, Any]) -> types.FunctionType:
+def _defined(point: Point, code: types.CodeType) -> types.FunctionType:
+    """A function with this code, the user's own if it has a name."""
     known = unwrap(point.globals.get(code.co_name))
     if isinstance(known, types.FunctionType) and _is(known, code):
         return known

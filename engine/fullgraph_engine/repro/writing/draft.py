@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...host.placeholder import Placeholder, describe
 from ...targets.probes import unwrap
+from ..inputs.loading import NAME as STORED
 from ..reduction.program import formatted
 from . import definitions, effects, ordering, paths, sources
 from .sources import Found, Home, Key
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
+    from ..inputs.store import Store
     from .values import Written
 
 THIRD_PARTY_LINES = 400
 """So many lines of another package are inlined; if it needs more it stays an import."""
 
-_RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch"}
+_RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STORED}
 
 T = TypeVar("T")
 
@@ -65,9 +67,10 @@ class _TooLong(Exception):
 
 
 class Draft:
-    """Accumulates one program."""
+    """Accumulates one program. With a ``store`` its tensors have their real contents."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
+        self.store = store
         self._state = _State()
         self._definitions: deque[definitions.Wanted] = deque()
         self._values: deque[tuple[Found, str]] = deque()
@@ -125,6 +128,20 @@ class Draft:
         if not self._depth:
             self._drain()
         return [texts[index] for index in range(len(several))]
+
+    def named(self, value: object, hint: str = "value") -> str:
+        """The variable of the program that holds a value, added where there is none.
+
+        Raises:
+            Unwritable: something in it has no source text.
+        """
+        text = self.expression(value, hint)
+        name = self.written.named(value)
+        if name is None:
+            name = self.fresh(hint)
+            self.add(f"{name} = {text}")
+            self.written.name(value, name)
+        return name
 
     def refer(self, thing: object) -> str:
         """The name by which a class, function or module can be used in the program.
