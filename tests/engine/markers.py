@@ -8,9 +8,9 @@ Below a line of code stand any number of markers::
 The carets stand exactly under the finding's range, in bytes. ``<`` in place of the first caret
 begins the range in the column of the ``#``; ``>`` behind the last one says that it ends on a later
 line, and ``>+2:9`` says where: two lines below, before byte 9. Then come the code, the count (one
-if none is given), the target (any) and quoted parts of what a user reads: the message, explanation,
-context, hints and notes, or after ``related`` those of the related places, each
-``file.py:12 words`` with the line counted from one.
+if none is given), the target (any), the Pythons that it is for (``since 3.12``, ``before 3.12``)
+and quoted parts of what a user reads: the message, explanation, context, hints and notes, or after
+``related`` those of the related places, each ``file.py:12 words`` with the line counted from one.
 
 Comments of their own, anywhere at the beginning of a line, state the rest::
 
@@ -61,7 +61,8 @@ _CARETS = re.compile(
 )
 _CODE = re.compile(r"(?P<code>[a-z-]+/[\w-]+)(?P<rest>.*)$")
 _PART = re.compile(
-    r'\s+(?:x(?P<count>\d+)|@(?P<target>\S+)|(?P<related>related\s+)?"(?P<text>[^"]*)")'
+    r"\s+(?:x(?P<count>\d+)|@(?P<target>\S+)|since (?P<since>3\.\d+)|before (?P<before>3\.\d+)"
+    r'|(?P<related>related\s+)?"(?P<text>[^"]*)")'
 )
 _HEADER = re.compile(r"^# (?P<key>[a-z]+): (?P<value>.*\S)\s*$", re.M)
 _NUMBERS = ("graphs", "ops", "breaks", "skips", "chosen", "recompiles")
@@ -83,6 +84,11 @@ class Marker:
     target: str = ""
     texts: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
+    since: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
+
+    def is_for(self, python: tuple[int, ...]) -> bool:
+        return python >= self.since and (not self.before or python < self.before)
 
     def lies_at(self, found: Range, columns: bool) -> bool:
         if found.start.line != self.line:
@@ -160,9 +166,9 @@ def read(path: Path) -> Fixture:
     return Fixture(
         path,
         text,
-        tuple(_markers(path, text)),
+        tuple(marker for marker in _markers(path, text) if marker.is_for(sys.version_info[:2])),
         mode=mode,  # type: ignore[arg-type]
-        python=tuple(int(part) for part in one["python"].split(".")) if "python" in one else (),
+        python=_version(one.get("python")),
         try_dynamic=one.get("dynamic") != "off",
         forecast=one.get("forecast") == "on",
         host_only=one.get("host") == "only",
@@ -210,11 +216,20 @@ def _marker(here: str, line: int, start: int, end: Position | None, code: str, r
             marker = dataclasses.replace(marker, count=int(part["count"]))
         elif part["target"]:
             marker = dataclasses.replace(marker, target=part["target"])
+        elif part["since"] or part["before"]:
+            since, before = _version(part["since"]), _version(part["before"])
+            marker = dataclasses.replace(
+                marker, since=since or marker.since, before=before or marker.before
+            )
         elif part["related"]:
             marker = dataclasses.replace(marker, related=(*marker.related, part["text"]))
         else:
             marker = dataclasses.replace(marker, texts=(*marker.texts, part["text"]))
     return marker
+
+
+def _version(words: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in words.split(".")) if words else ()
 
 
 # -- comparing --------------------------------------------------------------------------------

@@ -103,7 +103,9 @@ def f(x):
     #      ^^> op/odd
         x
     )
-#<^^^^ a/b
+#<^^^^ a/b since 3.8 before 3.99
+#<^^^^ a/c since 3.99
+#<^^^^ a/d before 3.8
 # status: f traced
 # breaks: f 2
 """
@@ -197,6 +199,7 @@ def test_a_later_word_of_a_run_replaces_and_another_run_adds(tmp_path: Path) -> 
         "x = 1\n#^^ no code here\n",
         "#^^ a/b\n",
         'x = 1\n#^^ a/b "open\n',
+        "x = 1\n#^^ a/b since now\n",
         "# modus: fake\n",
         "# mode: fast\n",
     ],
