@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -161,7 +162,7 @@ def test_results_keep_guards_of_targets_that_are_there() -> None:
     results = Results()
     results.begin()
     results.apply(EVENT)
-    results.apply(EVENT)  # another probe
+    results.apply(dataclasses.replace(EVENT, probe_number=1))
     assert len(results.guards["Net"].frames) == 2
     results.apply(TargetDone(1, TargetReport("Net", "module", range_(2, 6, 9), "traced")))
     results.complete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from typing import Any
@@ -86,6 +87,76 @@ async def test_which_target_is_meant(editor: Any) -> None:
     assert (await ask(editor, uri, line=0))["target"] == "Net"
     assert (await ask(editor, uri))["target"] == "Net"
     assert await ask(editor, "file:///nowhere.py") is None
+
+
+PROBES = """\
+import torch
+
+
+# fullgraph: f32[4]
+# fullgraph: f32[2, 3]
+def f(x):
+    y = x * 2
+    if x.dim() == 2:
+        print("here")
+        y = y + 1
+    return y
+"""
+
+
+async def test_each_probe_has_its_own_course(editor: Any) -> None:
+    uri = editor.open("model.py", PROBES)
+    await editor.command("fullgraph.server.analyse", uri)
+    first, second = [await ask(editor, uri, target="f", run=run) for run in (0, 1)]
+    assert (first["run"], second["run"]) == (0, 1)
+    for trace in (first, second):
+        assert [run["probe"] for run in trace["runs"]] == [
+            "f32[4] from line 4",
+            "f32[2, 3] from line 5",
+        ]
+        assert [run["breaks"] for run in trace["runs"]] == [0, 1]
+        assert trace["probe"] == trace["runs"][trace["run"]]["probe"]
+        assert trace["guards"] == sum(group["count"] for group in trace["guardGroups"])
+        # A break of one run is no other finding of the other.
+        assert not any(remark["code"].startswith("graph-break/") for remark in trace["remarks"])
+    assert [step["kind"] for step in first["steps"]] == ["graph"]
+    assert [step["kind"] for step in second["steps"]] == ["graph", "break", "graph"]
+    assert first["steps"][0]["lines"][0]["shapes"] == ["y: f32[4]"]
+    assert second["steps"][0]["lines"][0]["shapes"] == ["y: f32[2, 3]"]
+    # There is no third one.
+    assert (await ask(editor, uri, target="f", run=2))["run"] == 1
+
+
+SLOW = """\
+import time
+
+import torch
+
+
+def slow(x: "f32[4]"):
+    time.sleep(600)
+    return x + 1
+"""
+
+
+async def test_a_target_that_is_traced_for_the_first_time(editor: Any) -> None:
+    uri = editor.open("model.py", SLOW)
+
+    async def until(target: str) -> Any:
+        while (trace := await ask(editor, uri, line=6)) is None or trace["target"] != target:
+            assert trace is None or (trace["status"] == "tracing" and trace["busy"])
+            await asyncio.sleep(0.1)
+        return trace
+
+    await until("")
+    trace = await until("slow")
+    assert (trace["status"], trace["runs"], trace["steps"]) == ("tracing", [], [])
+    assert trace["targets"] == ["slow"]
+    assert trace["range"]["start"] == {"line": 5, "character": 4}
+    await editor.command("fullgraph.server.cancel")
+    while (trace := await ask(editor, uri)) is not None:
+        assert trace["busy"]
+        await asyncio.sleep(0.1)
 
 
 async def test_lines_move_with_the_text(editor: Any) -> None:

@@ -27,10 +27,10 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
   const { context, server, view, texts, log } = parts;
   const commands: Record<string, (...parameters: never[]) => unknown> = {
     "fullgraph.showTrace": (spot?: Spot) =>
-      spot ? view.show(vscode.Uri.parse(spot.uri), spot.line) : view.showAtCursor(),
+      spot ? view.show(vscode.Uri.parse(spot.uri), { line: spot.line }) : view.showAtCursor(),
     // What the lens above a target does.
-    "fullgraph.showTarget": (place: Place) =>
-      view.show(vscode.Uri.parse(place.uri), undefined, place.target),
+    "fullgraph.showTarget": ({ uri, target = "", run = 0 }: Place) =>
+      view.show(vscode.Uri.parse(uri), { target, run }),
     "fullgraph.showFinding": (spot: Spot) =>
       texts.show(vscode.Uri.parse(spot.uri), new vscode.Position(spot.line, spot.character)),
     "fullgraph.copyIssue": async (place: Place) => {

@@ -56,7 +56,7 @@ export class Gutter implements vscode.Disposable {
   async #draw(editor: vscode.TextEditor): Promise<void> {
     const wanted = vscode.workspace.getConfiguration().get<boolean>(SETTING) === true;
     const { version, uri } = editor.document;
-    const trace = wanted ? await this.traces.of(uri, editor.selection.active.line) : undefined;
+    const trace = wanted ? await this.traces.of(uri, { line: editor.selection.active.line }) : undefined;
     if (editor.document.version !== version) {
       return; // There will be another change to draw.
     }

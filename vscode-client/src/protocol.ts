@@ -31,9 +31,18 @@ export const changed = new NotificationType<{ readonly uri: string; readonly fin
   "fullgraph/changed",
 );
 
-/** What a run did, of the target that is named, or that is at a line or above it. */
+/** What is asked for: the target that is named, or that is at a line or above it. */
+export interface Subject {
+  readonly uri: string;
+  readonly target?: string;
+  readonly line?: number;
+  /** Which of its runs, one for each probe, from 0. */
+  readonly run?: number;
+}
+
+/** What a run did. */
 export const trace = new RequestType<
-  { readonly uri: string; readonly target?: string; readonly line?: number },
+  Subject,
   Trace | null,
   void
 >("fullgraph/trace");
@@ -57,6 +66,7 @@ export const server = {
 export interface Place {
   readonly uri: string;
   readonly target?: string;
+  readonly run?: number;
 }
 
 /** Findings that the server made, as the hover and the trace view show them. */

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..protocol import (
@@ -326,6 +326,7 @@ class Analysis:
                     mode=_trace_mode(mode),
                     probe=planned.probe_info,
                     error=error,
+                    probe_number=planned.probe,
                 )
             )
         self._pending.clear()
@@ -460,7 +461,7 @@ class Analysis:
         if done is None:
             self._crashed(launched, why, words)
         else:
-            self._report(done.report)
+            self._report(replace(done.report, probe_number=plan.probe))
 
     def _not_foretold(self, planned: PlannedRun, note: str) -> None:
         run_ = run.name_of(planned.info.name, planned.probe, "forecast")
@@ -494,6 +495,7 @@ class Analysis:
             probe=planned.probe_info,
             seconds=round(time.monotonic() - watched.started, 4),
             error=cause,
+            probe_number=planned.probe,
         )
         self._report(report)
 

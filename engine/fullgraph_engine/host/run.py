@@ -164,15 +164,17 @@ class Run:
     def tell_seen(self, outcome: Outcome) -> None:
         """What a run has seen besides what it finds."""
         number, target = self.analyse.request, self.tracee.target.name
+        probe = self.launch.probe
         if outcome.values:
             self.tell(ValuesSeen.of(number, target, outcome.values))
         if outcome.shapes:
-            self.tell(ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note))
+            self.tell(ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note, probe))
         if outcome.guards:
-            self.tell(GuardsFound.of(number, target, outcome.guards, outcome.guards_note))
+            self.tell(GuardsFound.of(number, target, outcome.guards, outcome.guards_note, probe))
         if outcome.course:
             steps = tuple(outcome.course[:MOST_STEPS])
-            self.tell(CourseFound(number, target, steps, len(outcome.course) - len(steps)))
+            left_out = len(outcome.course) - len(steps)
+            self.tell(CourseFound(number, target, steps, left_out, probe))
 
     def sow(self) -> tuple[TargetReport, str | None]:
         """Write programs that may show the wanted finding; else as ``trace``."""

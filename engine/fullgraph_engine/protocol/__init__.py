@@ -139,7 +139,10 @@ class TargetInfo:
 
 @dataclass(frozen=True)
 class TargetReport:
-    """How the runs of one target with one probe ended. ``seconds`` is wall time."""
+    """How the runs of one target with one probe ended. ``seconds`` is wall time.
+
+    ``probe_number`` says which of the target's probes it is, from 0.
+    """
 
     name: str
     kind: TargetKind
@@ -157,6 +160,7 @@ class TargetReport:
     error: str | None = None
     chosen: int = 0
     """How many values were taken from the oracle because a fake tensor had none."""
+    probe_number: int = 0
 
 
 # -- requests: server to engine ---------------------------------------------------------------

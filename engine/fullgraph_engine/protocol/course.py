@@ -57,3 +57,4 @@ class CourseFound:
     target: str
     steps: tuple[CourseStep, ...]
     left_out: int = 0
+    probe_number: int = 0

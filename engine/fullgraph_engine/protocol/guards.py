@@ -64,15 +64,21 @@ class GuardsFound:
     target: str
     packed: str
     note: str = ""
+    probe_number: int = 0
 
     @classmethod
     def of(
-        cls, request: int, target: str, frames: Iterable[GuardedFrame], note: str = ""
+        cls,
+        request: int,
+        target: str,
+        frames: Iterable[GuardedFrame],
+        note: str = "",
+        probe_number: int = 0,
     ) -> GuardsFound:
         table: dict[str, int] = {}
         packed = [_packed(frame, table) for frame in frames]
         text = _dumps([list(table), packed], separators=(",", ":"), ensure_ascii=False)
-        return cls(request, target, text, note)
+        return cls(request, target, text, note, probe_number)
 
     def frames(self) -> tuple[GuardedFrame, ...]:
         """What was packed; nothing if it is not of this form."""

@@ -82,10 +82,16 @@ class ShapesFound:
     target: str
     packed: str
     note: str = ""
+    probe_number: int = 0
 
     @classmethod
     def of(
-        cls, request: int, target: str, places: Iterable[PlaceShapes], note: str = ""
+        cls,
+        request: int,
+        target: str,
+        places: Iterable[PlaceShapes],
+        note: str = "",
+        probe_number: int = 0,
     ) -> ShapesFound:
         numbers: dict[tuple[Any, ...], int] = {}
         rows = []
@@ -99,7 +105,7 @@ class ShapesFound:
             where = [start.line, start.byte, end.line, end.byte]
             rows.append([where, place.role, place.name, place.function, place.left_out, values])
         packed = _dumps([list(numbers), rows], separators=(",", ":"))
-        return cls(request, target, packed, note)
+        return cls(request, target, packed, note, probe_number)
 
     def places(self) -> Iterator[PlaceShapes]:
         """What was packed; nothing of what is not of that form."""

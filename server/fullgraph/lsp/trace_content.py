@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lsprotocol import types
@@ -18,7 +19,7 @@ from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
 from fullgraph.session.unit import Unit
-from fullgraph_engine.protocol import Range, TargetReport
+from fullgraph_engine.protocol import Position, Range, TargetReport
 from fullgraph_engine.protocol.course import CourseStep
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -57,57 +58,120 @@ _GUARD_KINDS = {
 }
 
 
-def trace_content(unit: Unit, name: str | None, line: int | None) -> dict[str, Any] | None:
-    """None where no target is known. The target that is named, or at or above a line."""
-    reports = unit.reports()
-    shown = _chosen(unit, reports, name, line)
-    return _Content(unit, shown, reports).plain() if shown is not None else None
+_NOWHERE = Range(Position(0, 0), Position(0, 0))
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A target with a report for each probe; with none while its first run goes on.
+
+    Before the run has found the targets, that is all that is known, and the name is empty.
+    """
+
+    name: str
+    range: Range
+    runs: tuple[ShownReport, ...]
+
+    @property
+    def traced(self) -> bool:
+        return not self.runs or self.runs[0].report.status != "no-probe"
+
+
+def trace_content(
+    unit: Unit, name: str | None, line: int | None, run: int = 0
+) -> dict[str, Any] | None:
+    """None where no target is known. The target that is named, or at or above a line.
+
+    ``run`` says which of its runs, one for each probe, from 0.
+    """
+    subjects = _subjects(unit)
+    chosen = _chosen(unit, subjects, name, line)
+    if chosen is None:
+        return None
+    names = [subject.name for subject in subjects if subject.name]
+    if not chosen.runs:
+        return _awaited(unit, chosen, names)
+    return _Content(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1)).plain()
+
+
+def _subjects(unit: Unit) -> list[_Subject]:
+    """In the order of the text."""
+    runs: dict[str, list[ShownReport]] = defaultdict(list)
+    for shown in unit.reports():
+        runs[shown.report.name].append(shown)
+    subjects = [_Subject(name, its[0].report.range, tuple(its)) for name, its in runs.items()]
+    if _busy(unit):
+        untold = unit.results.untold
+        subjects += [_Subject(target.name, target.range, ()) for target in untold]
+        subjects.sort(key=lambda subject: subject.range.start.line)
+    return subjects or ([_Subject("", _NOWHERE, ())] if _busy(unit) else [])
+
+
+def _busy(unit: Unit) -> bool:
+    return unit.busy or unit.waiting
 
 
 def _chosen(
-    unit: Unit, reports: Sequence[ShownReport], name: str | None, line: int | None
-) -> ShownReport | None:
+    unit: Unit, subjects: Sequence[_Subject], name: str | None, line: int | None
+) -> _Subject | None:
     chosen = None
-    for shown in reports:
-        if name is not None and shown.report.name == name:
-            return shown
-        first = range_in(unit.document, shown.report.range).start.line
-        traced = shown.report.status != "no-probe"
-        if line is not None and first <= line and traced:
-            # Of several probes the first is the one.
-            same = chosen is not None and chosen.report.name == shown.report.name
-            chosen = chosen if same else shown
+    for subject in subjects:
+        if name is not None and subject.name == name:
+            return subject
+        first = range_in(unit.document, subject.range).start.line
+        if line is not None and first <= line and subject.traced:
+            chosen = subject
     return chosen or next(
-        (shown for shown in reports if shown.report.status != "no-probe"),
-        reports[0] if reports else None,
+        (subject for subject in subjects if subject.traced), subjects[0] if subjects else None
     )
 
 
+def _about(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "uri": unit.document.uri,
+        "file": unit.document.name.rsplit("/", 1)[-1],
+        "target": subject.name,
+        "targets": list(names),
+        "range": _plain(range_in(unit.document, subject.range)),
+        "busy": _busy(unit),
+    }
+
+
+def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
+    """A target of which nothing is known but that it is being traced."""
+    nothing = dict.fromkeys(("graphs", "ops", "breaks", "guards", "recompiles", "seconds"), 0)
+    empty: dict[str, Any] = {"runs": [], "steps": [], "guardGroups": [], "remarks": []}
+    return {
+        **_about(unit, subject, names),
+        "current": True,
+        "run": 0,
+        "status": "tracing",
+        "error": "",
+        "mode": "",
+        "probe": "",
+        **nothing,
+        **empty,
+    }
+
+
 class _Content:
-    def __init__(self, unit: Unit, shown: ShownReport, reports: Sequence[ShownReport]) -> None:
-        self._unit, self._shown, self._reports = unit, shown, reports
+    def __init__(self, unit: Unit, subject: _Subject, names: Sequence[str], run: int) -> None:
+        self._unit, self._subject, self._names, self._run = unit, subject, names, run
+        self._shown = subject.runs[run]
+        self._probe = self._shown.report.probe_number
         self._lines = re.split(r"\r\n|\r|\n", unit.document.text)
-        name = shown.report.name
-        self._findings = [item for item in unit.findings() if name in item.targets]
-        course = unit.results.courses.get(name)
-        self._steps = course.runs[0] if course is not None else ()
-        self._broken: set[object] = set()
-        """What is told as a break of the course."""
+        self._findings = [item for item in unit.findings() if subject.name in item.targets]
+        course = unit.results.courses.get(subject.name)
+        self._courses = course.by_probe if course is not None else {}
 
     def plain(self) -> dict[str, Any]:
-        report = self._shown.report
-        document = self._unit.document
-        steps = list(self._course())
         return {
-            "uri": document.uri,
-            "file": document.name.rsplit("/", 1)[-1],
-            "target": report.name,
-            "targets": list(dict.fromkeys(shown.report.name for shown in self._reports)),
-            "range": self._range(report.range),
+            **_about(self._unit, self._subject, self._names),
             "current": self._shown.current,
-            "busy": self._unit.busy or self._unit.waiting,
-            **_facts(report),
-            "steps": steps,
+            "run": self._run,
+            "runs": [_facts(shown.report) for shown in self._subject.runs],
+            **_facts(self._shown.report),
+            "steps": list(self._course()),
             "guardGroups": list(self._guards()),
             "remarks": list(self._remarks()),
         }
@@ -117,7 +181,7 @@ class _Content:
     def _course(self) -> Iterator[dict[str, Any]]:
         shapes = self._shapes_by_line()
         number = 0
-        for step in self._steps:
+        for step in self._courses.get(self._probe, ()):
             if step.kind == "break":
                 # Of one that was edited nothing is known any more.
                 if step.range is not None:
@@ -171,7 +235,6 @@ class _Content:
     def _finding_of(self, step: CourseStep) -> FileFinding | None:
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
-                self._broken.add(id(item))
                 return item
         return None
 
@@ -190,9 +253,10 @@ class _Content:
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
         """What names were on each line, as hints say it."""
-        found = self._unit.results.shapes.get(self._shown.report.name)
+        found = self._unit.results.shapes.get(self._subject.name)
+        places = found.by_probe.get(self._probe, {}) if found is not None else {}
         by_line: dict[int, list[str]] = defaultdict(list)
-        for place in found.places.values() if found is not None else ():
+        for place in places.values():
             if place.role != "expression" and _has_tensor(place):
                 words = brief(place)
                 told = f"returns {words}" if place.role == "return" else f"{place.name}: {words}"
@@ -203,9 +267,10 @@ class _Content:
 
     def _guards(self) -> Iterator[dict[str, Any]]:
         """By kind, those of which there are most first."""
-        found = self._unit.results.guards.get(self._shown.report.name)
+        found = self._unit.results.guards.get(self._subject.name)
+        frames = found.by_probe.get(self._probe, ()) if found is not None else ()
         groups: dict[str, list[tuple[GuardedFrame, FoundGuard]]] = defaultdict(list)
-        for frame in found.frames if found is not None else ():
+        for frame in frames:
             for guard in frame.guards:
                 groups[_GUARD_KINDS.get(guard.kind, _words(guard.kind))].append((frame, guard))
         for name, guards in sorted(groups.items(), key=lambda group: -len(group[1])):
@@ -221,9 +286,15 @@ class _Content:
         }
 
     def _remarks(self) -> Iterator[dict[str, Any]]:
-        """Findings that are no break of the course."""
+        """Findings of the target that are no break of a course."""
+        breaks = {
+            (step.code, step.range)
+            for steps in self._courses.values()
+            for step in steps
+            if step.kind == "break"
+        }
         for item in self._findings:
-            if id(item) in self._broken:
+            if (item.finding.code, item.finding.range) in breaks:
                 continue
             yield {
                 "code": item.finding.code,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fullgraph.session.motion import Edit
@@ -11,18 +12,22 @@ from fullgraph_engine.protocol.course import CourseLine, CourseStep
 
 @dataclass(frozen=True)
 class CourseByTarget:
-    """One course for each probe of a target."""
+    """One course for each probe of a target, by its number."""
 
-    runs: tuple[tuple[CourseStep, ...], ...]
+    by_probe: Mapping[int, tuple[CourseStep, ...]]
     left_out: int = 0
 
     def joined(self, other: CourseByTarget) -> CourseByTarget:
-        return CourseByTarget((*self.runs, *other.runs), self.left_out + other.left_out)
+        by_probe = {**self.by_probe, **other.by_probe}
+        return CourseByTarget(by_probe, self.left_out + other.left_out)
 
     def moved(self, edit: Edit) -> CourseByTarget:
         """After an edit: lines that it touched are not known any more."""
-        runs = tuple(tuple(_moved(step, edit) for step in run) for run in self.runs)
-        return CourseByTarget(runs, self.left_out)
+        by_probe = {
+            number: tuple(_moved(step, edit) for step in steps)
+            for number, steps in self.by_probe.items()
+        }
+        return CourseByTarget(by_probe, self.left_out)
 
 
 def _moved(step: CourseStep, edit: Edit) -> CourseStep:

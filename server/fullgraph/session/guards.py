@@ -27,11 +27,11 @@ class GuardsByTarget:
         self,
         told: tuple[GuardsFound, ...],
         edits: tuple[Edit, ...] = (),
-        frames: tuple[GuardedFrame, ...] | None = None,
+        by_probe: Mapping[int, tuple[GuardedFrame, ...]] | None = None,
     ) -> None:
         self._told, self._edits = told, edits
-        if frames is not None:
-            self.frames = frames
+        if by_probe is not None:
+            self.by_probe = by_probe
 
     def joined(self, other: GuardsByTarget) -> GuardsByTarget:
         """With those of another probe, of the same text."""
@@ -39,18 +39,21 @@ class GuardsByTarget:
 
     def moved(self, edit: Edit) -> GuardsByTarget:
         """After an edit: of what it touched the line is not known any more."""
-        frames = self.__dict__.get("frames")
-        if frames is None:
-            return GuardsByTarget(self._told, (*self._edits, edit))
-        moved = tuple(_moved(frame, edit) for frame in frames)
+        known = self.__dict__.get("by_probe")
+        moved = _moved_by_probe(known, edit) if known is not None else None
         return GuardsByTarget(self._told, (*self._edits, edit), moved)
 
     @cached_property
-    def frames(self) -> tuple[GuardedFrame, ...]:
-        frames = tuple(frame for event in self._told for frame in event.frames())
+    def by_probe(self) -> Mapping[int, tuple[GuardedFrame, ...]]:
+        """Frames of the run with each probe, by its number."""
+        by_probe = {event.probe_number: event.frames() for event in self._told}
         for edit in self._edits:
-            frames = tuple(_moved(frame, edit) for frame in frames)
-        return frames
+            by_probe = _moved_by_probe(by_probe, edit)
+        return by_probe
+
+    @property
+    def frames(self) -> tuple[GuardedFrame, ...]:
+        return tuple(frame for frames in self.by_probe.values() for frame in frames)
 
     @property
     def told(self) -> tuple[GuardsFound, ...]:
@@ -61,6 +64,15 @@ class GuardsByTarget:
     def note(self) -> str:
         """What is left out, in a sentence; empty if nothing is."""
         return next((event.note for event in self._told if event.note), "")
+
+
+def _moved_by_probe(
+    by_probe: Mapping[int, tuple[GuardedFrame, ...]], edit: Edit
+) -> dict[int, tuple[GuardedFrame, ...]]:
+    return {
+        number: tuple(_moved(frame, edit) for frame in frames)
+        for number, frames in by_probe.items()
+    }
 
 
 def _moved(frame: GuardedFrame, edit: Edit) -> GuardedFrame:

@@ -22,6 +22,7 @@ from fullgraph_engine.protocol import (
     OperatorsRegistered,
     ShapesFound,
     TargetDone,
+    TargetInfo,
     TargetReport,
     TargetsFound,
     ValuesSeen,
@@ -68,6 +69,8 @@ class Results:
         self._current = False
         self._note = ""
         self._names: tuple[str, ...] = ()
+        self._found: tuple[TargetInfo, ...] = ()
+        """By the run that goes on, or was the last."""
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
         self._seen: Told[SeenByTarget] = Told()
@@ -84,6 +87,7 @@ class Results:
         self._only = frozenset(only)
         self.forecasts.outdate(self._only)
         self._current = True
+        self._found = ()
         for told in (self._seen, self._shapes, self._guards, self._courses):
             told.begin()
         self._registers = False
@@ -100,19 +104,21 @@ class Results:
             self._seen.take(event.target, SeenByTarget.of(event.values()))
             return False
         if isinstance(event, ShapesFound):
-            self._shapes.take(event.target, ShapesByTarget.of(event.places(), event.note))
+            seen = ShapesByTarget.of(event.places(), event.note, event.probe_number)
+            self._shapes.take(event.target, seen)
             return False
         if isinstance(event, GuardsFound):
             self._guards.take(event.target, GuardsByTarget((event,)))
             return False
         if isinstance(event, CourseFound):
-            self._courses.take(event.target, CourseByTarget((event.steps,), event.left_out))
+            steps = {event.probe_number: event.steps}
+            self._courses.take(event.target, CourseByTarget(steps, event.left_out))
             return False
         if isinstance(event, ForecastFound):
             self.forecasts.take(event)
             return True
         if isinstance(event, TargetsFound):
-            self._note = event.note
+            self._note, self._found = event.note, event.targets
             if self._only:
                 return False
             self._names = tuple(target.name for target in event.targets)
@@ -121,7 +127,7 @@ class Results:
             for name in gone:
                 del self._old[name]
             self._keep_told(names)
-            return bool(gone)
+            return bool(gone or self.untold)
         if isinstance(event, OperatorsRegistered):
             self._operators, self._registers = event.operators, True
         return False
@@ -175,6 +181,7 @@ class Results:
             return
         self._settle()
         self._current = False
+        self._found = ()
         self.forecasts.edited(edits, path)
         for edit in edits:
             for told in (self._seen, self._shapes, self._guards, self._courses):
@@ -234,11 +241,18 @@ class Results:
         for name in dict.fromkeys((*self._new, *self._old)):
             part = self._new.get(name)
             # With ``only``, targets of before are as current as the text.
-            current = self._current and part is not None and bool(part.reports)
-            shown += [ShownReport(report, current) for report in self._shown(name).reports]
-        return tuple(
-            sorted(shown, key=lambda s: (s.report.range.start.line, s.report.range.start.byte))
-        )
+            done = part.reports if part is not None else []
+            shown += [
+                ShownReport(report, self._current and report in done)
+                for report in self._shown(name).reports
+            ]
+        return tuple(sorted(shown, key=_place))
+
+    @property
+    def untold(self) -> tuple[TargetInfo, ...]:
+        """Targets of the text of which no run has reported anything, while one goes on."""
+        told = {shown.report.name for shown in self.reports()}
+        return tuple(target for target in self._found if target.name not in told)
 
     @property
     def guards(self) -> Mapping[str, GuardsByTarget]:
@@ -273,10 +287,16 @@ class Results:
         if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
             return new.copy()
         seen = {_same(finding) for finding in new.findings}
+        done = {report.probe_number for report in new.reports}
         return _Part(
             [*new.findings, *(item for item in old.findings if _same(item) not in seen)],
-            list(new.reports or old.reports),
+            [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
         )
+
+
+def _place(shown: ShownReport) -> tuple[int, int, int]:
+    start = shown.report.range.start
+    return start.line, start.byte, shown.report.probe_number
 
 
 def _same(finding: Finding) -> object:

@@ -7,61 +7,84 @@ value.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from fullgraph.session.motion import Edit
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen
 
-_Key = tuple[Range, ShapeRole]
+_Places = Mapping[tuple[Range, ShapeRole], PlaceShapes]
 
 
 @dataclass(frozen=True)
 class ShapesByTarget:
-    """What the runs of one target saw."""
+    """What the runs of one target saw, one for each probe, by its number."""
 
-    places: Mapping[_Key, PlaceShapes]
+    by_probe: Mapping[int, _Places]
     note: str = ""
 
     @classmethod
-    def of(cls, places: Iterable[PlaceShapes], note: str = "") -> ShapesByTarget:
-        return cls({(place.range, place.role): place for place in places}, note)
+    def of(
+        cls, places: Iterable[PlaceShapes], note: str = "", probe_number: int = 0
+    ) -> ShapesByTarget:
+        return cls({probe_number: _by_key(places)}, note)
+
+    @cached_property
+    def places(self) -> _Places:
+        """What the runs with either probe saw."""
+        return _joined(self.by_probe.values())
 
     def joined(self, other: ShapesByTarget) -> ShapesByTarget:
-        """What either saw, as runs with two probes of a target do."""
-        places = dict(self.places)
-        for key, place in other.places.items():
-            places[key] = _joined(places[key], place) if key in places else place
-        return ShapesByTarget(places, self.note or other.note)
+        """With that of another probe."""
+        return ShapesByTarget({**self.by_probe, **other.by_probe}, self.note or other.note)
 
     def moved(self, edit: Edit) -> ShapesByTarget:
         """After an edit: what stands on a line that it touched is left out."""
-        first = edit.start.line
-        # Whole lines that come or go leave the line behind them as it is.
-        whole = edit.start.byte == edit.end.byte == edit.new_end.byte == 0
-        last = edit.end.line - 1 if whole else edit.end.line
-        kept = []
-        for place in self.places.values():
-            start, end = place.range.start.line, place.range.end.line
-            if end < first:
-                kept.append(place)
-            elif start > last:
-                moved = edit.moved(place.range)
-                if moved is not None:
-                    kept.append(dataclasses.replace(place, range=moved))
-        return ShapesByTarget.of(kept, self.note)
+        by_probe = {
+            number: _by_key(_moved(places.values(), edit))
+            for number, places in self.by_probe.items()
+        }
+        return ShapesByTarget(by_probe, self.note)
 
 
 def all_shapes(targets: Iterable[ShapesByTarget]) -> tuple[PlaceShapes, ...]:
     """What the runs of all targets saw, each place once, in the order of the text."""
-    together = ShapesByTarget({})
-    for target in targets:
-        together = together.joined(target)
-    return tuple(sorted(together.places.values(), key=_order))
+    together = _joined(target.places for target in targets)
+    return tuple(sorted(together.values(), key=_order))
 
 
-def _joined(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
+def _by_key(places: Iterable[PlaceShapes]) -> _Places:
+    return {(place.range, place.role): place for place in places}
+
+
+def _moved(places: Iterable[PlaceShapes], edit: Edit) -> Iterator[PlaceShapes]:
+    first = edit.start.line
+    # Whole lines that come or go leave the line behind them as it is.
+    whole = edit.start.byte == edit.end.byte == edit.new_end.byte == 0
+    last = edit.end.line - 1 if whole else edit.end.line
+    for place in places:
+        start, end = place.range.start.line, place.range.end.line
+        if end < first:
+            yield place
+        elif start > last:
+            moved = edit.moved(place.range)
+            if moved is not None:
+                yield dataclasses.replace(place, range=moved)
+
+
+def _joined(seen: Iterable[_Places]) -> _Places:
+    """What several runs saw, each place once."""
+    together: dict[tuple[Range, ShapeRole], PlaceShapes] = {}
+    for places in seen:
+        for key, place in places.items():
+            known = together.get(key)
+            together[key] = _with(known, place) if known is not None else place
+    return together
+
+
+def _with(one: PlaceShapes, other: PlaceShapes) -> PlaceShapes:
     values: dict[ShapeSeen, ShapeSeen] = {}
     for value in (*one.values, *other.values):
         told = dataclasses.replace(value, graph=0, node="", count=0)

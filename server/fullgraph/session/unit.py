@@ -318,6 +318,9 @@ class Unit:
         self.results.begin(only)
         self._run = _Run(self, analysis, self._basis(only), asked=reason is Reason.ASKED)
         self._surroundings.run_began(self)
+        if self.results.empty:
+            # That there will be something is all that there is to show.
+            self._surroundings.results_changed(self, final=False)
         return self._run
 
     def take(self, event: Event) -> None:

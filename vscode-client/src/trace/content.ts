@@ -82,14 +82,8 @@ export interface Remark {
   readonly fixes: readonly Fix[];
 }
 
-export interface Trace {
-  readonly uri: string;
-  readonly file: string;
-  readonly target: string;
-  readonly targets: readonly string[];
-  readonly range: Range;
-  readonly current: boolean;
-  readonly busy: boolean;
+/** How the run with one probe ended. */
+export interface Run {
   readonly status: string;
   readonly error: string;
   readonly mode: string;
@@ -100,6 +94,23 @@ export interface Trace {
   readonly guards: number;
   readonly recompiles: number;
   readonly seconds: number;
+}
+
+/**
+ * What is known of a target, and of one of its runs. `status` is "tracing" while the first goes on;
+ * before that has found the targets, `target` is empty.
+ */
+export interface Trace extends Run {
+  readonly uri: string;
+  readonly file: string;
+  readonly target: string;
+  readonly targets: readonly string[];
+  readonly range: Range;
+  readonly current: boolean;
+  readonly busy: boolean;
+  /** Which of the runs this is, from 0. */
+  readonly run: number;
+  readonly runs: readonly Run[];
   readonly steps: readonly Step[];
   readonly guardGroups: readonly GuardGroup[];
   readonly remarks: readonly Remark[];
@@ -118,5 +129,6 @@ export type FromPage =
   | { readonly type: "fix"; readonly uri: string; readonly fix: Fix }
   | { readonly type: "repro"; readonly uri: string; readonly code: string; readonly range: Range }
   | { readonly type: "target"; readonly target: string }
+  | { readonly type: "run"; readonly run: number }
   | { readonly type: "document"; readonly kind: "graph" | "guards"; readonly target: string }
   | { readonly type: "analyse" };

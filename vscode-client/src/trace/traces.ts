@@ -33,7 +33,10 @@ export class Traces implements vscode.Disposable {
   }
 
   /** What is known of the target at a line, or of the one that is named. */
-  async of(uri: vscode.Uri, line?: number, target?: string): Promise<Trace | undefined> {
+  async of(
+    uri: vscode.Uri,
+    about: Omit<protocol.Subject, "uri">,
+  ): Promise<Trace | undefined> {
     const { client } = this.server;
     if (!client) {
       return undefined;
@@ -41,8 +44,7 @@ export class Traces implements vscode.Disposable {
     try {
       const answer = await client.sendRequest(protocol.trace, {
         uri: client.code2ProtocolConverter.asUri(uri),
-        ...(line === undefined ? {} : { line }),
-        ...(target === undefined ? {} : { target }),
+        ...about,
       });
       return answer ?? undefined;
     } catch {

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 
 import * as vscode from "vscode";
 
-import { type Place, server as names } from "../protocol";
+import * as protocol from "../protocol";
 import type { Server } from "../server";
 import type { FromPage, Range, ToPage, Trace } from "./content";
 import type { Traces } from "./traces";
@@ -14,11 +14,10 @@ const TYPE = "fullgraph.trace";
 /** Milliseconds that the cursor rests before the view follows it. */
 const REST = 120;
 
-/** What is shown: a target, or whatever is at a line. */
+/** What is shown: a run of a target, or of whatever is at a line. */
 interface Subject {
   readonly uri: vscode.Uri;
-  readonly line?: number;
-  readonly target?: string;
+  readonly about: Omit<protocol.Subject, "uri">;
 }
 
 export class TraceView implements vscode.Disposable {
@@ -65,15 +64,15 @@ export class TraceView implements vscode.Disposable {
   async showAtCursor(): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     if (editor?.document.languageId === "python") {
-      await this.show(editor.document.uri, editor.selection.active.line);
+      await this.show(editor.document.uri, { line: editor.selection.active.line });
     } else {
       void vscode.window.showInformationMessage("fullgraph: Put the cursor into a Python file.");
     }
   }
 
   /** Shows a target, beside the editor that has the focus, and leaves the focus there. */
-  async show(uri: vscode.Uri, line?: number, target?: string): Promise<void> {
-    this.#subject = { uri, ...(line === undefined ? {} : { line }), ...(target ? { target } : {}) };
+  async show(uri: vscode.Uri, about: Omit<protocol.Subject, "uri">): Promise<void> {
+    this.#subject = { uri, about };
     if (this.#panel) {
       this.#panel.reveal(undefined, true);
     } else {
@@ -90,14 +89,14 @@ export class TraceView implements vscode.Disposable {
   }
 
   /** Does something with the target under the cursor, of which the server may know better. */
-  async atTarget(work: (place: Place) => Promise<unknown>): Promise<void> {
+  async atTarget(work: (place: protocol.Place) => Promise<unknown>): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     if (editor?.document.languageId !== "python") {
       void vscode.window.showInformationMessage("fullgraph: Put the cursor into a Python file.");
       return;
     }
     const { uri } = editor.document;
-    const trace = await this.traces.of(uri, editor.selection.active.line);
+    const trace = await this.traces.of(uri, { line: editor.selection.active.line });
     const target = trace?.target;
     await work({ uri: uri.toString(), ...(target ? { target } : {}) });
   }
@@ -151,15 +150,18 @@ export class TraceView implements vscode.Disposable {
     }
     this.#subject = subject;
     const number = ++this.#asked;
-    const trace = await this.traces.of(subject.uri, subject.line, subject.target);
+    const trace = await this.traces.of(subject.uri, subject.about);
     if (number !== this.#asked || !this.#panel) {
       return;
     }
     this.#shown = trace;
     if (trace) {
-      // From here on it is about this target, wherever edits move it.
-      this.#subject = { uri: subject.uri, target: trace.target };
-      this.#panel.title = `Trace of ${trace.target}`;
+      const { target, run, file } = trace;
+      if (target) {
+        // From here on it is about this target, wherever edits move it.
+        this.#subject = { uri: subject.uri, about: { target, run } };
+      }
+      this.#panel.title = `Trace of ${target || file}`;
       this.#post({ type: "trace", trace });
     } else {
       this.#panel.title = "Trace";
@@ -180,8 +182,8 @@ export class TraceView implements vscode.Disposable {
     if (!this.#panel || !subject) {
       return;
     }
-    const { line } = subject;
-    const trace = await this.traces.of(subject.uri, line);
+    const { line } = subject.about;
+    const trace = await this.traces.of(subject.uri, subject.about);
     const shown = this.#shown;
     if (shown?.target !== trace?.target || shown?.uri !== trace?.uri || !shown) {
       this.#subject = subject;
@@ -211,27 +213,34 @@ export class TraceView implements vscode.Disposable {
       }
       case "repro": {
         const { uri, code, range } = message;
-        await this.server.command(names.repro, { uri, code, ...range.start });
+        await this.server.command(protocol.server.repro, { uri, code, ...range.start });
         break;
       }
       case "target":
         if (this.#subject) {
-          this.#subject = { uri: this.#subject.uri, target: message.target };
+          this.#subject = { uri: this.#subject.uri, about: { target: message.target } };
           await this.#refresh();
           if (this.#shown) {
             await reveal(this.#subject.uri, this.#shown.range, false);
           }
         }
         break;
+      case "run":
+        if (this.#subject) {
+          const { uri, about } = this.#subject;
+          this.#subject = { uri, about: { ...about, run: message.run } };
+          await this.#refresh();
+        }
+        break;
       case "document":
         if (shown) {
-          const name = message.kind === "graph" ? names.showGraph : names.showGuards;
+          const name = message.kind === "graph" ? protocol.server.showGraph : protocol.server.showGuards;
           await this.server.command(name, { uri: shown.uri, target: message.target });
         }
         break;
       case "analyse":
         if (shown) {
-          await this.server.command(names.analyse, { uri: shown.uri, target: shown.target });
+          await this.server.command(protocol.server.analyse, { uri: shown.uri, target: shown.target });
         }
         break;
     }
@@ -245,8 +254,8 @@ export class TraceView implements vscode.Disposable {
   async #offer(): Promise<void> {
     const editor = vscode.window.activeTextEditor;
     const python = editor?.document.languageId === "python";
-    const trace = python ? await this.traces.of(editor.document.uri, 0) : undefined;
-    await vscode.commands.executeCommand("setContext", "fullgraph.hasTargets", !!trace);
+    const trace = python ? await this.traces.of(editor.document.uri, {}) : undefined;
+    await vscode.commands.executeCommand("setContext", "fullgraph.hasTargets", !!trace?.target);
   }
 
   dispose(): void {
@@ -260,7 +269,7 @@ function subjectOf(editor: vscode.TextEditor | undefined): Subject | undefined {
   if (editor?.document.languageId !== "python" || editor.document.uri.scheme === "fullgraph") {
     return undefined;
   }
-  return { uri: editor.document.uri, line: editor.selection.active.line };
+  return { uri: editor.document.uri, about: { line: editor.selection.active.line } };
 }
 
 async function reveal(uri: vscode.Uri, range: Range, focus: boolean): Promise<void> {

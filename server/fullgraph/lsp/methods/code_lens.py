@@ -66,6 +66,7 @@ def _argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
     return {
         "uri": unit.document.uri,
         "target": shown.report.name,
+        "run": shown.report.probe_number,
         "version": unit.document.version,
         "current": shown.current,
         "report": report,

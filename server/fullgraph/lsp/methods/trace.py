@@ -14,10 +14,15 @@ METHOD = TRACE
 
 
 def handle(server: Server, params: Any) -> dict[str, Any] | None:
-    """Of the target that is named, else of the one at or above a line, else of the first."""
-    uri, name, line = (getattr(params, key, None) for key in ("uri", "target", "line"))
+    """Of the target that is named, else of the one at or above a line, else of the first.
+
+    It may have several runs, one for each probe: ``run`` says which, from 0.
+    """
+    keys = ("uri", "target", "line", "run")
+    uri, name, line, run = (getattr(params, key, None) for key in keys)
     unit = server.unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None
     target = name if isinstance(name, str) else None
-    return trace_content(unit, target, line if isinstance(line, int) else None)
+    at = line if isinstance(line, int) else None
+    return trace_content(unit, target, at, run if isinstance(run, int) else 0)

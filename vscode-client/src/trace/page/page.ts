@@ -1,6 +1,17 @@
 // The page of the trace view. Draws what it is sent, and tells what was clicked.
 
-import type { Break, Fix, FromPage, Graph, GuardGroup, Range, Remark, ToPage, Trace } from "../content";
+import type {
+  Break,
+  Fix,
+  FromPage,
+  Graph,
+  GuardGroup,
+  Range,
+  Remark,
+  Run,
+  ToPage,
+  Trace,
+} from "../content";
 
 import { element, type Child } from "./element";
 
@@ -10,6 +21,9 @@ const news = required("news");
 
 /** What the user has folded open, by name: it stays open when the trace is drawn anew. */
 const unfolded = new Set<string>();
+
+const TRACED_IN =
+  "What Dynamo took for this piece of code: analysis, guards and new bytecode, without a backend.";
 
 let said = "";
 let cursor: number | undefined;
@@ -54,10 +68,14 @@ function redraw(content: readonly HTMLElement[]): void {
   }
 }
 
-/** Has a screen reader say what changed, once, when the run has ended. */
+/** Has a screen reader say what changed, once, when a run has ended or the first begins. */
 function announce(trace: Trace): void {
-  const words = `${trace.target}: ${summary(trace).join(", ")}`;
-  if (!trace.busy && words !== said) {
+  const which = trace.runs.length > 1 ? `, run ${trace.run + 1} of ${trace.runs.length}` : "";
+  const first = trace.status === "tracing";
+  const words = first
+    ? nothingTraced(trace)
+    : `${trace.target}${which}: ${summary(trace).join(", ")}`;
+  if ((first || !trace.busy) && words !== said) {
     said = words;
     news.textContent = words;
   }
@@ -98,19 +116,22 @@ function drawn(trace: Trace): HTMLElement[] {
 }
 
 function nothingTraced(trace: Trace): string {
-  if (trace.status === "no-probe") {
-    return "Nothing is known of what it is called with. A comment above it says so, such as # fullgraph: f32[b=4, 16]";
+  switch (trace.status) {
+    case "no-probe":
+      return "Nothing is known of what it is called with. A comment above it says so, such as # fullgraph: f32[b=4, 16]";
+    case "tracing":
+      return `${trace.target || trace.file} is being traced for the first time.`;
+    default:
+      return trace.busy ? "Tracing …" : "No graph was captured.";
   }
-  return trace.busy ? "Tracing …" : "No graph was captured.";
 }
 
 function header(trace: Trace): HTMLElement {
   const state = trace.busy ? "tracing" : trace.current ? "" : "before the last edit";
-  const title = element("h1", {}, element("code", {}, trace.target));
+  const title = element("h1", {}, element("code", {}, trace.target || trace.file));
   const others = trace.targets.length > 1 ? [targets(trace)] : [];
   const mark = state ? [element("span", { class: `state ${trace.busy ? "busy" : ""}` }, state)] : [];
-  const traced = trace.status !== "no-probe";
-  const probe = traced && trace.probe ? `${trace.probe} · ${trace.mode} tensors` : "";
+  const traced = trace.runs.length > 0 && trace.status !== "no-probe";
   return element(
     "header",
     {},
@@ -124,7 +145,7 @@ function header(trace: Trace): HTMLElement {
           ),
         ]
       : []),
-    ...(probe ? [element("p", { class: "probe" }, "Called with ", element("code", {}, probe))] : []),
+    ...(traced && trace.probe ? [calledWith(trace)] : []),
     ...(trace.error ? [element("p", { class: "error", role: "alert" }, trace.error)] : []),
     ...(traced
       ? [
@@ -141,18 +162,43 @@ function header(trace: Trace): HTMLElement {
   );
 }
 
-function summary(trace: Trace): string[] {
+function summary(run: Run): string[] {
   const facts = [
-    amount(trace.graphs, "graph"),
-    amount(trace.breaks, "break"),
-    amount(trace.ops, "op"),
-    amount(trace.guards, "guard"),
+    amount(run.graphs, "graph"),
+    amount(run.breaks, "break"),
+    amount(run.ops, "op"),
+    amount(run.guards, "guard"),
   ];
-  if (trace.recompiles) {
-    facts.push(amount(trace.recompiles, "recompile"));
+  if (run.recompiles) {
+    facts.push(amount(run.recompiles, "recompile"));
   }
-  facts.push(time(trace.seconds));
+  facts.push(time(run.seconds));
   return facts;
+}
+
+/** The probe; where there are several, a list of them to choose from, each with what came of it. */
+function calledWith(trace: Trace): HTMLElement {
+  const words = (run: Run): string => `${run.probe} · ${run.mode} tensors`;
+  if (trace.runs.length === 1) {
+    return element("p", { class: "probe" }, "Called with ", element("code", {}, words(trace)));
+  }
+  const select = element(
+    "select",
+    { id: "runs", "data-key": "runs" },
+    ...trace.runs.map((run, number) => {
+      const came = [amount(run.graphs, "graph"), amount(run.breaks, "break")].join(" · ");
+      const outcome = run.status === "traced" ? came : run.status;
+      const option = element(
+        "option",
+        { value: String(number) },
+        `${number + 1} of ${trace.runs.length}: ${words(run)} · ${outcome}`,
+      );
+      option.selected = number === trace.run;
+      return option;
+    }),
+  );
+  select.addEventListener("change", () => tell({ type: "run", run: Number(select.value) }));
+  return element("p", { class: "probe" }, element("label", { for: "runs" }, "Called with"), select);
 }
 
 function targets(trace: Trace): HTMLElement {
@@ -174,7 +220,7 @@ function strip(trace: Trace): HTMLElement {
   const steps = trace.steps.map((step, index) => {
     const graph = step.kind === "graph";
     const words = graph
-      ? `Graph ${step.number}, ${amount(step.ops, "op")}`
+      ? `Graph ${step.number}, ${amount(step.ops, "op")}, traced in ${time(step.seconds)}`
       : `Break: ${step.title}`;
     const face = element(
       "button",
@@ -277,7 +323,7 @@ function graphCard(trace: Trace, graph: Graph, most: number): HTMLElement {
       `Graph ${graph.number}`,
       element(
         "span",
-        { class: "about" },
+        { class: "about", title: TRACED_IN },
         `${graph.function} · ${amount(graph.ops, "op")} · traced in ${time(graph.seconds)}`,
       ),
     ),
