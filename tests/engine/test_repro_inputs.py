@@ -1,4 +1,4 @@
-"""What is written is read back equal in every property."""
+"""What a script loads is equal in every property to what a run had."""
 
 from __future__ import annotations
 
@@ -6,35 +6,55 @@ import io
 import random
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fullgraph_engine.repro import inputs as package
-from fullgraph_engine.repro.inputs import InputReader, InputWriter, arguments, reader_source
+from fullgraph_engine.protocol.repro import DATA
+from fullgraph_engine.repro.check import Check, assembled
+from fullgraph_engine.repro.inputs import Store, arguments, imports, loader, needed, note
+from fullgraph_engine.repro.writing.draft import Draft
 from fullgraph_engine.repro.writing.unwritable import Unwritable
+from fullgraph_engine.repro.writing.values import expressions
 
 DTYPES = sorted({one for one in vars(torch).values() if isinstance(one, torch.dtype)}, key=str)
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
 PLAIN = [one for one in DTYPES if one not in _QUANTISED]
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def there_and_back(folder: Path | None, *values: Any) -> list[Any]:
-    writer = InputWriter(folder)
-    text = writer.text(values)
-    namespace: dict[str, Any] = {"torch": torch}
-    exec(text, namespace)
-    loaded: list[Any] = namespace["load_inputs"](InputReader(folder, writer.storages))
-    return loaded
+def program(folder: Path, *values: Any, most: int = 1 << 20) -> str:
+    draft = Draft(Store(folder / DATA, most))
+    return draft.text([f"result = [{', '.join(expressions(draft, values))}]"])
 
 
-def bits(tensor: torch.Tensor) -> bytes:
-    """Every byte of the storage."""
-    return bytes(tensor.untyped_storage().tolist())
+def executed(text: str, folder: Path) -> list[Any]:
+    """The values of a program that lies in a folder."""
+    namespace: dict[str, Any] = {"__file__": str(folder / "script.py")}
+    exec("\n".join([*imports(text), "import torch", loader(text), text]), namespace)
+    result: list[Any] = namespace["result"]
+    return result
+
+
+def there_and_back(folder: Path, *values: Any) -> list[Any]:
+    return executed(program(folder, *values), folder)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted((folder / DATA).iterdir()) if (folder / DATA).exists() else []
+
+
+def elements(tensor: torch.Tensor) -> list[Any]:
+    """The bits of every element; not a number is the same whatever its bits."""
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if plain.is_complex():
+        plain = torch.view_as_real(plain)
+    if plain.is_floating_point() and plain.dtype != torch.float4_e2m1fn_x2:
+        plain = plain.to(torch.float64)
+        return plain.where(plain.isfinite(), plain.nan_to_num(0.5)).view(torch.int64).tolist()
+    return plain.view(_BITS[plain.dtype.itemsize]).tolist()
 
 
 def assert_same(one: torch.Tensor, other: torch.Tensor) -> None:
@@ -48,7 +68,7 @@ def assert_same(one: torch.Tensor, other: torch.Tensor) -> None:
     assert one.is_leaf == other.is_leaf
     assert one.is_conj() == other.is_conj()
     assert one.is_neg() == other.is_neg()
-    assert bits(one.detach()) == bits(other.detach())
+    assert elements(one) == elements(other)
 
 
 def random_tensor(chance: random.Random, dtype: torch.dtype) -> torch.Tensor:
@@ -73,6 +93,7 @@ def random_tensor(chance: random.Random, dtype: torch.dtype) -> torch.Tensor:
     return tensor
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
 @pytest.mark.parametrize("dtype", PLAIN, ids=str)
 def test_read_back_equal(tmp_path: Path, dtype: torch.dtype) -> None:
     chance = random.Random(str(dtype))
@@ -85,39 +106,89 @@ def test_shared_storages_are_shared_again(tmp_path: Path) -> None:
     base = torch.randn(4, 6)
     row, column, same = base[1], base[:, 2], base
     read = there_and_back(tmp_path, base, row, column, same, base.view(torch.int32))
+    for one, other in zip([base, row, column], read, strict=False):
+        assert_same(one, other)
     assert read[3] is read[0]
     read[0].fill_(7)
     assert read[1].eq(7).all() and read[2].eq(7).all()
     assert len({one.untyped_storage().data_ptr() for one in read}) == 1
 
 
-def test_equal_storages_are_one_file_and_two_memories(tmp_path: Path) -> None:
-    read = there_and_back(tmp_path, torch.arange(9), torch.arange(9))
-    assert len(list(tmp_path.iterdir())) == 1
+def test_equal_contents_are_one_file_and_two_memories(tmp_path: Path) -> None:
+    values = torch.randperm(40), torch.randperm(40)
+    values[1].copy_(values[0])
+    read = there_and_back(tmp_path, *values)
+    assert len(files(tmp_path)) == 1
     read[0].zero_()
-    assert read[1].tolist() == list(range(9))
-    again = there_and_back(tmp_path, torch.arange(9))
-    assert again[0].tolist() == list(range(9))
+    assert read[1].equal(values[1])
+    (again,) = there_and_back(tmp_path, values[0])
+    assert again.equal(values[0])
+
+
+def test_what_changes_between_two_programs_is_saved_twice(tmp_path: Path) -> None:
+    store, value = Store(tmp_path / DATA), torch.randn(40)
+    first = store.save(value)
+    value[0] = 3
+    assert first != store.save(value)
 
 
 def test_conjugate_and_negative_views(tmp_path: Path) -> None:
-    value = torch.randn(3, dtype=torch.complex64)
-    values = [value.conj(), value.conj().imag]
-    for one, other in zip(values, there_and_back(tmp_path, *values), strict=True):
+    value = torch.randn(30, dtype=torch.complex64)
+    for one in (value.conj(), value.conj().imag):
+        (other,) = there_and_back(tmp_path, one)
         assert_same(one, other)
-        assert one.equal(other)
 
 
 def test_parameters(tmp_path: Path) -> None:
-    values = [torch.nn.Parameter(torch.randn(2)), torch.nn.Parameter(torch.ones(1), False)]
+    values = [torch.nn.Parameter(torch.randn(20)), torch.nn.Parameter(torch.ones(1), False)]
     for one, other in zip(values, there_and_back(tmp_path, *values), strict=True):
         assert_same(one, other)
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(40))
+        self.register_buffer("order", torch.randperm(100))
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+        self.body[1].running_mean.uniform_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x) * self.table[0] * self.order[1]
+
+
+def _tied() -> torch.nn.Module:
+    net = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Linear(6, 6))
+    net[1].weight = net[0].weight
+    return net
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Net,
+        lambda: Net().half().eval(),
+        _tied,
+        lambda: torch.nn.LSTM(4, 4),
+        lambda: torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32), 2),
+    ],
+    ids=["own", "half", "tied", "recurrent", "nested"],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_modules_have_their_weights(tmp_path: Path, make: Any) -> None:
+    module = make()
+    (other,) = there_and_back(tmp_path, module)
+    states = module.state_dict(), other.state_dict()
+    assert list(states[0]) == list(states[1])
+    for name, one in states[0].items():
+        assert_same(one, states[1][name])
+    assert len(list(module.parameters())) == len(list(other.parameters()))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_quantised(tmp_path: Path) -> None:
-    plain = torch.randn(3, 4)
-    scales, zeros = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([1, 2, 3])
+    plain = torch.randn(9, 4)
+    scales, zeros = torch.rand(9), torch.arange(9)
     values = [
         torch.quantize_per_tensor(plain, 0.1, 3, torch.quint8),
         torch.quantize_per_tensor(plain, 0.1, 0, torch.qint32),
@@ -131,65 +202,67 @@ def test_quantised(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_sparse(tmp_path: Path) -> None:
-    plain = torch.eye(3)
-    for one in (plain.to_sparse(), plain.to_sparse_csr(), plain.to_sparse_csc()):
+    plain = torch.randn(6, 4) * (torch.rand(6, 4) > 0.3)
+    kinds = [plain.to_sparse(), plain.to_sparse_csr(), plain.to_sparse_csc()]
+    for one in (*kinds, plain.to_sparse_bsr((2, 2)), plain.to_sparse_bsc((2, 2))):
         one.requires_grad_()
         (other,) = there_and_back(tmp_path, one)
-        assert other.layout == one.layout and other.requires_grad
+        assert other.layout == one.layout and other.requires_grad and other.is_leaf
         assert other.to_dense().equal(plain)
 
 
-def test_containers_and_constants(tmp_path: Path) -> None:
-    tensor = torch.randn(2)
-    (read,) = there_and_back(
-        tmp_path, {"x": [tensor, (tensor,)], 2: torch.float16, "s": torch.Size([1]), "n": None}
-    )
-    assert read["x"][0] is read["x"][1][0]
-    assert read[2] is torch.float16 and read["s"] == torch.Size([1]) and read["n"] is None
+def test_small_and_regular_contents_are_written_into_the_program(tmp_path: Path) -> None:
+    text = program(tmp_path, torch.tensor([0.1, float("nan")]), torch.zeros(99), torch.arange(500))
+    assert '[0.1, float("nan")]' in text
+    assert not needed(text) and not loader(text) and not files(tmp_path)
 
 
 def test_symbolic_sizes(tmp_path: Path) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
     context = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
     fake = mode.from_tensor(torch.randn(6, 3), symbolic_context=context)
-    writer = InputWriter()
-    text = writer.text([fake.size(0), fake])
-    namespace: dict[str, Any] = {"torch": torch}
-    exec(text, namespace)
-    reader = InputReader()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        size, tensor = namespace["load_inputs"](reader)
+    size, tensor = there_and_back(tmp_path, fake.size(0), fake)
     assert size == 6 and tensor.shape == (6, 3)
-    assert list(reader.symbols.values()) == [6]
 
 
-def test_missing_contents_are_random_and_say_so(tmp_path: Path) -> None:
-    values = [torch.randn(5, dtype=torch.bfloat16), torch.tensor([3, 9, 4])]
-    writer = InputWriter(tmp_path)
-    text = writer.text(values)
-    for path in tmp_path.iterdir():
-        path.write_bytes(b"cut")
-    namespace: dict[str, Any] = {"torch": torch}
-    exec(text, namespace)
-    with pytest.warns(UserWarning, match="random") as caught:
-        floats, ints = namespace["load_inputs"](InputReader(tmp_path))
-    assert len(caught) == 1
+# -- what is missing --------------------------------------------------------------------------
+
+
+def test_without_its_folder_a_program_has_random_data_and_says_so(tmp_path: Path) -> None:
+    values = [torch.randn(50, dtype=torch.bfloat16), torch.randint(3, 9, (40,))]
+    text = program(tmp_path, *values)
+    with pytest.warns(UserWarning, match="random data is used") as caught:
+        floats, ints = executed(text, tmp_path / "elsewhere")
+    assert len({str(one.message) for one in caught}) == 1
     assert floats.isfinite().all() and floats.dtype == torch.bfloat16
-    assert int(ints.min()) >= 3 and int(ints.max()) <= 9
+    assert not floats.equal(values[0])
+    assert int(ints.min()) >= 3 and int(ints.max()) <= 8
 
 
-def test_changed_contents_are_not_taken(tmp_path: Path) -> None:
-    text = InputWriter(tmp_path).text([torch.zeros(64)])
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(b"\xff" * 256)
-    namespace: dict[str, Any] = {"torch": torch}
-    exec(text, namespace)
-    with pytest.warns(UserWarning, match="random"):
-        (read,) = namespace["load_inputs"](InputReader(tmp_path))
+@pytest.mark.parametrize("content", [b"", b"cut", b"\xff" * 400], ids=["empty", "cut", "changed"])
+def test_damaged_files_are_not_taken(tmp_path: Path, content: bytes) -> None:
+    text = program(tmp_path, torch.randn(100))
+    (path,) = files(tmp_path)
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="damaged"):
+        (read,) = executed(text, tmp_path)
     assert read.isfinite().all()
+
+
+def test_fewer_elements_than_there_are_can_be_asked_for(tmp_path: Path) -> None:
+    value = torch.randn(100)
+    text = program(tmp_path, value).replace("randn(100)", "randn(7)")
+    assert executed(text, tmp_path)[0].equal(value[:7])
+
+
+def test_what_is_too_much_is_left_out(tmp_path: Path) -> None:
+    draft = Draft(Store(tmp_path / DATA, 1000))
+    texts = draft.expressions([torch.randn(200), torch.randn(400), torch.randn(40)])
+    assert [text.startswith("stored(") for text in texts] == [True, False, True]
+    assert any("left out" in note for note in draft.notes)
 
 
 def test_half_a_file_never_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,51 +270,55 @@ def test_half_a_file_never_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        InputWriter(tmp_path).text([torch.ones(3)])
-    assert not list(tmp_path.iterdir())
+    assert not needed(program(tmp_path, torch.randn(30)))
+    assert not files(tmp_path)
 
 
-def test_a_bar_while_many_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+# -- the script -------------------------------------------------------------------------------
+
+
+def test_a_script_stands_alone(tmp_path: Path) -> None:
+    """In a Python that has torch and nothing of this project, from another folder."""
+    value = torch.randperm(60).view(20, 3).t()
+    draft = Draft(Store(tmp_path / DATA))
+    text = draft.text([f"print({draft.expression(value)}.tolist())"])
+    script = tmp_path / "script.py"
+    script.write_text(assembled(text, Check("nothing", "[]")))
+    ended = subprocess.run(
+        [sys.executable, "-I", str(script)], capture_output=True, text=True, cwd="/", check=True
+    )
+    assert ended.stdout.splitlines()[0] == str(value.tolist())
+    assert ended.stderr == ""
+
+
+def test_what_is_needed_is_said(tmp_path: Path) -> None:
+    text = program(tmp_path, torch.randn(1024))
+    (name,) = needed(text)
+    assert note(text, tmp_path) == (f"It needs data/{name}, beside it (4.0 KiB).",)
+    more = program(tmp_path, torch.randn(1 << 18), torch.randn(1 << 17), most=1 << 24)
+    assert "and 1 more file there, beside it (1.5 MiB)" in note(more, tmp_path)[0]
+    assert note("import torch", tmp_path) == ()
+
+
+def test_a_function_of_the_users_is_not_taken_for_the_loader() -> None:
+    assert needed('stored("weights.pt", x)\nstored(1, x)\nstored("0123456789abcdef")') == ()
+
+
+def test_progress_while_many_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    reader = InputReader(None, 20)
-    for _ in range(20):
-        reader.storage(None, 0)
-    assert screen.getvalue().endswith("20/20\n")
+    there_and_back(tmp_path, *(torch.randn(30) for _ in range(20)))
+    assert screen.getvalue().endswith("\rloading 20 of 20\n")
     assert screen.getvalue().count("\r") == 20
 
 
-def test_few_are_loaded_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    InputReader(None, 3).storage(None, 0)
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
-
-
-def test_what_is_no_input() -> None:
-    with pytest.raises(Unwritable, match="object"):
-        InputWriter().text([object()])
-    loop: list[Any] = []
-    loop.append(loop)
-    with pytest.raises(Unwritable, match="itself"):
-        InputWriter().text([loop])
-
-
-def test_the_reader_stands_alone(tmp_path: Path) -> None:
-    """Pasted into a script, in a Python that has torch and nothing of this project."""
-    value = torch.arange(6).view(2, 3).t()
-    text = InputWriter(tmp_path / "data").text([value])
-    script = tmp_path / "script.py"
-    check = (
-        f"(x,) = load_inputs(InputReader({str(tmp_path / 'data')!r}, 1))\n"
-        "assert x.tolist() == [[0, 3], [1, 4], [2, 5]] and x.stride() == (1, 3)\n"
-    )
-    script.write_text(reader_source() + "\n\n" + text + "\n\n" + check)
-    subprocess.run([sys.executable, "-I", str(script)], check=True)
+def test_few_are_loaded_silently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there_and_back(tmp_path, torch.randn(30))
+    assert capsys.readouterr().err == ""
 
 
 def test_inputs_from_annotations() -> None:
@@ -254,6 +331,6 @@ def test_inputs_from_annotations() -> None:
         (torch.bool, (6,)),
     ]
     assert kwargs["y"].shape == (6,)
-    assert package.arguments(f, {"s0": 3})[0][0].shape == (3, 16)
+    assert arguments(f, {"s0": 3})[0][0].shape == (3, 16)
     with pytest.raises(Unwritable, match="`x` has no shape annotation"):
         arguments(lambda x: x)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import tempfile
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import (
@@ -20,6 +23,7 @@ from ..protocol import (
     ReproProgress,
     TargetDone,
 )
+from ..protocol.repro import DATA
 from . import processes, reducer, wire
 from .analysis import Analysis
 from .limits import MIB
@@ -84,11 +88,11 @@ class Reproduction:
             wanted=wanted,
         )
         # Its own folder: a preamble may stay and use it.
-        folder = tempfile.mkdtemp(dir=host.scratch)
+        self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyse,
             _Listener(host, self),  # type: ignore[arg-type]
-            folder,
+            self._left,
         )
 
     def begin(self) -> None:
@@ -127,6 +131,8 @@ class Reproduction:
                 reason or "The target was not traced again; run its analysis and look at its error."
             )
             return
+        with contextlib.suppress(OSError):  # most runs leave no data
+            Path(self._left, DATA).rename(Path(self.scratch, DATA))
         come, go = os.pipe()
         self._reports = LineReader(come)
         self._host.watch(come, self._read)
@@ -157,7 +163,23 @@ class Reproduction:
         elif isinstance(message, (ReproFound, ReproProgress, Log)):
             if isinstance(message, ReproProgress):
                 self._last = message
+            elif isinstance(message, ReproFound):
+                self._hand_over(message.data)
             self._host.forward(line + b"\n")
+
+    def _hand_over(self, names: tuple[str, ...]) -> None:
+        """Leave what a script loads where it outlives this request."""
+        if not self.request.folder:
+            return
+        for name in names:
+            path, given = Path(self.scratch, DATA, name), Path(self.request.folder, name)
+            with contextlib.suppress(OSError):  # it has it, or says that it has not
+                try:
+                    given.hardlink_to(path)
+                except FileExistsError:
+                    continue
+                except OSError:
+                    shutil.copyfile(path, given)
 
     def _ended(self, status: int) -> None:
         self._pid = 0

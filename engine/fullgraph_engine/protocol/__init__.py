@@ -215,12 +215,14 @@ class Reproduce:
 
     ``analyse`` says how the text is executed and traced; only its own ``request`` and what it
     wants beside findings mean nothing. ``seconds`` is for everything, verification included.
+    ``folder`` is an empty one for the contents of tensors that scripts need; the server removes it.
     """
 
     request: int
     analyse: Analyse
     wanted: Wanted
     seconds: float = 30.0
+    folder: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ from .places import Range
 ReproStage = Literal["looking", "reducing", "verifying"]
 """Looking for a program that shows the finding, making it smaller, running it in a fresh Python."""
 
+DATA = "data"
+"""The folder beside a script that has the contents of its tensors."""
+
 Backend = Literal["", "eager", "aot_eager", "inductor"]
 """What is offered to compile graphs; empty where a finding is about the tracer alone."""
 
@@ -35,6 +38,8 @@ class Wanted:
     backend: str = ""
     accuracy: bool = False
     only_floating: bool = False
+    data: bool = False
+    """Tensors keep their contents, also where random ones show the same."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class ReproFound:
 
     ``verified``: it was run in a fresh Python and has exited 1; ``output`` is what it printed
     there. ``lines`` are its lines of code, without its header and blank lines. ``notes`` say what
-    a reader should know: what is still imported, that no smaller one was verified.
+    a reader should know: what is still imported, that no smaller one was verified. ``data`` names
+    the files that it loads, which by then are in the folder that the request names.
     """
 
     request: int
@@ -65,6 +71,7 @@ class ReproFound:
     notes: tuple[str, ...] = ()
     output: str = ""
     environment: str = ""
+    data: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

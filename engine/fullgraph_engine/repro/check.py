@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from ..protocol import Finding
+from .inputs import loading
 
 _REASONS = "r for counts in torch._dynamo.utils.counters.values() for r in counts"
 """Dynamo counts a break under one title, and one that made it skip a function under another."""
@@ -79,7 +80,11 @@ def assembled(program: str, check: Check) -> str:
     first = tree.body[split].lineno - 1 if split < len(tree.body) else 0
     lines = program.rstrip("\n").split("\n")
     head, act = lines[:first], lines[first:]
-    for line in reversed(("import sys", *check.imports)):
+    loads = loading.loader(program)
+    if loads:
+        below = min(_below_imports(tree), first)
+        head[below:below] = ["", *loads.split("\n"), ""]
+    for line in reversed(("import sys", *loading.imports(program), *check.imports)):
         if line not in map(str.strip, head):
             head.insert(_first(tree), line)
     while head and not head[-1].strip():
@@ -112,6 +117,15 @@ def _first(tree: ast.Module) -> int:
             break
         last = node.end_lineno or last
     return last
+
+
+def _below_imports(tree: ast.Module) -> int:
+    """The line, zero-based, of the first statement that is no import."""
+    for node in tree.body:
+        if node.lineno > _first(tree) and not isinstance(node, (ast.Import, ast.ImportFrom)):
+            decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+            return min([node.lineno, *(each.lineno for each in decorators)]) - 1
+    return len(tree.body)
 
 
 def _of_break(kind: str) -> Check:

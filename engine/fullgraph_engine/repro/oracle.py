@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import os
 import random
 import warnings
 from collections.abc import Iterator
@@ -25,6 +26,11 @@ from .observation import findings_of
 
 PATH = "/repro.py"
 """Where a program that is tried says that it is."""
+
+
+def here() -> str:
+    """The file that a program takes itself for: data lies beside it, in the current folder."""
+    return os.path.abspath(os.path.basename(PATH))  # noqa: PTH100, PTH119
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     random.seed(0)
     torch._dynamo.utils.counters.clear()
     status: Any = None
-    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": PATH}
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
     watch = recorder.Recorder(_execute.__code__)
     gc.disable()  # this process lives too short for it
     with tracing.tensor_mode(fake), watch.listen() as recording:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from ..protocol import from_plain, to_plain
 from .check import Check
+from .inputs import needed
 from .likeness import Likeness
 
 Origin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
@@ -23,6 +25,18 @@ class Seed:
     text: str
     origin: Origin
     notes: tuple[str, ...] = ()
+
+
+def in_order(seeds: Iterable[Seed]) -> tuple[Seed, ...]:
+    """Each text once, from short to long; those that need data come after all others."""
+    known: dict[str, Seed] = {}
+    for seed in seeds:
+        known.setdefault(seed.text, seed)
+
+    def size(seed: Seed) -> tuple[bool, int]:
+        return bool(needed(seed.text)), seed.text.count("\n")
+
+    return tuple(sorted(known.values(), key=size))
 
 
 @dataclass(frozen=True)

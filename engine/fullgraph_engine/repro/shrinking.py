@@ -7,6 +7,7 @@ import os
 import time
 import traceback
 from dataclasses import replace
+from pathlib import Path
 
 from ..protocol import (
     Log,
@@ -17,7 +18,7 @@ from ..protocol import (
     to_plain,
 )
 from ..protocol.repro import ReproStage
-from . import oracle, reduction
+from . import inputs, oracle, reduction
 from .check import LOOKED_FOR
 from .fresh import Ended, FreshPython
 from .likeness import own_names
@@ -213,10 +214,12 @@ class Shrinking:
     def tell(
         self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""
     ) -> None:
+        notes = (*notes, *inputs.note(program, Path(self.around.scratch)))
         text = script(program, self.seeds, notes)
         self.lines = lines_of_code(text)
         about = "\n".join(environment())
-        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about))
+        data = inputs.needed(program)
+        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
 
     def progress(self, stage: ReproStage, *, now: bool = False) -> None:
         at = _monotonic()

@@ -18,7 +18,7 @@ from ...tracing import drive
 from ...tracing.recording import Failure
 from ..check import assembled
 from ..likeness import Likeness
-from ..oracle import PATH, Shown, Verdict, Wish
+from ..oracle import PATH, Shown, Verdict, Wish, here
 from ..seed import Backend
 
 
@@ -42,7 +42,7 @@ def judge(program: str, wish: Wish, backend: Backend) -> tuple[Verdict, Shown | 
     torch._dynamo.reset()
     torch.manual_seed(0)
     random.seed(0)
-    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": PATH}
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
     plainly: list[BaseException] = []
     status: Any = None
     ended: BaseException | None = None

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch._functorch import fx_minifier
 
+from ..inputs import Store, imports, loader, needed
+from ..oracle import here
 from ..seed import Backend
 from ..writing.unwritable import Unwritable
 from . import capture, comparison, writing
@@ -35,6 +37,7 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
 
     capture.watch(function, inputs, {}, told)
     settings = _settings(program)
+    store = Store.of_process() if needed(program) else None
     for graph, given in found[:1]:
         own = {id(value) for value in given}
 
@@ -46,7 +49,12 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
                 return False
             try:
                 seed = writing.seed_of(
-                    smaller, values, backend, backward=backward, settings=settings
+                    smaller,
+                    values,
+                    backend,
+                    backward=backward,
+                    settings=settings,
+                    store=store,
                 )
             except Unwritable:
                 return False
@@ -64,7 +72,13 @@ def _caught(program: str, backend: Backend) -> tuple[Callable[..., Any], Any, di
     def compile(function: Any, **options: Any) -> Any:
         return lambda *inputs: compare(function, *inputs, **options)
 
-    namespace = {"__name__": "__main__", comparison.NAME: compare, backend.spelled: None}
+    namespace = {
+        "__name__": "__main__",
+        "__file__": here(),
+        comparison.NAME: compare,
+        backend.spelled: None,
+    }
+    exec("\n".join([*imports(program), "import torch", loader(program)]), namespace)
     original, torch.compile = torch.compile, compile  # type: ignore[assignment]
     try:
         exec(program, namespace)

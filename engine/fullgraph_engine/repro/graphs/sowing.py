@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from types import FunctionType
 from typing import Any
@@ -15,8 +16,9 @@ from ...protocol import Wanted
 from ...targets import Tracee
 from ...tracing import adapter
 from ..check import Check
+from ..inputs import Store
 from ..likeness import Likeness, own_names
-from ..seed import Backend, Seed, Seeds
+from ..seed import Backend, Seed, Seeds, in_order
 from ..writing.draft import Draft
 from ..writing.unwritable import Unwritable
 from . import capture, comparison, writing
@@ -34,7 +36,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
     except LookupError as error:
         return str(error.args[0])
     name = tracee.target.name
-    graphs = _Graphs(backend, notes)
+    graphs = _Graphs(backend, notes, _stores(wanted))
     torch.manual_seed(0)
     try:
         call = tracee.call()
@@ -49,7 +51,6 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         raised = f"{type(error).__name__}: {error}".partition("\n")[0]
     if not graphs.seeds:
         return _no_graphs(name, raised, graphs.left_out)
-    seeds = sorted(graphs.seeds, key=lambda seed: seed.text.count("\n"))
     if backend.accuracy:
         check = comparison.check_of(
             backend,
@@ -68,7 +69,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         title = f"`{backend.name}` fails on a graph of `{name}`"
         explanation = "The function runs as it is, and raises this when it is compiled."
     return Seeds(
-        tuple(seeds),
+        in_order(graphs.seeds),
         Likeness("backend", "", (), "", ""),
         check,
         tuple(sorted(own_names(tracee.text))),
@@ -78,6 +79,14 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         left_out=tuple(graphs.left_out),
         backend=backend,
     )
+
+
+def _stores(wanted: Wanted) -> tuple[Store | None, ...]:
+    """Where programs have the contents of their tensors from: numbers that are wrong may be so for
+    some inputs alone."""
+    if wanted.data:
+        return (Store.of_process(),)
+    return (None, Store.of_process()) if wanted.accuracy else (None,)
 
 
 def _no_graphs(target: str, raised: str, left_out: list[str]) -> str:
@@ -91,12 +100,14 @@ def _no_graphs(target: str, raised: str, left_out: list[str]) -> str:
 class _Graphs:
     """Programs for the graphs of one call."""
 
-    def __init__(self, backend: Backend, notes: tuple[str, ...]) -> None:
+    def __init__(
+        self, backend: Backend, notes: tuple[str, ...], stores: tuple[Store | None, ...]
+    ) -> None:
         from ..sowing import settings
 
         self.seeds: list[Seed] = []
         self.left_out: list[str] = []
-        self._backend, self._notes = backend, notes
+        self._backend, self._notes, self._stores = backend, notes, stores
         self._settings = (*settings(), *_inductor_settings(backend))
         self.is_random = False
         self._count = 0
@@ -107,10 +118,15 @@ class _Graphs:
             return
         self.is_random |= capture.is_random(graph)
         both = not self._backend.accuracy and writing.has_gradient(graph)
-        for backward in (False, True) if both else (False,):
+        for backward, store in itertools.product((False, True)[: 1 + both], self._stores):
             try:
                 seed = writing.seed_of(
-                    graph, inputs, self._backend, backward=backward, settings=self._settings
+                    graph,
+                    inputs,
+                    self._backend,
+                    backward=backward,
+                    settings=self._settings,
+                    store=store,
                 )
             except Unwritable as error:
                 self.left_out.append(f"graph {self._count}: {error.reason}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..inputs import Store
 from ..seed import Backend, Seed
 from ..writing.draft import Draft
 from . import capture, comparison
@@ -25,13 +26,14 @@ def seed_of(
     *,
     backward: bool = False,
     settings: Sequence[str] = (),
+    store: Store | None = None,
 ) -> Seed:
     """The program that compiles one graph and runs it.
 
     Raises:
         Unwritable: something that it uses has no source text.
     """
-    draft = Draft()
+    draft = Draft(store)
     for name in (comparison.NAME, backend.spelled):
         if name.isidentifier():
             draft.fresh(name)

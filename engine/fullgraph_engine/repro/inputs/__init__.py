@@ -1,11 +1,11 @@
-"""Real inputs out of one process and into another: byte by byte, with every property kept.
+"""Real data out of a run and into a script, and inputs for functions whose annotations say them.
 
-The writer makes a function that loads the inputs, the reader is what the function is called with.
-The reader's source is pasted into scripts, so it knows torch and the standard library alone.
+What tensors contain lies in files beside the script, named by their contents; the script has a
+small function that loads them and knows torch and the standard library alone.
 """
 
 from .annotated import arguments
-from .reader import InputReader
-from .writer import InputWriter, reader_source
+from .loading import NAME, imports, loader, needed, note
+from .store import Store
 
-__all__ = ["InputReader", "InputWriter", "arguments", "reader_source"]
+__all__ = ["NAME", "Store", "arguments", "imports", "loader", "needed", "note"]

@@ -406,6 +406,7 @@ def _parameter_differences(
             writing.then(f"{{0}}.data = {{0}}.data.to({item.dtype})", where)
         if item.requires_grad != (outer.grad and item.is_floating_point()):
             writing.then(f"{{0}}.requires_grad_({item.requires_grad})", where)
+        _fill(writing, item, where)
 
 
 def _buffer_differences(
@@ -418,6 +419,19 @@ def _buffer_differences(
             writing.placed(item, where)
             if not _same_dtype(writing, item, twin_item):
                 writing.then(f"{{0}} = {{0}}.to({item.dtype})", where)
+            _fill(writing, item, where)
+
+
+def _fill(writing: Writing, item: torch.Tensor, where: str | None) -> None:
+    """Where real data is kept, put it into what a constructor has made."""
+    if writing.draft.store is None:
+        return
+    if where is None:
+        writing.draft.note("some weights of a module are random: there is no name for its place")
+        return
+    text = tensors.refilled(writing, item)
+    if text:
+        writing.then(text, where)
 
 
 def _same_dtype(writing: Writing, item: torch.Tensor, made: torch.Tensor | None) -> bool:

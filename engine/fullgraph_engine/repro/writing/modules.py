@@ -19,6 +19,7 @@ from .unwritable import Unwritable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..inputs.store import Store
     from .values import Writing
 
 
@@ -63,7 +64,7 @@ def written(writing: Writing, module: torch.nn.Module, place: str | None) -> str
     if isinstance(module, torch.fx.GraphModule):
         raise Unwritable("a torch.fx.GraphModule has no source text")
     outer = writing.outer
-    inner, around = _around(outer, module)
+    inner, around = _around(outer, module, writing.draft.store)
     writing.outer = inner
     try:
         text = _constructed(writing, module, place)
@@ -75,7 +76,7 @@ def written(writing: Writing, module: torch.nn.Module, place: str | None) -> str
     return text + around
 
 
-def _around(outer: Outer, module: torch.nn.Module) -> tuple[Outer, str]:
+def _around(outer: Outer, module: torch.nn.Module, store: Store | None) -> tuple[Outer, str]:
     """The calls to be made on a module as a whole, and what is left to say inside."""
     text = ""
     flags = {part.training for part in module.modules()}
@@ -95,7 +96,8 @@ def _around(outer: Outer, module: torch.nn.Module) -> tuple[Outer, str]:
             outer = replace(outer, device=device)
             said.append(f'"{device}"')
     dtypes = {one.dtype for one in states if one.is_floating_point() or one.is_complex()}
-    if outer.dtype is None and len(dtypes) == 1:
+    # Real data has the dtype that it was found in.
+    if outer.dtype is None and len(dtypes) == 1 and store is None:
         dtype = dtypes.pop()
         if dtype.is_floating_point and dtype != torch.float32:
             outer = replace(outer, dtype=dtype)

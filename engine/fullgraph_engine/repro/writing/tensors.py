@@ -6,6 +6,7 @@ what happens: small integers and booleans, constants, masks; of larger integers 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..inputs.loading import NAME as STORED
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
     from .draft import Draft
     from .values import Writing
-
-_DENSE = 1 << 14
-"""Elements up to which a sparse tensor is written as a dense one that is converted."""
 
 INLINE = 16
 """Up to how many elements the numbers themselves are written."""
@@ -44,6 +43,14 @@ _UNSIGNED = tuple(
     getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)
 )
 INTEGERS = (*_SIGNED, *_UNSIGNED)
+
+_SPARSE = (
+    *(torch.sparse_coo, torch.sparse_csr, torch.sparse_csc),
+    *(torch.sparse_bsr, torch.sparse_bsc),
+)
+
+_BITS = {1: torch.uint8, 2: torch.int16}
+"""What dtypes are seen as that torch cannot put a number into: those of less than eight bits."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +175,7 @@ def name_base(draft: Draft, value: object) -> None:
     grad = value.requires_grad and not value.is_leaf
     spec = Spec(whole, value.dtype, value.device, grad, True, False, data)
     name = draft.fresh("base")
-    draft.add(f"{name} = {_Expression(draft.refer(torch), spec).text()}")
+    draft.add(f"{name} = {_Expression(draft, spec).text()}")
     draft.written.storages[key] = Base(name, whole, value.dtype, grad)
 
 
@@ -208,7 +215,7 @@ def written(writing: Writing, value: torch.Tensor, place: str | None) -> str:
     if text is None:
         text = _view(writing, value)
     if text is None:
-        text = _Expression(name, spec_of(value)).text()
+        text = _Expression(writing.draft, spec_of(value)).text()
     if kind is not torch.Tensor and not is_fake(value) and not hasattr(value, "_is_buffer"):
         text = f"{text}.as_subclass({writing.refer(kind)})"
     return text
@@ -228,7 +235,7 @@ def parameter(writing: Writing, value: torch.Tensor) -> str:
     if kind is not torch.nn.Parameter and not is_fake(value) and not hasattr(value, "_is_param"):
         owner = writing.refer(kind)
     frozen = "" if value.requires_grad else ", requires_grad=False"
-    return f"{owner}({_Expression(name, made).text()}{frozen})"
+    return f"{owner}({_Expression(writing.draft, made).text()}{frozen})"
 
 
 def buffer(writing: Writing, value: torch.Tensor) -> str:
@@ -243,7 +250,7 @@ def buffer(writing: Writing, value: torch.Tensor) -> str:
         made = replace(made, device=torch.device("cpu"))
     if value.layout is not torch.strided or value.is_quantized:
         return writing.expression(value, None)
-    return _Expression(writing.refer(torch), made).text()
+    return _Expression(writing.draft, made).text()
 
 
 def spec_of(value: torch.Tensor) -> Spec:
@@ -277,9 +284,12 @@ def _exotic(writing: Writing, value: torch.Tensor) -> str | None:
         dtype: torch.dtype, device: torch.device = value.device, sizes: tuple[int, ...] = sizes
     ) -> str:
         layout = Layout(sizes, contiguous(sizes))
-        return _Expression(name, Spec(layout, dtype, device, False, True, False, None)).text()
+        spec = Spec(layout, dtype, device, False, True, False, None)
+        return _Expression(writing.draft, spec).text()
 
-    if value.layout is torch.sparse_coo:
+    if writing.draft.store is not None and value.layout in _SPARSE:
+        text = _of_parts(writing, value, sizes)
+    elif value.layout is torch.sparse_coo:
         dense = value.sparse_dim()
         if math.prod(sizes) <= _DENSE:
             text = f"{made(value.dtype)}.to_sparse({'' if dense == len(sizes) else dense})"
@@ -299,15 +309,65 @@ def _exotic(writing: Writing, value: torch.Tensor) -> str | None:
     elif value.layout is not torch.strided:
         raise Unwritable(f"a tensor of layout {value.layout} has no source text")
     elif value.is_quantized:
+        if writing.draft.store is not None:
+            return _of_integers(writing, value)
         return _quantised(name, value, made(torch.float32))
+    elif not _has_numbers(value.dtype):
+        bits = value.view(_BITS[value.dtype.itemsize])
+        text = _Expression(writing.draft, spec_of(bits)).text()
+        return f"{text}.view({spelled(writing, value.dtype)})"
     elif value.is_complex() and value.is_conj():
-        return f"{_Expression(name, spec_of(value.conj())).text()}.conj()"
+        return f"{_Expression(writing.draft, spec_of(value.conj())).text()}.conj()"
     elif value.is_neg():
-        plain = _Expression(name, spec_of(torch._neg_view(value))).text()
+        plain = _Expression(writing.draft, spec_of(torch._neg_view(value))).text()
         return f"{name}._neg_view({plain})"
     else:
         return None
     return f"{text}.requires_grad_()" if grad else text
+
+
+def _of_parts(writing: Writing, value: torch.Tensor, sizes: tuple[int, ...]) -> str:
+    """A sparse tensor as a call with the tensors that it consists of."""
+    if value.layout is torch.sparse_coo:
+        parts = [value._indices(), value._values()]
+        made, said = "sparse_coo_tensor", f"is_coalesced={value.is_coalesced()}"
+    elif value.layout in (torch.sparse_csr, torch.sparse_bsr):
+        parts = [value.crow_indices(), value.col_indices(), value.values()]
+        made, said = "sparse_compressed_tensor", f"layout={spelled(writing, value.layout)}"
+    else:
+        parts = [value.ccol_indices(), value.row_indices(), value.values()]
+        made, said = "sparse_compressed_tensor", f"layout={spelled(writing, value.layout)}"
+    texts = [_Expression(writing.draft, spec_of(part.detach())).text() for part in parts]
+    return f"{writing.refer(torch)}.{made}({', '.join(texts)}, {sizes}, {said})"
+
+
+def _of_integers(writing: Writing, value: torch.Tensor) -> str:
+    """A quantised tensor as a call with the integers that it consists of."""
+
+    def written(part: torch.Tensor) -> str:
+        return _Expression(writing.draft, spec_of(part)).text()
+
+    made, numbers = f"{writing.refer(torch)}._make_per", written(value.int_repr())
+    if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        scale, zero = value.q_scale(), value.q_zero_point()
+        return f"{made}_tensor_quantized_tensor({numbers}, {scale!r}, {zero})"
+    if value.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric):
+        scales, zeros = (
+            written(value.q_per_channel_scales()),
+            written(value.q_per_channel_zero_points()),
+        )
+        axis = value.q_per_channel_axis()
+        return f"{made}_channel_quantized_tensor({numbers}, {scales}, {zeros}, {axis})"
+    raise Unwritable(f"a tensor quantised by {value.qscheme()} has no source text")
+
+
+@functools.cache
+def _has_numbers(dtype: torch.dtype) -> bool:
+    try:
+        torch.ones(1, dtype=dtype)
+    except NotImplementedError:
+        return False
+    return True
 
 
 def _quantised(name: str, value: torch.Tensor, plain: str) -> str:
@@ -330,7 +390,8 @@ def _nested(writing: Writing, value: torch.Tensor) -> str:
     name = writing.refer(torch)
     if is_fake(value) or any(is_fake(part) for part in value.unbind()):
         raise Unwritable("a nested tensor without contents has no source text")
-    parts = ", ".join(_Expression(name, spec_of(part.detach())).text() for part in value.unbind())
+    made = [_Expression(writing.draft, spec_of(part.detach())).text() for part in value.unbind()]
+    parts = ", ".join(made)
     layout = ", layout=torch.jagged" if value.layout is torch.jagged else ""
     grad = ", requires_grad=True" if value.requires_grad else ""
     return f"{name}.nested.nested_tensor([{parts}]{layout}{grad})"
@@ -442,10 +503,15 @@ def _as_strided(layout: Layout) -> str:
 
 @dataclass(frozen=True)
 class _Expression:
-    """Writes one strided tensor; ``module`` is what ``torch`` is called in the program."""
+    """Writes one strided tensor."""
 
-    module: str
+    draft: Draft
     spec: Spec
+
+    @property
+    def module(self) -> str:
+        """What ``torch`` is called in the program."""
+        return self.draft.refer(torch)
 
     def text(self) -> str:
         spec = self.spec
@@ -481,39 +547,49 @@ class _Expression:
         """A new contiguous tensor with the dtype and device of ``spec``."""
         spec = self.spec
         where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'
-        late = ".requires_grad_()" if grad else ""
         now = ", requires_grad=True" if grad else ""
-        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
-        if spec.dtype.is_floating_point or spec.dtype.is_complex:
-            known = self.known(sizes, data, where, now)
-            if known is not None:
-                return known
-            said = "" if spec.dtype == torch.float32 else dtype
-            if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
-                return f"{self.module}.randn({_shape(sizes)}{where}).to({dtype[8:]}){late}"
-            if _is_mask(data) and len(sizes) > 1:
-                # Which ones are masked is lost, but every row has one that is not.
-                whole = f'{self.module}.full({_tuple(sizes)}, float("-inf"){said}{where})'
-                return f"{whole}.triu(1){late}"
-            name = "rand" if _is_unit(data) else "randn"
-            return f"{self.module}.{name}({_shape(sizes)}{said}{where}{now})"
-        known = self.known(sizes, data, where, "")
+        known = self.known(sizes, data, where, now)
         if known is not None:
             return known
+        if spec.dtype.is_floating_point or spec.dtype.is_complex:
+            text = self.floating(sizes, data, where, now)
+        else:
+            text = self.integral(sizes, data, where)
+        return with_contents(self.draft, text, data)
+
+    def floating(
+        self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
+    ) -> str:
+        spec = self.spec
+        late = ".requires_grad_()" if now else ""
+        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
+        said = "" if spec.dtype == torch.float32 else dtype
+        if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
+            return f"{self.module}.randn({_shape(sizes)}{where}).to({dtype[8:]}){late}"
+        if _is_mask(data) and len(sizes) > 1:
+            # Which ones are masked is lost, but every row has one that is not.
+            whole = f'{self.module}.full({_tuple(sizes)}, float("-inf"){said}{where})'
+            return f"{whole}.triu(1){late}"
+        name = "rand" if _is_unit(data) else "randn"
+        return f"{self.module}.{name}({_shape(sizes)}{said}{where}{now})"
+
+    def integral(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
+        spec = self.spec
+        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
         if spec.dtype == torch.bool:
             return f"({self.module}.rand({_shape(sizes)}{where}) > 0.5)"
-        if spec.dtype in INTEGERS:
-            low, high = _range_of(data)
-            ordered = self.ordered(sizes, data, low, high)
-            if ordered is not None:
-                return f"{ordered}.to({dtype[8:]})" if spec.dtype != torch.int64 else ordered
-            said = "" if spec.dtype == torch.int64 else dtype
-            bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
-            if high + 1 < 1 << 63 and spec.dtype in _SIGNED:
-                return f"{self.module}.randint({bounds}, {_tuple(sizes)}{said}{where})"
-            bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
-            return f"{self.module}.randint({bounds}, {_tuple(sizes)}{where}).to({dtype[8:]})"
-        return f"{self.module}.empty({_shape(sizes)}{dtype}{where})"
+        if spec.dtype not in INTEGERS:
+            return f"{self.module}.empty({_shape(sizes)}{dtype}{where})"
+        low, high = _range_of(data)
+        ordered = self.ordered(sizes, data, low, high)
+        if ordered is not None:
+            return f"{ordered}.to({dtype[8:]})" if spec.dtype != torch.int64 else ordered
+        said = "" if spec.dtype == torch.int64 else dtype
+        bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
+        if high + 1 < 1 << 63 and spec.dtype in _SIGNED:
+            return f"{self.module}.randint({bounds}, {_tuple(sizes)}{said}{where})"
+        bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
+        return f"{self.module}.randint({bounds}, {_tuple(sizes)}{where}).to({dtype[8:]})"
 
     def ordered(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
@@ -559,7 +635,8 @@ class _Expression:
         patterns: list[str] = []
         data = data.reshape(sizes) if data.numel() == count else data
         first = _number(data.flatten()[0])
-        if count <= (1 if floating else INLINE) and _exact(first, data.flatten()[0]):
+        written = INLINE if self.draft.store is not None or not floating else 1
+        if count <= written and _exact(first, data.flatten()[0]):
             listed = _listed(data)
             implied = full in ("int64", "bool", "float32", "complex64")
             patterns.append(f"{name}tensor({listed}{'' if implied else dtype}{where}{now})")
@@ -569,6 +646,31 @@ class _Expression:
             if _makes(text, self.module, data):
                 return text
         return None
+
+
+def with_contents(draft: Draft, text: str, data: torch.Tensor | None) -> str:
+    """``text`` makes a tensor; where real data is kept, with the elements of ``data`` in it."""
+    if draft.store is None or data is None or not _readable(data):
+        return text
+    name = draft.store.save(data)
+    if name is None:
+        draft.note(f"data beyond {draft.store.most >> 20} MiB is left out: it is random")
+        return text
+    return f'{STORED}("{name}", {text})'
+
+
+def refilled(writing: Writing, value: torch.Tensor) -> str:
+    """The statement that gives a tensor at ``{0}`` the contents of ``value``; empty if nothing is
+    known of them, or there is no room."""
+    data = spec_of(value).data
+    if data is None or not data.numel():
+        return ""
+    plain = replace(spec_of(value), device=torch.device("cpu"))
+    known = _Expression(writing.draft, plain).known(plain.layout.sizes, data.cpu(), "", "")
+    if known is not None:
+        return f"{{0}}.data.copy_({known})"
+    text = with_contents(writing.draft, "{0}", data)
+    return "" if text == "{0}" else text
 
 
 def _patterns(
@@ -610,7 +712,7 @@ def _patterns(
     if len(sizes) == 2 and sizes[0] == sizes[1]:
         yield f"{name}eye({last}{tail})"
     if len(sizes) >= 2:
-        values = [_number(one) for one in data.unique()[:3]] if data.numel() <= _READ else []
+        values = [_number(one) for one in data.unique()[:3]] if _is_computed(data) else []
         for one in values:
             whole = f"{name}full({_tuple(sizes)}, {_literal(one)}{tail})"
             if one == 1:
@@ -627,12 +729,19 @@ def _makes(text: str, name: str, data: torch.Tensor) -> bool:
         return False
     if made.dtype != data.dtype or made.shape != data.shape or made.device != data.device:
         return False
-    if data.dtype.itemsize == 1 and data.dtype.is_floating_point:
+    if not _is_computed(data):
         return bool((made.float() == data.float()).all())
+    if data.dtype == torch.complex32:
+        made, data = made.to(torch.complex64), data.to(torch.complex64)
     same: Callable[..., bool] = torch.equal
     if same(made, data):
         return bool((torch.signbit(made) == torch.signbit(data)).all()) if _signed(data) else True
     return bool(data.is_floating_point() and torch.allclose(made, data, 0, 0, equal_nan=True))
+
+
+def _is_computed(data: torch.Tensor) -> bool:
+    """Whether torch has more than conversions for the dtype."""
+    return data.dtype.itemsize > 1 or not data.dtype.is_floating_point
 
 
 def _signed(data: torch.Tensor) -> bool:
@@ -742,12 +851,10 @@ def _bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
 
 def _rows(layout: Layout) -> Layout | None:
     """The tensor of which ``layout`` is a slice per dimension, if the strides nest."""
-    *outer, step = layout.strides
-    if step < 1 or any(
-        inner < 1 or stride % inner for stride, inner in itertools.pairwise(layout.strides)
-    ):
+    outer = layout.strides[:-1]
+    if min(layout.strides) < 1 or not outer:
         return None
-    if not outer:
+    if any(stride % inner for stride, inner in itertools.pairwise(layout.strides)):
         return None
     inner_sizes = [stride // inner for stride, inner in itertools.pairwise(outer)]
     sizes = (-(-layout.extent // outer[0]), *inner_sizes, outer[-1])
