@@ -71,7 +71,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
     except Exception as error:
         say(
             "Unusable",
-            reason="The engine does not load in %s: %s: %s"
+            reason="The engine does not load in %s: %s: %s."
             % (sys.executable, type(error).__name__, error),
             next_step="Reinstall fullgraph; its engine is in %s." % _here(),
         )

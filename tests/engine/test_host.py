@@ -1151,17 +1151,20 @@ def test_no_torch(tmp_path: Path) -> None:
         "class Old(Base):\n    def torch_version(self):\n        return '2.5.1+cu121'\n"
         "class Broken(Base):\n    def torch_version(self):\n"
         "        raise OSError('libtorch.so: no')\n"
+        "class Leaves(Base):\n    def torch_version(self):\n        raise SystemExit(3)\n"
     )
     for name, words in {
-        "Missing": ("No torch in this interpreter", "pip install torch"),
+        "Missing": ("No torch in ", "pip install torch"),
         "Old": ("torch 2.5.1+cu121", "older than 2.6"),
         "Broken": ("cannot be imported: OSError: libtorch.so: no",),
+        "Leaves": ("cannot be imported: SystemExit: 3. Find out why",),
         "Pipeline": ("torch_that_is_absent",),
     }.items():
         engine, events = _started(pipeline=f"{stub}:{name}")
         last = events[-1]
         assert isinstance(last, Unusable)
-        assert all(word in last.reason + last.next_step for word in words), last
+        assert all(word in f"{last.reason} {last.next_step}" for word in words), last
+        assert last.reason.endswith(".")
         assert sys.executable in last.reason
         assert engine.close() == 1
 

@@ -162,6 +162,23 @@ async def test_nonsense_on_the_pipe_is_a_death(watched: Callable[..., Watched]) 
 
 
 async def test_an_engine_that_keeps_dying_is_given_up_and_reported_once(
+    watched: Callable[..., Watched],
+) -> None:
+    one = watched()
+    await one.engine.start()
+    for _ in range(3):
+        got = await events(one.engine.analyse(asked("class A(nn.Module):\n    1  # die\n")))
+        assert isinstance(got[-1], Failed)
+    crashed = [s for s in one.statuses if s.state is EngineState.CRASHED]
+    assert [s.quiet for s in crashed] == [False, True, False]
+    assert [s.final for s in crashed] == [False, False, True]
+    got = await events(one.engine.analyse(asked()))
+    assert [type(event) for event in got] == [Failed]
+    await one.engine.restart()
+    assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+
+
+async def test_an_engine_that_dies_over_the_import_of_torch_is_tried_twice(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
@@ -169,17 +186,78 @@ async def test_an_engine_that_keeps_dying_is_given_up_and_reported_once(
     one = watched()
     await one.engine.start()
     status = await one.engine.ready()
-    assert status.state is EngineState.CRASHED
-    assert "libtorch.so is missing" in status.message
-    assert len(count.read_text().splitlines()) == 3
-    crashed = [s for s in one.statuses if s.state is EngineState.CRASHED]
-    assert [s.repeated for s in crashed] == [False, True, False]
-    assert [s.final for s in crashed] == [False, False, True]
-    got = await events(one.engine.analyse(asked()))
-    assert [type(event) for event in got] == [Failed]
+    assert status.state is EngineState.UNUSABLE
+    assert "libtorch.so is missing" in status.message and "imported torch" in status.message
+    assert f"{sys.executable} -c 'import torch'" in status.next_step
+    assert [s.quiet for s in one.statuses if s.state is EngineState.CRASHED] == [True]
+    assert len(count.read_text().splitlines()) == 2
     monkeypatch.delenv("STUB_ENGINE")
     await one.engine.restart()
     assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo 'SyntaxError: no' >&2; exit 1", "status 1 (SyntaxError: no)"),
+        ("kill -SEGV $$", "killed by SIGSEGV"),
+        ("exit 0", "status 0"),
+    ],
+)
+async def test_what_is_no_python_is_not_started_again(
+    watched: Callable[..., Watched], tmp_path: Path, script: str, words: str
+) -> None:
+    interpreter = tmp_path / "no python"
+    interpreter.write_text(f"#!/bin/sh\necho start >> {tmp_path}/count\n{script}\n")
+    interpreter.chmod(0o755)
+    one = watched(interpreter=interpreter)
+    await one.engine.start()
+    status = await one.engine.ready()
+    assert status.state is EngineState.UNUSABLE
+    assert f"{interpreter} is no Python" in status.message and words in status.message
+    assert "Python 3.10 or newer" in status.next_step
+    await asyncio.sleep(0.1)
+    assert (tmp_path / "count").read_text() == "start\n"
+
+
+async def test_an_interpreter_that_hangs_is_ended(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.engine.SILENCE", 0.1)
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    interpreter.chmod(0o755)
+    one = watched(interpreter=interpreter)
+    await one.engine.start()
+    status = await one.engine.ready()
+    assert status.state is EngineState.UNUSABLE and "has not started" in status.message
+    process = one.engine._process
+    while process is not None and process.exit_status is None:
+        await asyncio.sleep(0.01)
+    assert [s.state for s in one.statuses].count(EngineState.UNUSABLE) == 1
+
+
+async def test_a_long_import_is_mentioned_and_waited_for(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.engine.LONG_IMPORT", 0.1)
+    monkeypatch.setenv("STUB_ENGINE", "slow=1")
+    one = watched()
+    await one.engine.start()
+    assert (await one.engine.ready()).state is EngineState.READY
+    (mention,) = (s for s in one.statuses if s.state is EngineState.STARTING and s.next_step)
+    assert "importing torch" in mention.message and "import torch" in mention.next_step
+
+
+async def test_a_torch_that_is_gone_at_the_restart_is_not_said_to_be_there(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = watched()
+    await one.engine.start()
+    assert (await one.engine.ready()).torch == "2.13.0"
+    monkeypatch.setenv("STUB_ENGINE", "unusable")
+    await one.engine.restart()
+    assert (await one.engine.ready()).torch == ""
 
 
 async def test_an_interpreter_without_torch_is_not_started_again(

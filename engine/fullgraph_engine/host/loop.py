@@ -7,6 +7,7 @@ import gc
 import os
 import platform
 import selectors
+import shlex
 import shutil
 import signal
 import sys
@@ -91,7 +92,7 @@ def _serve(
         return 0
     except Exception as error:
         unusable = Unusable(
-            f"The engine cannot start with {sys.executable}: {_words(error)}",
+            f"The engine cannot start with {sys.executable}: {_words(error)}.",
             "Reinstall torch there, or report this with the output of `fullgraph doctor`.",
         )
     if unusable is not None:
@@ -107,38 +108,39 @@ def _serve(
 
 
 def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
-    interpreter = sys.executable
+    command = shlex.quote(sys.executable)
     try:
         version = stages.torch_version()
     except ModuleNotFoundError as error:
         if error.name != "torch":
             return _broken(error), ""
         return Unusable(
-            f"No torch in this interpreter: {interpreter}",
-            f"Install it with `{interpreter} -m pip install torch`, or choose an interpreter "
+            f"No torch in {sys.executable}.",
+            f"Install it with `{command} -m pip install torch`, or choose an interpreter "
             "that has it.",
         ), ""
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _broken(error), ""
     oldest = ".".join(map(str, OLDEST_TORCH))
     if _release(version) < OLDEST_TORCH:
         return Unusable(
-            f"torch {version} in {interpreter} is older than {oldest}, which fullgraph needs.",
-            f"Upgrade it with `{interpreter} -m pip install -U torch`, or choose another "
-            "interpreter.",
+            f"torch {version} in {sys.executable} is older than {oldest}, which fullgraph needs.",
+            f"Upgrade it with `{command} -m pip install -U torch`, or choose another interpreter.",
         ), version
     return None, version
 
 
-def _broken(error: Exception) -> Unusable:
+def _broken(error: BaseException) -> Unusable:
+    command = shlex.quote(sys.executable)
     return Unusable(
-        f"torch in {sys.executable} cannot be imported: {_words(error)}",
-        f"Find out why with `{sys.executable} -c 'import torch'`, and reinstall torch.",
+        f"torch in {sys.executable} cannot be imported: {_words(error)}.",
+        f"Find out why with `{command} -c 'import torch'`, and reinstall torch.",
     )
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def _words(error: BaseException) -> str:
+    """Without a full stop, wherever it stands in a sentence."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
 
 
 def _release(version: str) -> tuple[int, int]:
@@ -393,7 +395,7 @@ class Host:
             self.send(
                 Failed(
                     request.request,
-                    f"The engine could not start a process: {error.strerror or error}",
+                    f"The engine could not start a process: {error.strerror or error}.",
                     "Free memory or file descriptors, then try again.",
                 )
             )
@@ -402,7 +404,7 @@ class Host:
         try:
             hooks = self.pipeline.self_check()
         except Exception as error:
-            self.send(Failed(request.request, f"The self-check failed: {_words(error)}"))
+            self.send(Failed(request.request, f"The self-check failed: {_words(error)}."))
             return
         version = platform.python_version()
         self.send(SelfChecked(request.request, self._torch, version, hooks))

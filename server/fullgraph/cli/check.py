@@ -12,7 +12,7 @@ from typing import Protocol
 
 from fullgraph.cli import sources
 from fullgraph.cli.sources import Source, Unreadable
-from fullgraph.engines import EngineState, EngineStatus
+from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.positions import TextPositions
@@ -233,12 +233,6 @@ class Check:
             seconds=time.monotonic() - began,
             problem=problem,
         )
-
-
-def sentences(*parts: str) -> str:
-    """Parts as sentences behind each other, each with its full stop."""
-    ended = (part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
-    return " ".join(ended)
 
 
 def _noted(file: CheckedFile, source: Source, note: str) -> CheckedFile:

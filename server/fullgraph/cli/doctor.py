@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fullgraph import __version__
-from fullgraph.cli.check import sentences
 from fullgraph.engines import (
     Engine,
     EngineGone,
@@ -16,6 +15,7 @@ from fullgraph.engines import (
     Interpreter,
     InterpreterNotFound,
     find_interpreter,
+    sentences,
 )
 from fullgraph.render import cells
 from fullgraph.render.paint import PLAIN, Paint, Style

@@ -6,8 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.cli.check import sentences
-from fullgraph.engines import Engine, EngineState
+from fullgraph.engines import Engine, EngineState, sentences
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.lookup import look_up, nearest
 from fullgraph.render.json import VERSION, dump

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import Unusable, sentences, working
+from fullgraph.cli.check import Unusable, working
 from fullgraph.cli.show import Chosen
 from fullgraph.cli.sources import Source
-from fullgraph.engines import Analysis, Engine, Reproduction
+from fullgraph.engines import Analysis, Engine, Reproduction, sentences
 from fullgraph.render import codes
 from fullgraph.render.json import VERSION, dump
 from fullgraph.render.repro import course_words, issue_text, outcome_json

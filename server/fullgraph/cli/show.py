@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.cli import sources
-from fullgraph.cli.check import Tracer, sentences, working
+from fullgraph.cli.check import Tracer, working
 from fullgraph.cli.sources import Source
+from fullgraph.engines import sentences
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.request import analyse_request
 from fullgraph.session.settings import Settings

@@ -10,6 +10,7 @@ from fullgraph.engines.engine import (
 )
 from fullgraph.engines.interpreter import Interpreter, InterpreterNotFound, find_interpreter
 from fullgraph.engines.process import boot_script
+from fullgraph.engines.sentences import sentences
 
 __all__ = [
     "Analysis",
@@ -22,4 +23,5 @@ __all__ = [
     "Reproduction",
     "boot_script",
     "find_interpreter",
+    "sentences",
 ]

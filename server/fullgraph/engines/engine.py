@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import enum
 import itertools
+import shlex
 import signal
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fullgraph.engines.process import EngineProcess, boot_script
+from fullgraph.engines.sentences import sentences
 from fullgraph_engine.protocol import (
     VERSION,
     Analyse,
@@ -45,6 +47,14 @@ OVERDUE_GRACE = 10.0
 
 CLOSE_GRACE = 2.0
 
+SILENCE = 30.0
+"""Seconds within which an interpreter must have begun to execute the engine."""
+
+LONG_IMPORT = 120.0
+"""Seconds after which an import of torch is worth a word; it may be one over a slow network."""
+
+CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.6 or newer."
+
 
 class EngineState(enum.Enum):
     STOPPED = "stopped"
@@ -62,12 +72,13 @@ class EngineStatus:
     message: str
     next_step: str = ""
     torch: str = ""
+    """Its version, as soon as it has been imported."""
     python: str = ""
     interpreter: str = ""
     pid: int = 0
     degraded: tuple[str, ...] = ()
-    repeated: bool = False
-    """The same trouble was reported before, and nothing went well since."""
+    quiet: bool = False
+    """No news for a user: it was reported before, or may be over by itself soon."""
     final: bool = True
     """False for a crash after which the engine will be started again by itself."""
 
@@ -76,7 +87,7 @@ class EngineGone(Exception):
     """The engine ended before it answered. One sentence, and the next step."""
 
     def __init__(self, reason: str, next_step: str) -> None:
-        super().__init__(f"{reason} {next_step}".strip())
+        super().__init__(sentences(reason, next_step))
         self.reason = reason
         self.next_step = next_step
 
@@ -295,6 +306,8 @@ class Engine:
     # -- the process --------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
+        # Nothing is known yet of what starts now: torch may have been removed meanwhile.
+        self._status = self._describe(EngineState.STARTING, "")
         self._become(EngineState.STARTING, "Starting Python.")
         try:
             self._process = EngineProcess(
@@ -308,6 +321,9 @@ class Engine:
                 index=self._on_index is not None,
             )
             await self._process.start()
+            loop = asyncio.get_running_loop()
+            loop.call_later(SILENCE, self._end_silent, self._process)
+            loop.call_later(LONG_IMPORT, self._mention_long_import, self._process)
         except OSError as error:
             self._process = None
             reason = (
@@ -315,9 +331,7 @@ class Engine:
                 if error.errno is None
                 else f"The interpreter {self.interpreter} could not be started: {error.strerror}."
             )
-            next_step = "Set `fullgraph.interpreter` to a Python that has torch."
-            self._become(EngineState.UNUSABLE, reason, next_step)
-            self._fail_all(reason, next_step)
+            self._give_up(reason, CHOOSE)
 
     async def _end(self) -> None:
         if self._restart is not None:
@@ -335,11 +349,12 @@ class Engine:
             return
         if isinstance(event, Starting):
             if event.version != VERSION:
-                self._refuse(
+                self._give_up(
                     f"The engine speaks version {event.version} of the protocol, "
                     f"the server version {VERSION}.",
                     "Reinstall fullgraph and restart the editor.",
                 )
+                process.kill()
                 return
             self._status = dataclasses.replace(self._status, python=event.python, pid=event.pid)
             self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
@@ -353,8 +368,7 @@ class Engine:
                 if self._process is not None:
                     self._send(self._process, asked)
         elif isinstance(event, Unusable):
-            self._become(EngineState.UNUSABLE, event.reason, event.next_step)
-            self._fail_all(event.reason, event.next_step)
+            self._give_up(event.reason, event.next_step)
         elif isinstance(event, IndexWritten):
             if self._on_index is not None:
                 self._on_index(event)
@@ -372,11 +386,29 @@ class Engine:
                     self._deaths = 0
             asked.put(event)
 
-    def _refuse(self, reason: str, next_step: str) -> None:
+    def _give_up(self, reason: str, next_step: str) -> None:
+        """This interpreter is of no use before somebody has done something about it."""
         self._become(EngineState.UNUSABLE, reason, next_step)
         self._fail_all(reason, next_step)
-        if self._process is not None:
-            self._process.kill()
+
+    def _end_silent(self, process: EngineProcess) -> None:
+        if process is self._process and not self._status.python:
+            self._give_up(
+                f"{self.interpreter} has not started Python within {SILENCE:.0f} seconds.", CHOOSE
+            )
+            process.kill()
+
+    def _mention_long_import(self, process: EngineProcess) -> None:
+        if process is self._process and self._status.state is EngineState.STARTING:
+            self._become(
+                EngineState.STARTING,
+                f"{self.interpreter} has been importing torch for {LONG_IMPORT:.0f} seconds.",
+                f"Wait for it, or find out what it does with `{self._import_command}`.",
+            )
+
+    @property
+    def _import_command(self) -> str:
+        return f"{shlex.quote(str(self.interpreter))} -c 'import torch'"
 
     def _died(self, process: EngineProcess) -> None:
         if process is not self._process:
@@ -384,26 +416,41 @@ class Engine:
         self._process = None
         if self._status.state is EngineState.UNUSABLE:
             return
+        if not self._status.python:
+            self._give_up(
+                f"{self.interpreter} is no Python that the engine runs in: it {_manner(process)}.",
+                CHOOSE,
+            )
+            return
         self._deaths += 1
+        imported = bool(self._status.torch)
+        if self._deaths > (len(self._back_off) if imported else 1):
+            self._stay_dead(_manner(process), imported)
+            return
         message = f"The engine {_manner(process)}."
-        again = self._deaths <= len(self._back_off)
-        next_step = (
-            "It is started again by itself; the log has its last words."
-            if again
-            else "Restart the engine by command; the log has its last words."
-        )
+        next_step = "It is started again by itself; the log has its last words."
         self._fail_sent(message, next_step)
         self._become(
             EngineState.CRASHED,
             message,
             next_step,
-            final=not again,
-            repeated=1 < self._deaths <= len(self._back_off),
+            final=False,
+            quiet=self._deaths > 1 or not imported,
         )
-        if again:
-            self._restart = asyncio.create_task(self._later(self._back_off[self._deaths - 1]))
-        else:
+        self._restart = asyncio.create_task(self._later(self._back_off[self._deaths - 1]))
+
+    def _stay_dead(self, manner: str, imported: bool) -> None:
+        """It died too often to be started again by itself."""
+        if imported:
+            message = f"The engine {manner}."
+            next_step = "Restart the engine by command; the log has its last words."
+            self._become(EngineState.CRASHED, message, next_step)
             self._fail_all(message, next_step)
+        else:
+            self._give_up(
+                f"The engine {manner} while it imported torch in {self.interpreter}.",
+                f"Find out why with `{self._import_command}`, and reinstall torch.",
+            )
 
     async def _later(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -455,7 +502,7 @@ class Engine:
         next_step: str = "",
         *,
         final: bool = True,
-        repeated: bool = False,
+        quiet: bool = False,
     ) -> None:
         self._status = dataclasses.replace(
             self._status,
@@ -463,7 +510,7 @@ class Engine:
             message=message,
             next_step=next_step,
             final=final,
-            repeated=repeated,
+            quiet=quiet,
         )
         if state is EngineState.STARTING or not final:
             self._settled.clear()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
+from fullgraph.engines import sentences
 from fullgraph.lsp.offer import COPY_ISSUE
 from fullgraph.lsp.places import range_in
 from fullgraph.render.repro import course_words, issue_text, outcome_words
@@ -86,7 +87,7 @@ class Repros:
             "reason": made.reason,
         }
         if outcome.found is None:
-            self._server.tell(Loudness.WARNING, f"There is no repro. {made.reason}")
+            self._server.tell(Loudness.WARNING, sentences("There is no repro", made.reason))
             return answer
         if kept is not None:
             uri: str | None = kept.path.as_uri()
@@ -95,8 +96,8 @@ class Repros:
             uri = await self._unsaved(f"{made.name}.py", outcome.found.script)
             shown = uri is not None
             answer["text"] = outcome.found.script
-        place = "" if shown or kept is None else f" It is in {kept.path}."
-        words = f"{outcome_words(outcome)}.{place} {made.reason}".strip()
+        place = "" if shown or kept is None else f"It is in {kept.path}."
+        words = sentences(outcome_words(outcome), place, made.reason)
         quiet = shown and not made.reason
         if quiet:
             self._server.log(f"{uri}: {words}")
@@ -106,7 +107,7 @@ class Repros:
 
     async def _issue(self, made: Made) -> dict[str, Any]:
         if made.outcome.found is None:
-            self._server.tell(Loudness.WARNING, f"There is no repro. {made.reason}")
+            self._server.tell(Loudness.WARNING, sentences("There is no repro", made.reason))
             return {"reason": made.reason}
         text = issue_text(made.outcome)
         answer: dict[str, Any] = {"text": text, "reason": made.reason}

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from fullgraph.engines import sentences
 from fullgraph.render.guards import guards_text
 from fullgraph.render.summary import SEPARATOR, amount, probe_words
 from fullgraph_engine.protocol import (
@@ -99,7 +100,7 @@ class Draft:
         elif isinstance(event, TargetsFound):
             self._known = tuple(target.name for target in event.targets)
         elif isinstance(event, Failed):
-            self._problem = f"{event.reason} {event.next_step}".strip()
+            self._problem = sentences(event.reason, event.next_step)
         elif isinstance(event, Analysed):
             self._ended = True
             if event.cancelled:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fullgraph.engines import Reproduction
+from fullgraph.engines import Reproduction, sentences
 from fullgraph.render import codes
 from fullgraph.session.findings import FileFinding
 from fullgraph_engine.protocol import (
@@ -141,7 +141,7 @@ def _outcome(reproduction: Reproduction, course: Course, end: object) -> Outcome
         cancelled=reproduction.cancelled and not reproduction.overdue,
     )
     if isinstance(end, Failed):
-        reason = f"{end.reason} {end.next_step}".strip()
+        reason = sentences(end.reason, end.next_step)
         outcome = dataclasses.replace(outcome, reason=reason, failed=True)
     elif isinstance(end, Reproduced):
         outcome = dataclasses.replace(
