@@ -345,6 +345,15 @@ CODES: tuple[Code, ...] = (
         'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(
+        "trace/too-long",
+        Severity.INFORMATION,
+        "The editor does not trace so long a file by itself",
+        "To trace a file of megabytes takes minutes and gigabytes of memory, and it would be done "
+        "after every edit. The command that analyses a file traces it once, as `fullgraph check` "
+        "does.",
+        "Trace it by the command that analyses a file, or split the file.",
+    ),
+    Code(
         "trace/incomplete",
         Severity.WARNING,
         "Part of what Dynamo did could not be written down",

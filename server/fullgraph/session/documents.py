@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,7 +92,7 @@ class Document:
             return self._replace_all(change.text)
         start = self.positions.position(*change.start, self.encoding)
         end = self.positions.position(*change.end, self.encoding)
-        first, last = self._offset(start), self._offset(end)
+        first, last = self.positions.offset(start), self.positions.offset(end)
         if last < first:
             start, end, first, last = end, start, last, first
         if self.text[first:last] == change.text:
@@ -118,32 +117,19 @@ class Document:
 
     def offset_at(self, line: int, character: int) -> int:
         """Code points before a place in the client's units; outside the text the nearest place."""
-        return self._offset(self.positions.position(line, character, self.encoding))
+        return self.positions.offset(self.positions.position(line, character, self.encoding))
 
     def position_at(self, offset: int) -> tuple[int, int]:
         """Line and character, in the client's units, of a code point."""
-        return self.positions.character(self._position(offset), self.encoding)
-
-    def _offset(self, position: Position) -> int:
-        start = _line_start(self.text, position.line)
-        return start + self.positions.column(position)
+        return self.positions.character(self.positions.at(offset), self.encoding)
 
     def _position(self, offset: int) -> Position:
         return _after(Position(0, 0), self.text[:offset])
 
 
-def _line_start(text: str, line: int) -> int:
-    if line == 0:
-        return 0
-    if "\r" not in text:
-        return len(text) - len(text.split("\n", line)[-1])
-    ends = itertools.islice(_LINE_END.finditer(text), line - 1, line)
-    return next((end.end() for end in ends), len(text))
-
-
 def _after(start: Position, text: str) -> Position:
     """Where a text that begins at ``start`` ends."""
-    *lines, last = _LINE_END.split(text)
+    *lines, last = _LINE_END.split(text) if "\r" in text else text.split("\n")
     width = len(last.encode("utf-8", "surrogatepass"))
     if lines:
         return Position(start.line + len(lines), width)
@@ -165,7 +151,8 @@ def _common(one: str, other: str, limit: int) -> int:
 def path_of(uri: str) -> Path | None:
     """The path of a ``file:`` URI."""
     parts = urlsplit(uri)
-    if parts.scheme != "file":
+    if parts.scheme != "file" or not parts.path:
+        # Neovim calls a buffer without a name ``file://``.
         return None
     host = f"//{parts.netloc}" if parts.netloc and parts.netloc != "localhost" else ""
     # urlsplit cuts at "#" and "?"; a client that left them bare meant them as part of the path.

@@ -6,6 +6,7 @@ Clients count UTF-16 code units unless they negotiated otherwise.
 
 from __future__ import annotations
 
+import bisect
 import enum
 import itertools
 import re
@@ -50,6 +51,12 @@ class TextPositions:
         """Code points of the text before a byte position."""
         return self.start(position.line) + self.column(position)
 
+    def at(self, offset: int) -> Position:
+        """The byte position of a code point."""
+        number = min(bisect.bisect_right(self._starts, offset), len(self._lines)) - 1
+        before = self._text[self._starts[number] : max(offset, 0)]
+        return Position(number, _length(before, _BYTES))
+
     @cached_property
     def _starts(self) -> tuple[int, ...]:
         if "\r" in self._text:
@@ -85,10 +92,13 @@ class TextPositions:
         text = self._lines[line]
         return Position(line, _length(text[: _code_points(text, character, encoding)], _BYTES))
 
+    def line_end(self, number: int) -> Position:
+        """The position behind the last character of a line."""
+        return Position(number, _length(self.line(number), _BYTES))
+
     def end(self) -> Position:
         """The position behind the last character."""
-        last = len(self._lines) - 1
-        return Position(last, _length(self._lines[last], _BYTES))
+        return self.line_end(len(self._lines) - 1)
 
     @staticmethod
     def _column(line: str, byte: int) -> int:
@@ -102,7 +112,7 @@ def _length(text: str, encoding: Encoding) -> int:
     if encoding is Encoding.UTF32 or text.isascii():
         return len(text)
     if encoding is Encoding.UTF16:
-        return len(text) + sum(char > "\uffff" for char in text)
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
     # Editors may hold half of a surrogate pair; it counts as the three bytes it would take.
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -113,9 +123,13 @@ def _code_points(line: str, offset: int, encoding: Encoding) -> int:
         return 0
     if encoding is Encoding.UTF32 or line.isascii():
         return min(offset, len(line))
-    passed = 0
-    for index, char in enumerate(line):
-        passed += _length(char, encoding)
-        if passed > offset:
-            return index
-    return len(line)
+    first, last = 0, len(line)
+    # Halving measures in C; a line may have a megabyte.
+    while first < last:
+        middle = (first + last + 1) // 2
+        length = _length(line[first:middle], encoding)
+        if length <= offset:
+            first, offset = middle, offset - length
+        else:
+            last = middle - 1
+    return first

@@ -38,7 +38,7 @@ class Library(Protocol):
 
     def permits(self, unit: Unit, reason: Reason) -> str: ...
 
-    def engine(self, unit: Unit) -> Engine | None: ...
+    def engine(self, unit: Unit) -> Engine | str: ...
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse: ...
 
@@ -129,9 +129,9 @@ class Readings:
     async def _write(self, unit: Unit, wish: Wish) -> str:
         async with self._turn:
             refusal = self._library.permits(unit, Reason.ASKED)
-            engine = self._library.engine(unit) if not refusal else None
-            if engine is None:
-                return f"{refusal or 'There is no engine.'}\n"
+            engine = refusal or self._library.engine(unit)
+            if isinstance(engine, str):
+                return f"{engine}\n"
             request = self._library.request(unit, (wish.target,))
             draft = Draft(wish.kind, wish.target, request.text)
             request = document_request(request, wish.kind)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fullgraph.engines import Engine, Reproduction
+from fullgraph.engines import Engine, Reproduction, sentences
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.reading import Library
 from fullgraph.session.repro import Course, Outcome, followed, reproduce_request
@@ -56,7 +56,7 @@ class Made:
     def reason(self) -> str:
         """What is not as it should be, in sentences; empty if all is."""
         remark = self.lost or (self.kept.remark if self.kept is not None else "")
-        return f"{self.outcome.reason} {remark}".strip()
+        return sentences(self.outcome.reason, remark)
 
     @property
     def intact(self) -> bool:
@@ -170,10 +170,7 @@ class ReproJobs:
 
     def _engine(self, job: _Job) -> Engine | str:
         """The engine, or why there is none."""
-        refusal = self._library.permits(job.unit, Reason.ASKED)
-        if refusal:
-            return refusal
-        return self._library.engine(job.unit) or "There is no engine."
+        return self._library.permits(job.unit, Reason.ASKED) or self._library.engine(job.unit)
 
     @contextlib.contextmanager
     def _bar(self, job: _Job) -> Iterator[Bar]:

@@ -13,7 +13,7 @@ from fullgraph_engine.protocol import Analyse, Part
 # Text without any of these holds no target: no class, no mention of torch, no probe comment, no
 # annotation with a shape.
 _TARGET_WORDS = re.compile(
-    r"""torch|fullgraph|jaxtyping|^\s*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
+    r"""torch|fullgraph|jaxtyping|^[ \t]*class\s|["'][^"'\n]*\w\[""", re.MULTILINE
 )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from fullgraph.engines import (
     Engine,
@@ -21,6 +22,7 @@ from fullgraph.engines import (
     EngineStatus,
     InterpreterNotFound,
     find_interpreter,
+    sentences,
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
@@ -41,6 +43,12 @@ from fullgraph.session.unit import Reason, Unit
 from fullgraph_engine.protocol import Analyse, Event, Failed, Log
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+LONGEST_READ = 300_000
+"""Characters up to which a text is read for what its names mean: on the loop, after each edit."""
+
+_LOCAL = frozenset({"file", "untitled", "buffer"})
+"""Kinds of URIs of files, and of texts that are nowhere else yet: ``buffer`` is Sublime Text's."""
 
 
 class State(enum.Enum):
@@ -137,11 +145,12 @@ class Session:
             self._folders[uri] = _Folder(uri, path_of(uri))
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
+        """Nothing is traced before ``configure`` says what is set in the new folders."""
+        self._configured.clear()
         for uri in removed:
             self._folders.pop(uri, None)
         for uri in added:
             self._folders[uri] = _Folder(uri, path_of(uri))
-        self._reconsider()
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -157,16 +166,12 @@ class Session:
         ]
         if trusts:
             self._trusted = trusts[-1]
-        first = not self._configured.is_set()
+        waited = not self._configured.is_set()
         self._configured.set()
-        if first:
-            self._forget_settings()
-            self._check_trust()
+        self._reconsider()
+        if waited:
             for unit in self.units.values():
                 unit.open()
-                self._prepare(unit)
-        else:
-            self._reconsider()
 
     async def configured(self) -> None:
         """Wait for the editor's settings, without which nothing may be executed."""
@@ -199,19 +204,20 @@ class Session:
 
     def _reconsider(self, *, again: bool = False) -> None:
         """Settings may have changed: show findings anew, and trace again what depends on them."""
-        before = {uri: self.settings(unit) for uri, unit in self.units.items()}
+        before = {uri: self._resolve(unit) for uri, unit in self.units.items()}
         self._forget_settings()
         if not self._configured.is_set():
             return
         self._check_trust()
         used = set()
         for uri, unit in self.units.items():
-            now = self.settings(unit)
+            now, (project, old) = self.settings(unit), before[uri]
             if interpreter := self._interpreter(unit):
                 used.add(interpreter)
-            if again or _traced_differently(before[uri], now):
+            moved = project.root != self.project(unit)
+            if again or moved or _traced_differently(old.settings, now):
                 unit.refresh()
-            elif before[uri] != now:
+            elif old.settings != now:
                 unit.want_forecast()
                 self._listener.results_changed(unit, final=True)
             self._prepare(unit)
@@ -278,14 +284,23 @@ class Session:
         path = unit.document.path
         if path is not None and not _INSTALLED.isdisjoint(path.parts):
             return "Installed packages are traced only on command."
+        if urlsplit(unit.document.uri).scheme not in _LOCAL:
+            return "What is no file of this machine is traced only on command."
         if path is not None and self._excluded(unit, path):
-            return "The setting `exclude` keeps this file from being traced."
+            return "The setting `exclude` leaves this file to be traced only on command."
         return ""
 
-    def engine(self, unit: Unit) -> Engine | None:
-        path = self._interpreter(unit, report=True)
-        if path is None:
-            return None
+    def refused(self, unit: Unit, why: str) -> None:
+        if self._trusted and self._configured.is_set() and not self._closed:
+            self._tell_once(Loudness.INFORMATION, f"{unit.document.name}: {why}", quiet=True)
+
+    def engine(self, unit: Unit) -> Engine | str:
+        try:
+            path = self._find_interpreter(unit)
+        except InterpreterNotFound as error:
+            self._report(SessionStatus(State.UNUSABLE, str(error)))
+            self._tell_once(Loudness.WARNING, str(error))
+            return str(error)
         engine = self._engines.get(path)
         if engine is None:
             engine = Engine(
@@ -300,8 +315,20 @@ class Session:
         return engine
 
     def index(self, unit: Unit) -> OperatorIndex | None:
-        """The operators of the unit's torch, and those that its file registered."""
+        """The operators of the unit's torch, and those that its file registered.
+
+        None before they are known, and for a text in which it takes too long to find out what a
+        name means.
+        """
         self._prepare(unit)
+        if len(unit.document.text) > LONGEST_READ:
+            self._tell_once(
+                Loudness.INFORMATION,
+                f"{unit.document.name}: names of torch are explained and completed only in files "
+                f"of up to {LONGEST_READ:,} characters.",
+                quiet=True,
+            )
+            return None
         path = self._interpreter(unit)
         index = self._indices.of(path) if path is not None else None
         if index is None:
@@ -348,7 +375,7 @@ class Session:
     def forecast_ended(self, unit: Unit, failure: Failed | None) -> None:
         self._turns.ended(unit)
         if failure is not None:
-            reason = f"{failure.reason} {failure.next_step}".strip()
+            reason = sentences(failure.reason, failure.next_step)
             self._listener.log(f"{unit.document.name} has no forecast: {reason}")
 
     def run_ended(self, unit: Unit, failure: Failed | None) -> None:
@@ -357,12 +384,13 @@ class Session:
         self._turns.next()
         if failure is None:
             return
-        self._listener.log(f"{failure.reason} {failure.next_step}".strip())
         path = self._interpreter(unit)
         status = self._statuses.get(path) if path is not None else None
         if status is not None and status.state is EngineState.READY and not unit.unparsed:
             # Otherwise the engine's own state has been told, or a finding says it at its place.
-            self._tell_once(Loudness.ERROR, f"{failure.reason} {failure.next_step}".strip())
+            words = sentences(failure.reason, failure.next_step)
+            self._listener.log(words)
+            self._tell_once(Loudness.ERROR, words)
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:
         if self.units.get(unit.document.uri) is unit:
@@ -423,18 +451,18 @@ class Session:
 
     # -- engines ------------------------------------------------------------------------------
 
-    def _interpreter(self, unit: Unit, *, report: bool = False) -> Path | None:
+    def _interpreter(self, unit: Unit) -> Path | None:
+        try:
+            return self._find_interpreter(unit)
+        except InterpreterNotFound:
+            return None
+
+    def _find_interpreter(self, unit: Unit) -> Path:
         root = self.project(unit)
         folder = self._folder_of(unit.document.path)
         if not (root / ".venv").is_dir() and folder is not None and folder.path is not None:
             root = folder.path
-        try:
-            return find_interpreter(self.settings(unit).interpreter, root, os.environ).path
-        except InterpreterNotFound as error:
-            if report:
-                self._report(SessionStatus(State.UNUSABLE, str(error)))
-                self._tell_once(Loudness.WARNING, str(error))
-            return None
+        return find_interpreter(self.settings(unit).interpreter, root, os.environ).path
 
     def _engine_said(self, path: Path, status: EngineStatus) -> None:
         before = self._statuses.get(path)
@@ -442,10 +470,12 @@ class Session:
         if self._closed or path not in self._engines:
             return
         self._report(self._of_engine(status))
-        sentence = f"{status.message} {status.next_step}".strip()
+        sentence = sentences(status.message, status.next_step)
         if status.state is EngineState.UNUSABLE:
             self._tell_once(Loudness.WARNING, sentence)
-        elif status.state is EngineState.CRASHED and not status.repeated:
+        elif status.state is EngineState.STARTING and status.next_step:
+            self._tell_once(Loudness.INFORMATION, sentence)
+        elif status.state is EngineState.CRASHED and not status.quiet:
             self._listener.tell(Loudness.ERROR, sentence)
         elif status.state is EngineState.READY and status.degraded:
             for line in status.degraded:

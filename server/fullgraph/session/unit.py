@@ -30,14 +30,23 @@ from fullgraph_engine.protocol import (
     Analysed,
     Event,
     Failed,
+    Finding,
+    FindingFound,
     ForecastFound,
     Log,
+    Position,
+    Range,
     TargetStarted,
 )
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
+LONGEST_TRACED = 1_000_000
+"""Characters up to which a text is traced by itself. Five times as many take gigabytes."""
+
 LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
+
+TOO_LONG = "trace/too-long"
 
 
 class Reason(enum.Enum):
@@ -67,7 +76,11 @@ class Surroundings(Protocol):
     def permits(self, unit: Unit, reason: Reason) -> str:
         """Why the unit may not be traced now, in a sentence; empty if it may."""
 
-    def engine(self, unit: Unit) -> Engine | None: ...
+    def refused(self, unit: Unit, why: str) -> None:
+        """It was not traced, because it may not be."""
+
+    def engine(self, unit: Unit) -> Engine | str:
+        """The engine of the unit's interpreter, or why there is none, in a sentence."""
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse: ...
 
@@ -119,6 +132,8 @@ class Unit:
         self.schedule = Schedule(self._begin)
         self._surroundings = surroundings
         self._run: _Run | None = None
+        self._engine: Engine | None = None
+        """What the results come from."""
         self._forecast: _Forecast | None = None
         self._edited = 0.0
         """When the text was last edited, by the loop's clock."""
@@ -292,6 +307,10 @@ class Unit:
         self._end_forecast()
         refusal = self._surroundings.permits(self, reason)
         if refusal:
+            self._surroundings.refused(self, refusal)
+            if reason is Reason.OPENED:
+                # Nobody will look whether what is known is still so.
+                self._forget()
             self._tell(Ending(self.document.generation, False, refusal))
             return None
         if not may_have_targets(self.document.text):
@@ -301,10 +320,17 @@ class Unit:
             self._surroundings.results_changed(self, final=True)
             self._tell(Ending(self.document.generation, True))
             return None
-        engine = self._surroundings.engine(self)
-        if engine is None:
-            self._tell(Ending(self.document.generation, False, "There is no engine."))
+        if len(self.document.text) > LONGEST_TRACED and reason is not Reason.ASKED:
+            self._leave_untraced(reason)
             return None
+        engine = self._surroundings.engine(self)
+        if engine is not self._engine:
+            # What another torch did is not what this one does.
+            self._forget()
+        if isinstance(engine, str):
+            self._tell(Ending(self.document.generation, False, engine))
+            return None
+        self._engine = engine
         # While typing, a text that does not parse is on its way to one that does. When it is
         # opened or saved so, the engine says where it is broken, as ``check`` does.
         self.unparsed = reason is Reason.CHANGED and not _parses(
@@ -322,6 +348,27 @@ class Unit:
             # That there will be something is all that there is to show.
             self._surroundings.results_changed(self, final=False)
         return self._run
+
+    def _leave_untraced(self, reason: Reason) -> None:
+        """Say at its beginning that the text is too long."""
+        message = (
+            f"This file has {len(self.document.text):,} characters; "
+            f"with more than {LONGEST_TRACED:,} it is traced only on command"
+        )
+        if not self.reports() or reason is Reason.OPENED:
+            place = Range(Position(0, 0), self.document.positions.line_end(0))
+            self.results.begin()
+            self.results.apply(FindingFound(0, Finding(TOO_LONG, message, place)))
+            self.results.complete()
+            self._surroundings.results_changed(self, final=True)
+        self._tell(Ending(self.document.generation, False, f"{message}."))
+
+    def _forget(self) -> None:
+        """Show nothing of what is known."""
+        self._engine, self._complete = None, None
+        if not self.results.empty:
+            self.results = Results()
+            self._surroundings.results_changed(self, final=True)
 
     def take(self, event: Event) -> None:
         """An event of the run that goes on."""
@@ -347,6 +394,8 @@ class Unit:
             self.results.interrupted()
         failure = last if isinstance(last, Failed) else None
         self.unparsed = unparsed
+        if failure is not None and self._engine is not None and not self._engine.status.torch:
+            self._forget()
         if not self._closed:
             self._surroundings.results_changed(self, final=True)
         self._surroundings.run_ended(self, failure)
@@ -375,7 +424,7 @@ class Unit:
         if self._closed or self.busy or self.waiting or not targets:
             return False
         engine = self._surroundings.engine(self)
-        if self._surroundings.permits(self, Reason.ASKED) or engine is None:
+        if self._surroundings.permits(self, Reason.ASKED) or isinstance(engine, str):
             return False
         request = forecast_request(self._surroundings.request(self, targets))
         self._forecast = _Forecast(self, engine.analyse(request))

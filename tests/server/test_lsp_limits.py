@@ -1,0 +1,326 @@
+"""What is not traced, or cannot be: texts of any size and kind, folders that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lsprotocol import types
+
+from .operator_pages import write_index
+
+NET = "class Net(nn.Module):\n    x = call()  # break: A break\n"
+BREAK = ("A break", "x = call()")
+LONG = NET + "y = 1  # é\n" * 100_000
+
+
+@pytest.fixture(params=["vscode"])
+def profile_name(request: pytest.FixtureRequest) -> str:
+    """What is done here is the same for all clients."""
+    return str(request.param)
+
+
+def logged(editor: Any, words: str) -> list[str]:
+    return [m.message for m in editor.client.log_messages if words in m.message]
+
+
+def interpreter(folder: Path, unusable: bool = False) -> Path:
+    """One that the stub engine runs in, by another path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "python"
+    options = "unusable" if unusable else "$STUB_ENGINE"
+    path.write_text(f'#!/bin/sh\nSTUB_ENGINE="{options}" exec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+# -- another interpreter ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["unusable", "absent"])
+async def test_what_another_torch_said_is_not_shown_for_an_interpreter_without_one(
+    editor: Any, tmp_path: Path, kind: str
+) -> None:
+    text = NET + "    y = z  # seen: assigned y: f32[4]\n"
+    uri = editor.open("model.py", text)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    assert await editor.lenses(uri) and await editor.hints(uri)
+    other = interpreter(tmp_path / "other", unusable=True)
+    editor.configure(interpreter=str(other if kind == "unusable" else tmp_path / "absent"))
+    await editor.until_state("unusable")
+    await editor.until_seen(uri)
+    assert await editor.lenses(uri) == [] and await editor.hints(uri) == []
+    editor.edit(uri, "x = call()", "x = call(1)")
+    await asyncio.sleep(0.5)
+    assert await editor.seen(uri) == []
+    editor.configure(interpreter=sys.executable)
+    await editor.until_seen(uri, ("A break", "x = call(1)"))
+    assert len(editor.client.messages) == 1
+
+
+async def test_what_a_torch_said_is_not_shown_after_it_was_removed(
+    open_editor: Any, tmp_path: Path
+) -> None:
+    python = interpreter(tmp_path / "environment")
+    editor = await open_editor(configuration={"interpreter": str(python)})
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    interpreter(tmp_path / "environment", unusable=True)
+    await editor.command("fullgraph.server.restartEngine")
+    await editor.until_seen(uri)
+    assert editor.statuses[-1]["torch"] == ""
+
+
+async def test_what_is_excluded_now_is_not_shown_any_more(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    configured = editor.client.get_configuration(section="fullgraph")
+    editor.configure(**configured, exclude=["model.py"])
+    await editor.until_seen(uri)
+    assert logged(editor, "`exclude`")
+
+
+async def test_why_there_is_no_engine_is_logged_once_and_not_at_each_edit(
+    open_editor: Any,
+) -> None:
+    editor = await open_editor(engine="unusable")
+    uri = editor.open("model.py", NET)
+    await editor.until_state("unusable")
+    for number in range(3):
+        editor.edit(uri, "class Net", f"# {number}\nclass Net")
+        assert not (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    (line,) = logged(editor, "no torch")
+    assert line.endswith("There is no torch in this interpreter. Install torch in it.")
+    await editor.command("fullgraph.server.restartEngine")
+    await editor.until(lambda: len(logged(editor, "no torch")) == 2)
+
+
+async def test_an_analysis_without_an_interpreter_says_why(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"interpreter": "/nowhere/python"})
+    uri = editor.open("model.py", NET)
+    answer = await editor.command("fullgraph.server.analyse", uri)
+    assert "/nowhere/python" in answer["reason"] and "does not exist" in answer["reason"]
+
+
+# -- texts ------------------------------------------------------------------------------------
+
+
+async def test_a_text_of_megabytes_is_traced_only_on_command(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", LONG)
+    for _ in range(2):
+        for _ in range(3000):
+            if found := await editor.diagnostics(uri):
+                break
+            await asyncio.sleep(0.01)
+        (said,) = found
+        assert said.code == "trace/too-long"
+        assert said.severity == types.DiagnosticSeverity.Information
+        assert editor.at(uri, said.range) == NET.split("\n")[0]
+        assert "only on command" in said.message
+        editor.edit(uri, "class Net", "class  Net")
+        editor.edit(uri, "class  Net", "class Net")
+    assert counter.analysed == 0 and editor.client.messages == []
+    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert await editor.seen(uri) == [BREAK]
+    # What was asked for stays, and moves with the text.
+    editor.edit(uri, "class Net", "\nclass Net")
+    await asyncio.sleep(0.5)
+    assert await editor.seen(uri) == [BREAK]
+    assert counter.analysed == 1
+
+
+async def test_in_a_text_of_megabytes_names_are_not_explained_and_that_is_said_once(
+    open_editor: Any, tmp_path: Path
+) -> None:
+    editor = await open_editor(engine=f"index={write_index(tmp_path / 'operators.index')}")
+    short = editor.open("short.py", "import torch\ntorch.max(x)\n")
+    for _ in range(500):
+        if await editor.hover(short, "torch.m", "ax"):
+            break
+        await asyncio.sleep(0.01)
+    assert await editor.hover(short, "torch.m", "ax") is not None
+    uri = editor.open("model.py", "import torch\ntorch.max(x)\n" + LONG)
+    for _ in range(3):
+        assert await editor.hover(uri, "torch.m", "ax") is None
+    assert len(logged(editor, "explained and completed only")) == 1
+
+
+async def test_a_long_text_without_torch_needs_no_words(editor: Any) -> None:
+    uri = editor.open("data.py", "y = 1\n" * 200_000)
+    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert await editor.seen(uri) == []
+
+
+@pytest.mark.parametrize(
+    "filling",
+    ["\n" * 100_000, "y = [" + "1, " * 100_000 + "]\n", f"y = '{'é😀' * 20_000}'\n"],
+    ids=["empty lines", "one line", "wide characters"],
+)
+async def test_texts_of_unusual_shapes(editor: Any, filling: str) -> None:
+    uri = editor.open("model.py", filling + NET)
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "x = call()", "x = call(1)")
+    await editor.until_seen(uri, ("A break", "x = call(1)"))
+    place = types.Position(0, 1_000_000)
+    for number in (0, 1 << 20, (1 << 31) - 1):
+        place = types.Position(number, number)
+        params = types.HoverParams(types.TextDocumentIdentifier(uri), place)
+        await editor.client.text_document_hover_async(params)
+
+
+async def test_a_text_full_of_errors(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    broken = "def (:\n  class ))) = [\n\x00\n" * 1000
+    editor.edit(uri, "class Net", f"{broken}class Net")
+    await asyncio.sleep(0.5)
+    assert await editor.seen(uri) == [BREAK]
+    editor.replace(uri, NET)
+    await editor.until_seen(uri, BREAK)
+    assert editor.client.messages == []
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "git:/project/model.py?%7B%22ref%22%3A%22HEAD%22%7D",
+        "vscode-remote://ssh-remote%2Bhost/model.py",
+        "jar:file:///a.jar!/model.py",
+        "vscode-vfs://github/a/b/model.py",
+    ],
+)
+async def test_what_is_no_file_here_is_traced_only_on_command(
+    editor: Any, counter: Any, uri: str
+) -> None:
+    editor.open(uri, NET)
+    await editor.until(lambda: logged(editor, "only on command"))
+    editor.edit(uri, "x = call()", "x = call(1)")
+    await asyncio.sleep(0.5)
+    assert counter.analysed == 0 and editor.client.messages == []
+    assert len(logged(editor, "only on command")) == 1
+    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert await editor.seen(uri) == [("A break", "x = call(1)")]
+
+
+@pytest.mark.parametrize("uri", ["untitled:Untitled-1", "buffer:12", "file://"])
+async def test_a_text_that_is_on_no_disk_yet(editor: Any, uri: str) -> None:
+    editor.open(uri, NET)
+    await editor.until_seen(uri, BREAK)
+
+
+async def test_notebooks_are_left_alone(editor: Any, counter: Any) -> None:
+    assert editor.offers.notebook_document_sync is None
+    cell = "vscode-notebook-cell:/a.ipynb#W0"
+    part = types.NotebookCell(types.NotebookCellKind.Code, cell)
+    notebook = types.NotebookDocument("file:///a.ipynb", "jupyter", 1, [part])
+    document = types.TextDocumentItem(cell, "python", 1, NET)
+    editor.client.notebook_document_did_open(
+        types.DidOpenNotebookDocumentParams(notebook, [document])
+    )
+    editor.open(cell, NET)
+    editor.edit(cell, "x = call()", "x = call(1)")
+    assert await editor.hover(cell, "class Net") is None
+    assert await editor.lenses(cell) == [] and await editor.seen(cell) == []
+    identifier = types.NotebookDocumentIdentifier(notebook.uri)
+    editor.client.notebook_document_did_close(
+        types.DidCloseNotebookDocumentParams(identifier, [types.TextDocumentIdentifier(cell)])
+    )
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    assert counter.analysed == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+async def test_ranges_that_are_nowhere(open_editor: Any, encoding: str) -> None:
+    editor = await open_editor(encoding=encoding)
+    uri = editor.open("model.py", "é = '😀'\n" + NET)
+    await editor.until_seen(uri, BREAK)
+    far = types.Position(1_000_000, 1_000_000)
+    inside = types.Position(0, 6)
+    identifier = types.TextDocumentIdentifier(uri)
+    client = editor.client
+    for range_ in (types.Range(far, far), types.Range(far, inside), types.Range(inside, inside)):
+        await client.text_document_inlay_hint_async(types.InlayHintParams(identifier, range_))
+        context = types.CodeActionContext(diagnostics=[])
+        await client.text_document_code_action_async(
+            types.CodeActionParams(identifier, range_, context)
+        )
+        await client.text_document_hover_async(types.HoverParams(identifier, range_.start))
+        await client.text_document_completion_async(
+            types.CompletionParams(identifier, range_.start)
+        )
+    # Backwards, and far behind the end: the text grows there.
+    change = types.TextDocumentContentChangePartial(range=types.Range(far, far), text="z = 1\n")
+    editor.texts[uri] += "z = 1\n"
+    editor._changed(uri, change)
+    end = types.Position(3, 5)
+    change = types.TextDocumentContentChangePartial(
+        range=types.Range(end, types.Position(3, 0)), text="y = 2  # break: Another"
+    )
+    editor.texts[uri] = editor.texts[uri].replace("z = 1", "y = 2  # break: Another")
+    editor._changed(uri, change)
+    await editor.until_seen(uri, BREAK, ("Another", "y = 2"))
+
+
+# -- folders ----------------------------------------------------------------------------------
+
+
+async def change_folders(editor: Any, added: list[Path], removed: list[Path]) -> None:
+    folders = [
+        [types.WorkspaceFolder(path.as_uri(), path.name) for path in paths]
+        for paths in (added, removed)
+    ]
+    event = types.WorkspaceFoldersChangeEvent(*folders)
+    editor.client.workspace_did_change_workspace_folders(
+        types.DidChangeWorkspaceFoldersParams(event)
+    )
+
+
+async def test_folders_with_interpreters_of_their_own(
+    open_editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    editor = await open_editor()
+    other = tmp_path / "other"
+    python = interpreter(other / ".venv" / "bin")
+    scoped = {"fullgraph": {"interpreter": "", "forecast": False}}
+    editor.client.set_configuration(scoped, scope_uri=other.as_uri())
+    first = editor.open("model.py", NET)
+    await editor.until_seen(first, BREAK)
+    await change_folders(editor, [other], [])
+    second = editor.open((other / "model.py").as_uri(), NET)
+    await editor.until_seen(second, BREAK)
+    await editor.until_state("ready")
+    facts = await editor.command("fullgraph.server.debugInformation")
+    used = {engine["interpreter"] for engine in facts["engines"]}
+    assert used == {sys.executable, str(python)}
+    # The engine of a folder that is gone ends with it; its file is one of no folder.
+    await change_folders(editor, [], [other])
+    editor.close(second)
+    await editor.until(lambda: len([w for w in counter.words if w == "start"]) == 2)
+    for _ in range(500):
+        facts = await editor.command("fullgraph.server.debugInformation")
+        if len(facts["engines"]) == 1 and len(facts["folders"]) == 1:
+            break
+        await asyncio.sleep(0.01)
+    assert {engine["interpreter"] for engine in facts["engines"]} == {sys.executable}
+    # Neither was traced with the interpreter of the other.
+    assert counter.analysed == 2
+
+
+async def test_a_folder_that_is_removed_from_the_disk(editor: Any) -> None:
+    (editor.root / "pyproject.toml").write_text("[tool.fullgraph]\nmode = 'fake'\n")
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    shutil.rmtree(editor.root)
+    editor.edit(uri, "x = call()", "x = call(1)")
+    await editor.until_seen(uri, ("A break", "x = call(1)"))
+    await editor.until_state("ready")
+    assert editor.client.messages == []
+
+
