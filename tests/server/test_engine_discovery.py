@@ -81,6 +81,33 @@ def test_a_wrong_setting_is_not_replaced_by_a_guess(
         find_interpreter(setting, root, env)
 
 
+def test_a_setting_may_not_be_a_folder_without_an_environment(
+    env: dict[str, str], root: Path
+) -> None:
+    with pytest.raises(InterpreterNotFound, match="holds no environment") as caught:
+        find_interpreter(str(root), root, env)
+    assert str(root) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["bin/python", "Scripts/python.exe"])
+def test_an_environment_of_another_machine_is_not_replaced_by_a_guess(
+    env: dict[str, str], root: Path, name: str
+) -> None:
+    interpreter = root / ".venv" / name
+    interpreter.parent.mkdir(parents=True)
+    interpreter.symlink_to("/elsewhere/python")
+    with pytest.raises(InterpreterNotFound, match="create it anew here") as caught:
+        find_interpreter("", root, env)
+    assert str(root / ".venv") in str(caught.value)
+    env["VIRTUAL_ENV"] = str(python(root / "active" / "bin" / "python").parents[1])
+    assert find_interpreter("", root, env).origin == "VIRTUAL_ENV"
+
+
+def test_an_empty_folder_is_no_environment(env: dict[str, str], root: Path) -> None:
+    (root / ".venv").mkdir()
+    assert find_interpreter("", root, env).origin == "PATH"
+
+
 def test_a_setting_that_cannot_be_executed(env: dict[str, str], root: Path) -> None:
     plain = root / "python"
     plain.write_text("")

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+_ELSEWHERE = ("Scripts/python.exe",) if os.name == "nt" else ()
+
 InterpreterOrigin = Literal["setting", "VIRTUAL_ENV", ".venv", "PATH"]
 
 
@@ -34,8 +36,8 @@ def find_interpreter(setting: str | None, root: Path | None, env: Mapping[str, s
     active = env.get("VIRTUAL_ENV")
     if active and (python := _of_environment(Path(active))):
         return Interpreter(python, "VIRTUAL_ENV")
-    if root is not None and (python := _of_environment(root / ".venv")):
-        return Interpreter(python, ".venv")
+    if root is not None and _is_environment(root / ".venv"):
+        return Interpreter(_of_own_environment(root / ".venv"), ".venv")
     for name in ("python3", "python"):
         if found := shutil.which(name, path=env.get("PATH")):
             return Interpreter(Path(found), "PATH")
@@ -65,6 +67,11 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
         path = root / path
     if python := _of_environment(path):
         return python
+    if path.is_dir():
+        raise InterpreterNotFound(
+            f"The folder {path} of the setting `fullgraph.interpreter` holds no environment with a "
+            "Python that can be executed here: point the setting to a Python executable."
+        )
     if not path.is_file():
         raise InterpreterNotFound(
             f"The interpreter {path} of the setting `fullgraph.interpreter` does not exist: "
@@ -78,9 +85,24 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
     return path.absolute()
 
 
+def _is_environment(folder: Path) -> bool:
+    """Also of another platform, or one whose Python was removed since."""
+    return any((folder / name).exists() for name in ("pyvenv.cfg", "bin", "Scripts"))
+
+
+def _of_own_environment(folder: Path) -> Path:
+    """The python of a project's environment; another would not have what the project needs."""
+    if python := _of_environment(folder):
+        return python
+    raise InterpreterNotFound(
+        f"The environment {folder} has no Python that can be executed on this machine: create it "
+        "anew here, or set `fullgraph.interpreter` to a Python that has torch."
+    )
+
+
 def _of_environment(folder: Path) -> Path | None:
     """The python of a virtual environment's folder, if it is one."""
-    for relative in ("bin/python", "bin/python3", "Scripts/python.exe"):
+    for relative in ("bin/python", "bin/python3", *_ELSEWHERE):
         python = folder / relative
         if python.is_file() and os.access(python, os.X_OK):
             return python.absolute()
