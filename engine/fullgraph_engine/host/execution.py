@@ -23,6 +23,8 @@ _CUDA_MISSING = (
     "No CUDA GPUs are available",
     "no CUDA-capable device is detected",
     "Cannot initialize CUDA",
+    # In a fork of a process that has asked the driver, and got none.
+    "Cannot re-initialize CUDA in forked subprocess",
     "with arguments from the 'CUDA' backend",
     "CUDA driver initialization failed",
     "CUDA driver version is insufficient",

@@ -15,7 +15,10 @@ destructors and ``type``, ``exchangeDevice``, ``getDevice``. Instead of trusting
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,28 @@ _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 _ANSWER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
 _keep: list[Any] = []
 _wanted = False
+
+
+_VISIBLE, _WITHOUT_DRIVER = "CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK"
+
+
+@contextlib.contextmanager
+def unasked() -> Iterator[None]:
+    """Let torch find no devices without asking the driver.
+
+    A process that has asked it, if only whether there are any, leaves its forks without CUDA.
+    From then on torch asks the driver only where its management library is missing.
+    """
+    visible = os.environ.get(_VISIBLE)
+    os.environ[_VISIBLE] = ""
+    os.environ.setdefault(_WITHOUT_DRIVER, "1")
+    try:
+        yield
+    finally:
+        if visible is None:
+            del os.environ[_VISIBLE]
+        else:
+            os.environ[_VISIBLE] = visible
 
 
 def is_needed() -> bool:

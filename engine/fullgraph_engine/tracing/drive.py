@@ -331,12 +331,13 @@ def warm() -> None:
     backend = NoBackend()
     # What sympy has worked out about symbols it knows in every fork.
     backend.marks_outputs = mode.keeps_dynamic = True
-    with mode, contextlib.suppress(Exception):
-        x = torch.randn(4, 3, 8)
-        recorder_only = recorder.Recorder(BOTTOM)
-        torch._dynamo.maybe_mark_dynamic(x, 0)
-        with recorder_only.listen():
-            _call(torch.compile(Model(), backend=backend), (x,), {})
-    torch._dynamo.reset()
+    with absent_cuda.unasked():
+        with mode, contextlib.suppress(Exception):
+            x = torch.randn(4, 3, 8)
+            recorder_only = recorder.Recorder(BOTTOM)
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+            with recorder_only.listen():
+                _call(torch.compile(Model(), backend=backend), (x,), {})
+        torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     adapter.registry()
