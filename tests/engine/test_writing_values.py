@@ -104,7 +104,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value).partition(" at 0x")[0][:30])
 def test_values(value: Any) -> None:
     other = again(value)
     if isinstance(value, type) and value.__module__ == __name__:
