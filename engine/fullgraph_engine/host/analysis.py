@@ -414,7 +414,10 @@ class Analysis:
             return
         for line in launched.watched.reports.read():
             self._from_run(launched, line)
-        if launched.watched.reports.ended:
+        if launched.done is not None:
+            # Giving its memory back takes time; what it has to tell is told.
+            self._run_ended(number, 0)
+        elif launched.watched.reports.ended:
             # How it ended is told by the module process, with the status.
             self._host.unwatch(launched.watched.reports.descriptor)
 
