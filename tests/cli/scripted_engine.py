@@ -2,7 +2,8 @@
 
 Started the way the real one is, with the boot script as first argument. Events stand in the
 analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
-says when it is asked for a repro stands there as ``#? {...}``, with the same orders.
+says when it is asked for a repro stands there as ``#? {...}``, with the same orders; the data of
+one is ``numbers``.
 ``SCRIPTED_INDEX`` in the environment is the path of an operator index, ``SCRIPTED_STATIC`` that of
 an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of torch takes.
 """
@@ -65,7 +66,9 @@ for line in incoming:
         text, mark = request.text, "#! "
     elif isinstance(request, protocol.Reproduce):
         wanted, only = request.wanted, ",".join(request.analyse.only)
-        note(f"reproduce {wanted.code} {wanted.target} {wanted.backend} {only} {request.seconds:g}")
+        data = " with data" if wanted.data else ""
+        what = f"{wanted.code} {wanted.target} {wanted.backend} {only}"
+        note(f"reproduce {what} {request.seconds:g}{data}")
         text, mark = request.analyse.text, "#? "
     else:
         continue
@@ -82,6 +85,9 @@ for line in incoming:
             break
         event = json.loads(order[3:])
         event["request"] = request.request
+        for name in event.get("data", ()):
+            if request.folder:
+                Path(request.folder, name).write_bytes(b"numbers")
         outgoing.write(json.dumps(event).encode() + b"\n")
     if isinstance(request, protocol.Analyse):
         say(protocol.Analysed(request.request, request.generation, 0.25))

@@ -24,6 +24,7 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     TargetsFound,
 )
+from fullgraph_engine.protocol.repro import data_name
 
 SCRIPT = "import torch\n\nprint('```')\n"
 BREAK = "graph-break/GB0059"
@@ -118,6 +119,31 @@ def test_out(command_line: CommandLine) -> None:
     assert ran.status == 2 and "mine.py is there already" in ran.err
     assert (command_line.folder / "mine.py").read_text() == "precious"
     assert len(command_line.engine_log()) == begun
+
+
+NUMBERS = data_name(b"numbers")
+WITH_DATA = answer(best(12, data=(NUMBERS,)), Reproduced(0, 4.1, 212, verified=True))
+
+
+def test_data_lies_beside_the_script(command_line: CommandLine) -> None:
+    command_line.write("model.py", told(finding(2)) + WITH_DATA)
+    ran = repro(command_line, "model.py:3", "--data", "--format", "json")
+    kept = command_line.folder / "fullgraph-repros" / "data" / NUMBERS
+    assert ran.status == 0 and kept.read_bytes() == b"numbers"
+    assert json.loads(ran.out)["data"] == [NUMBERS]
+    assert command_line.engine_log()[-1] == f"reproduce {BREAK} Net  Net 30 with data"
+    ran = repro(command_line, "model.py:3", "--out", "elsewhere/mine.py", "--issue")
+    assert (command_line.folder / "elsewhere" / "data" / NUMBERS).read_bytes() == b"numbers"
+    assert f"It needs what is attached: `data/{NUMBERS}`." in ran.out
+
+
+def test_data_that_cannot_be_kept(command_line: CommandLine) -> None:
+    command_line.write("model.py", told(finding(2)) + WITH_DATA)
+    ran = repro(command_line, "model.py:3", "--out", "-")
+    assert ran.out == SCRIPT and "The data that it needs is nowhere" in ran.err
+    command_line.write("fullgraph-repros/data", "precious")
+    ran = repro(command_line, "model.py:3")
+    assert ran.status == 0 and "warning: Its data cannot be written to " in ran.err
 
 
 def test_an_issue(command_line: CommandLine) -> None:

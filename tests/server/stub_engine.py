@@ -96,7 +96,9 @@ class Stub:
                 threading.Thread(target=work, args=(message,), daemon=True).start()
             elif isinstance(message, p.Reproduce):
                 wanted, only = message.wanted, ",".join(message.analyse.only)
-                self.count(f"reproduce {wanted.code or wanted.backend} {wanted.target} {only}")
+                data = " with data" if wanted.data else ""
+                what = f"{wanted.code or wanted.backend} {wanted.target} {only}{data}"
+                self.count(f"reproduce {what}")
                 threading.Thread(target=self.reproduce, args=(message,), daemon=True).start()
             elif isinstance(message, p.Cancel):
                 self.count("cancel")

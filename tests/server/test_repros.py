@@ -150,6 +150,35 @@ async def test_settings_say_where(open_editor: Any) -> None:
     assert answer["uri"] == (editor.root / "kept/here/gb0059-net.py").as_uri()
 
 
+async def test_data_lies_beside_a_script(editor: Any, counter: Any) -> None:
+    uri = await opened(editor, NET + "# repro: 143 data 12 verified\n")
+    answer = await repro(editor, place(uri))
+    data = editor.root / "fullgraph-repros" / "data"
+    (kept,) = data.iterdir()
+    assert kept.read_bytes() == b"numbers" and not answer["reason"]
+    issue = plain(await editor.command("fullgraph.server.reproIssue", place(uri)))
+    assert f"It needs what is attached: `data/{kept.name}`.\n" in issue["text"]
+    assert counter.words.count("reproduce") == 1
+    kept.unlink()
+    answer = await repro(editor, place(uri))
+    assert answer["uri"].endswith("gb0059-net-2.py") and kept.read_bytes() == b"numbers"
+
+
+async def test_data_that_cannot_be_kept(editor: Any) -> None:
+    (editor.root / "fullgraph-repros").mkdir()
+    (editor.root / "fullgraph-repros" / "data").write_text("precious")
+    uri = await opened(editor, NET + "# repro: 143 data 12 verified\n")
+    answer = await repro(editor, place(uri))
+    assert answer["shown"] and "Its data cannot be written" in answer["reason"]
+    assert answer["reason"] in told(editor)[-1]
+
+
+async def test_data_is_kept_on_wish(open_editor: Any, counter: Any) -> None:
+    editor = await open_editor(name="neovim", configuration={"repro": {"data": True}})
+    await repro(editor, place(await opened(editor)))
+    assert counter.lines[-1] == "reproduce graph-break/GB0059 Net Net with data"
+
+
 async def test_each_finding_once_and_two_at_a_time(editor: Any, counter: Any) -> None:
     text = TWO + "    third()  # break: A third\n# repro: 143 12 wait\n"
     uri = await opened(editor, text)
@@ -324,8 +353,6 @@ async def test_a_client_with_a_clipboard_gets_the_text(open_editor: Any) -> None
     uri = await opened(editor)
     action = (await actions_at(editor, uri, "call()"))[1]
     assert action.command.command == "fullgraph.copyIssue"
-    answer = plain(
-        await editor.command("fullgraph.server.reproIssue", *action.command.arguments)
-    )
+    answer = plain(await editor.command("fullgraph.server.reproIssue", *action.command.arguments))
     assert answer["text"].startswith("`torch.compile` breaks") and "uri" not in answer
     assert files(editor) == ["gb0059-net.py"] and editor.client.shown_documents == []

@@ -80,7 +80,7 @@ class Reproduction:
         analyse = replace(
             request.analyse,
             request=request.request,
-            mode="real" if wanted.real or wanted.backend else request.analyse.mode,
+            mode="real" if wanted.real or wanted.backend or wanted.data else request.analyse.mode,
             parts=("seeds",),
             only=(wanted.target,),
             documents=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,11 @@ DATA = "data"
 
 Backend = Literal["", "eager", "aot_eager", "inductor"]
 """What is offered to compile graphs; empty where a finding is about the tracer alone."""
+
+
+def data_name(content: bytes | memoryview) -> str:
+    """What a file in that folder is called, by what is in it."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -334,6 +334,9 @@ def _repro(
             show_default=False,
         ),
     ] = None,
+    data: Annotated[
+        bool, typer.Option("--data", help=_HELP["repro-data"], show_default=False)
+    ] = False,
     out: Annotated[
         _Text,
         typer.Option(
@@ -392,6 +395,7 @@ def _repro(
         "mode": mode,
         "timeout": timeout,
         "repro-time-budget": time_budget,
+        "repro-data": data or None,
     }
     project, resolved = _settings(_common([chosen.file]), flags)
     try:

@@ -20,6 +20,7 @@ from fullgraph.engines import Engine
 from fullgraph.render.paint import OF_SEVERITY, Style
 from fullgraph.render.repro import issue_text, outcome_words
 from fullgraph.render.summary import listing
+from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, keep
 from fullgraph.session.settings import Settings
 
@@ -55,8 +56,8 @@ class Out:
             raise FileExistsError(written)
         return cls(path.parent, path)
 
-    def keep(self, reproduced: Reproduced) -> Kept | None:
-        """Write the script; None where it is for standard output.
+    def keep(self, reproduced: Reproduced, data: str) -> Kept | None:
+        """Write the script, and what it needs of a folder; None where it is for standard output.
 
         Raises:
             Unwritable: it can be written nowhere.
@@ -64,9 +65,10 @@ class Out:
         found = reproduced.outcome.found
         if self.folder is None or found is None:
             return None
+        files = Data(data, found.data)
         if self.file is not None:
-            return keep(self.folder, self.file.stem, self.file.suffix, found.script)
-        return keep(self.folder, reproduced.name, ".py", found.script)
+            return keep(self.folder, self.file.stem, self.file.suffix, found.script, files)
+        return keep(self.folder, reproduced.name, ".py", found.script, files)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,12 @@ class Delivery:
     quiet: bool
 
     def run(self, settings: Settings, project: Path, engine: Callable[[], Engine]) -> int:
+        with handed_over() as folder:
+            return self._run(settings, project, engine, folder)
+
+    def _run(
+        self, settings: Settings, project: Path, engine: Callable[[], Engine], folder: str
+    ) -> int:
         progress = Progress(wanted=not self.quiet)
         try:
             made = interruption.run(
@@ -90,6 +98,7 @@ class Delivery:
                     project=project,
                     engine=engine,
                     tell=progress.show,
+                    folder=folder,
                 )
             )
         except Interrupted as end:
@@ -104,18 +113,18 @@ class Delivery:
             self._say("error", Style.ERROR, str(error))
             return UNABLE
         progress.hide()
-        return self._deliver(made)
+        return self._deliver(made, folder)
 
-    def _deliver(self, made: Reproduced) -> int:
+    def _deliver(self, made: Reproduced, folder: str) -> int:
         outcome = made.outcome
         kept: Kept | None = None
         lost = ""
         try:
-            kept = self.out.keep(made)
+            kept = self.out.keep(made, folder)
         except Unwritable as error:
             lost = str(error)
         path = shown_path(kept.path) if kept is not None else ""
-        remark = lost or (kept.remark if kept is not None else "")
+        remark = lost or (kept.remark if kept is not None else _unkept(made))
         self._print(made, path, remark, lost=bool(lost))
         self._tell(made, remark)
         if outcome.found is None:
@@ -156,6 +165,14 @@ class Delivery:
     def _say(self, word: str, style: Style, sentence: str) -> None:
         paint = paint_for(sys.stderr, self.colour)
         write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
+
+
+def _unkept(made: Reproduced) -> str:
+    """What is lost of a script that is only printed."""
+    found = made.outcome.found
+    if found is None or not found.data:
+        return ""
+    return "The data that it needs is nowhere: choose a folder for both with --out."
 
 
 def shown_path(path: Path) -> str:

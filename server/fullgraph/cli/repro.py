@@ -112,8 +112,9 @@ async def reproduced(
     project: Path,
     engine: Callable[[], Engine],
     tell: Callable[[str], None],
+    folder: str = "",
 ) -> Reproduced:
-    """Find what is meant as a check would, and have it reduced.
+    """Find what is meant as a check would, and have it reduced. Data comes into ``folder``.
 
     Cancelled while it is being reduced, it returns the best that there is; cancelled once more, it
     does so at once.
@@ -142,9 +143,8 @@ async def reproduced(
     async with working(running) as status:
         search = _Search(wish, settings, tell)
         found = await search.run(running.analyse(request))
-        reproduction = running.reproduce(
-            reproduce_request(request, found.wanted, settings.repro_time_budget)
-        )
+        asked = reproduce_request(request, found.wanted, settings)
+        reproduction = running.reproduce(dataclasses.replace(asked, folder=folder))
         outcome = await _kept_when_cancelled(reproduction, wish, tell)
     return Reproduced(
         wish,

@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from fullgraph.render import codes
-from fullgraph.render.summary import SEPARATOR, amount
+from fullgraph.render.summary import SEPARATOR, amount, listing
 from fullgraph.session.repro import Course, Outcome
 from fullgraph_engine.protocol import Wanted
+from fullgraph_engine.protocol.repro import DATA
 
 _DEED = {
     "graph-break": "`torch.compile` breaks the graph",
@@ -72,6 +73,9 @@ def issue_text(outcome: Outcome) -> str:
         if not outcome.verified:
             parts.append(f"The script has not been verified: {outcome.reason}")
         parts.append(_fenced(found.script, "python"))
+        if found.data:
+            listed = listing([f"`{DATA}/{name}`" for name in found.data])
+            parts.append(f"It needs what is attached: {listed}.")
         if found.output.strip():
             parts += ["It prints:", _fenced(found.output)]
         if found.environment.strip():
@@ -93,6 +97,7 @@ def outcome_json(outcome: Outcome, path: str) -> dict[str, Any]:
         "tried": outcome.tried,
         "seconds": round(outcome.seconds, 3),
         "notes": list(found.notes) if found is not None else [],
+        "data": list(found.data) if found is not None else [],
         "script": found.script if found is not None else None,
         "output": found.output if found is not None else None,
         "environment": found.environment if found is not None else None,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fullgraph.engines import Reproduction, sentences
 from fullgraph.render import codes
 from fullgraph.session.findings import FileFinding
+from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Analyse,
     Failed,
@@ -76,9 +77,11 @@ def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = F
     return Wanted("", target.range, target.name, backend=backend, accuracy=accuracy)
 
 
-def reproduce_request(analyse: Analyse, wanted: Wanted, seconds: float) -> Reproduce:
+def reproduce_request(analyse: Analyse, wanted: Wanted, settings: Settings) -> Reproduce:
     """``analyse`` is the request that the finding is of."""
-    return Reproduce(0, dataclasses.replace(analyse, only=(wanted.target,)), wanted, seconds)
+    wanted = dataclasses.replace(wanted, data=settings.repro_data)
+    analyse = dataclasses.replace(analyse, only=(wanted.target,))
+    return Reproduce(0, analyse, wanted, settings.repro_time_budget)
 
 
 @dataclass(frozen=True)

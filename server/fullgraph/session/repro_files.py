@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.session.findings import FileFinding
+from fullgraph.session.repro_data import Data
 from fullgraph.session.settings import Settings, expanded
 from fullgraph_engine.protocol import Wanted
 
@@ -66,26 +67,31 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", ascii_.lower()).strip("-_")
 
 
-def keep(folder: Path, name: str, extension: str, text: str) -> Kept:
+def keep(folder: Path, name: str, extension: str, text: str, data: Data | None = None) -> Kept:
     """Write into a folder that may not exist yet; where that cannot be, into a temporary one.
+
+    ``data``, which the text is about, comes first: who finds the file finds that as well.
 
     Raises:
         Unwritable: neither can be.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return Kept(write_new(folder, name, extension, text))
+        lost = data.keep(folder) if data is not None else ""
+        return Kept(write_new(folder, name, extension, text), lost)
     except OSError as error:
         why = error.strerror or str(error)
     try:
         elsewhere = Path(tempfile.mkdtemp(prefix="fullgraph-"))
+        lost = data.keep(elsewhere) if data is not None else ""
         path = write_new(elsewhere, name, extension, text)
     except OSError as error:
         raise Unwritable(
             f"Nothing can be written to {folder} ({why}), nor to a temporary folder "
             f"({error.strerror or error})."
         ) from error
-    return Kept(path, f"Nothing can be written to {folder} ({why}), so it is in {path}.")
+    remark = f"Nothing can be written to {folder} ({why}), so it is in {path}. {lost}"
+    return Kept(path, remark.rstrip())
 
 
 def write_new(folder: Path, name: str, extension: str, text: str) -> Path:

@@ -14,6 +14,7 @@ from fullgraph.engines import Engine, Reproduction, sentences
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.reading import Library
 from fullgraph.session.repro import Course, Outcome, followed, reproduce_request
+from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
 from fullgraph.session.unit import Reason, Unit
 from fullgraph_engine.protocol import Reproduce, Wanted
@@ -65,7 +66,8 @@ class Made:
         if found is None or kept is None:
             return False
         try:
-            return kept.path.read_text(encoding="utf-8") == found.script
+            is_same = kept.path.read_text(encoding="utf-8") == found.script
+            return is_same and Data(names=found.data).is_beside(kept.path)
         except (OSError, ValueError):
             return False
 
@@ -78,11 +80,11 @@ class _Job:
         self.uri = unit.document.uri
         # Of the text as it is now: what is wanted has its place in this one.
         analyse = library.request(unit, (wanted.target,))
-        self.request = reproduce_request(analyse, wanted, settings.repro_time_budget)
+        self.request = reproduce_request(analyse, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
         self.folder = folder_of(settings, library.project(unit))
         self.unit = unit
-        self.key = unit.document.hash, self.uri, wanted, settings.tracing()
+        self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing()
         self.waiters = 0
         self.cancelled = False
         self.reproduction: Reproduction | None = None
@@ -144,20 +146,26 @@ class ReproJobs:
 
     async def _work(self, job: _Job) -> Made:
         try:
-            outcome = await self._outcome(job)
-        except asyncio.CancelledError:
-            if not job.cancelled:
-                raise
-            reason = "It was cancelled before it began."
-            outcome = Outcome(job.request.wanted, reason=reason, cancelled=True)
+            made = await self._kept(job)
         finally:
             del self._jobs[job.key]
-        made = _written(job, outcome)
         self._made.pop(job.key, None)
         self._made[job.key] = made
         for old in list(self._made)[:-_MOST_KEPT]:
             del self._made[old]
         return made
+
+    async def _kept(self, job: _Job) -> Made:
+        with handed_over() as folder:
+            job.request = dataclasses.replace(job.request, folder=folder)
+            try:
+                outcome = await self._outcome(job)
+            except asyncio.CancelledError:
+                if not job.cancelled:
+                    raise
+                reason = "It was cancelled before it began."
+                outcome = Outcome(job.request.wanted, reason=reason, cancelled=True)
+            return await asyncio.to_thread(_written, job, outcome)
 
     async def _outcome(self, job: _Job) -> Outcome:
         with self._bar(job) as bar:
@@ -185,8 +193,9 @@ def _written(job: _Job, outcome: Outcome) -> Made:
     made = Made(outcome, job.name, job.folder)
     if outcome.found is None:
         return made
+    data = Data(job.request.folder, outcome.found.data)
     try:
-        kept = keep(job.folder, job.name, ".py", outcome.found.script)
+        kept = keep(job.folder, job.name, ".py", outcome.found.script, data)
     except Unwritable as error:
         return dataclasses.replace(made, lost=str(error))
     return dataclasses.replace(made, kept=kept)

@@ -407,6 +407,13 @@ class Settings:
         "Seconds that making one minified repro may take.",
         feature="repro",
     )
+    repro_data: bool = _setting(
+        False,
+        Flag(),
+        "Keep the contents of tensors in minified repros, in files beside the script, also where "
+        "random numbers show the same.",
+        feature="repro",
+    )
     extra_paths: tuple[str, ...] = _setting(
         (),
         Texts(),

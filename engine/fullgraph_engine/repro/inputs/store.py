@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import tempfile
 from pathlib import Path
 
 import torch
 
-from ...protocol.repro import DATA
+from ...protocol.repro import DATA, data_name
 
 MOST = 256 << 20
 """Bytes that the data of one script may have."""
@@ -45,7 +44,7 @@ class Store:
     def _saved(self, data: torch.Tensor) -> str | None:
         local = data.detach().cpu().contiguous()
         content = memoryview((ctypes.c_char * local.nbytes).from_address(local.data_ptr()))
-        name = hashlib.blake2b(content, digest_size=8).hexdigest()
+        name = data_name(content)
         path = self.folder / name
         if path.exists():
             return name

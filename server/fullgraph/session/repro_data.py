@@ -1,0 +1,76 @@
+"""What the tensors of a repro contain, in files beside it that are named by what is in them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph_engine.protocol.repro import DATA, data_name
+
+
+@contextmanager
+def handed_over() -> Iterator[str]:
+    """An empty folder for the engine to leave data in; no name where there is no room for one."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="fullgraph-data-", ignore_cleanup_errors=True)
+    except OSError:
+        yield ""
+        return
+    with folder as path:
+        yield path
+
+
+@dataclass(frozen=True)
+class Data:
+    """Files that a script loads, in the folder where the engine has left them."""
+
+    folder: str = ""
+    names: tuple[str, ...] = ()
+
+    def keep(self, beside: Path) -> str:
+        """Put them beside the scripts of a folder; why that cannot be, in a sentence, else ``""``.
+
+        What is there already is shared, unless it is damaged.
+        """
+        folder = beside / DATA
+        try:
+            for name in self.names:
+                folder.mkdir(exist_ok=True)
+                if not _is_whole(folder / name):
+                    self._copy(name, folder)
+        except OSError as error:
+            why = error.strerror or str(error)
+            return (
+                f"Its data cannot be written to {folder} ({why}): the script runs with other "
+                "numbers in their place."
+            )
+        return ""
+
+    def is_beside(self, script: Path) -> bool:
+        """Whether all of them are there."""
+        return all((script.parent / DATA / name).is_file() for name in self.names)
+
+    def _copy(self, name: str, folder: Path) -> None:
+        hidden = folder / f".{name}-{secrets.token_hex(4)}.part"
+        try:
+            with Path(self.folder, name).open("rb") as source, hidden.open("xb") as file:
+                shutil.copyfileobj(source, file)
+                file.flush()
+                # Some file systems find out only now that there is no room.
+                os.fsync(file.fileno())
+            hidden.replace(folder / name)
+        finally:
+            hidden.unlink(missing_ok=True)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return data_name(path.read_bytes()) == path.name
+    except OSError:
+        return False
