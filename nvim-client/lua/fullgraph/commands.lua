@@ -40,7 +40,7 @@ local function with_target(on, name, done)
     if target then
       done(target, place)
     elseif #all == 0 then
-      journal.say("There is no target in this file, or it was not traced yet.")
+      journal.say((require("fullgraph.status").explanation(on.id):gsub("\n", " ")))
     else
       local names = vim.tbl_map(function(one)
         return one.target
@@ -58,6 +58,7 @@ end
 ---@field about string
 ---@field run fun(on: vim.lsp.Client, words: string[])
 ---@field alone? boolean works where no client is
+---@field of_text? boolean is about the text of the current buffer
 ---@field words? fun(lead: string, before: string[]): string[]
 
 local function targets()
@@ -70,19 +71,28 @@ end
 M.commands = {
   analyse = {
     about = "trace the file again, or one target of it",
+    of_text = true,
     run = function(on, words)
-      client.execute(on, "analyse", { here().uri, words[1] })
+      client.execute(on, "analyse", { here().uri, words[1] }, function(result)
+        if not result.completed then
+          journal.say(result.reason)
+        elseif #result.reports == 0 then
+          journal.say("There is no target in this file: no module or function of torch.")
+        end
+      end)
     end,
     words = targets,
   },
   cancel = {
     about = "end the run of this file and its repros",
+    of_text = true,
     run = function(on)
       client.execute(on, "cancel", { here().uri })
     end,
   },
   trace = {
     about = "open the trace of the target at the cursor",
+    of_text = true,
     run = function(on, words)
       local place = here()
       require("fullgraph.trace").open(
@@ -94,6 +104,7 @@ M.commands = {
   },
   show = {
     about = "open a document about the target at the cursor: graph, guards, events or bytecode",
+    of_text = true,
     run = function(on, words)
       local command = DOCUMENTS[words[1] or "graph"]
       if not command then
@@ -110,6 +121,7 @@ M.commands = {
   },
   guards = {
     about = "show all guards of the target at the cursor as diagnostics, or no longer",
+    of_text = true,
     run = function(on, words)
       with_target(on, words[1], function(target, place)
         client.execute(on, "toggleGuards", { { uri = place.uri, target = target } })
@@ -119,6 +131,7 @@ M.commands = {
   },
   repro = {
     about = "make a small script that shows the finding on this line",
+    of_text = true,
     run = function(on)
       local place = here()
       client.execute(on, "repro", { { uri = place.uri, line = place.line } })
@@ -242,7 +255,7 @@ function M.run(call)
     return command.run(nil, words)
   end
   local on = client.of(0)
-  if not on then
+  if not on or (command.of_text and not on.attached_buffers[vim.api.nvim_get_current_buf()]) then
     journal.say(absence(), vim.log.levels.WARN)
     return
   end

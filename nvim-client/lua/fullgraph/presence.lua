@@ -36,6 +36,12 @@ function M.register()
 
   local group = vim.api.nvim_create_augroup("fullgraph", {})
   vim.api.nvim_create_autocmd("LspAttach", { group = group, callback = attached })
+  vim.api.nvim_create_autocmd("BufWritePost", {
+    group = group,
+    callback = function(event)
+      require("fullgraph.server").written(event.buf)
+    end,
+  })
   vim.api.nvim_create_autocmd("BufReadCmd", {
     group = group,
     pattern = "fullgraph://*",

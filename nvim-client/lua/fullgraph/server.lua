@@ -45,6 +45,10 @@ end
 ---@return string?
 function M.refusal(bufnr, aloud)
   local name = vim.api.nvim_buf_get_name(bufnr)
+  if name == "" then
+    -- All such buffers have one URI, and Neovim finds none of them by it.
+    return "A buffer without a name is not traced; write it to a file."
+  end
   if name:match("^%a[%w+.-]+:/") then
     -- Of another plugin, on another machine, or of no file: nobody expects us there.
     return "Only files on this machine are traced."
@@ -52,14 +56,25 @@ function M.refusal(bufnr, aloud)
   local size = vim.api.nvim_buf_get_offset(bufnr, vim.api.nvim_buf_line_count(bufnr))
   local most = options.get().max_size
   if size > most then
-    local text = ("%s is not traced: it has %.1f MB, more than vim.g.fullgraph.max_size."):format(
-      vim.fs.basename(name),
-      size / 1e6
-    )
+    local text = "%s is not traced: it has %.1f MB; raise vim.g.fullgraph.max_size to open it."
+    text = text:format(vim.fs.basename(name), size / 1e6)
     if aloud then
       journal.once(text)
     end
     return text
+  end
+end
+
+--- A text was written, perhaps under its first name: a buffer that was left alone may be none now.
+---@param bufnr integer
+function M.written(bufnr)
+  local attached = vim.lsp.get_clients({ name = "fullgraph", bufnr = bufnr })
+  if #attached == 0 and vim.bo[bufnr].filetype == "python" and vim.lsp.is_enabled("fullgraph") then
+    vim.api.nvim_exec_autocmds("FileType", {
+      group = "nvim.lsp.enable",
+      buffer = bufnr,
+      modeline = false,
+    })
   end
 end
 

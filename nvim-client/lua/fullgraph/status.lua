@@ -20,7 +20,7 @@ local WORDS = {
   starting = "starting",
   ready = "ready",
   tracing = "tracing",
-  unusable = "no torch",
+  unusable = "cannot trace",
   crashed = "crashed",
 }
 
@@ -55,6 +55,17 @@ function M.of(client_id)
       interpreter = "",
       busy = false,
     }
+end
+
+--- Why nothing is known of a text, with what to do about it.
+---@param client_id integer
+---@return string
+function M.explanation(client_id)
+  local status = M.of(client_id)
+  if status.state == "ready" or status.state == "tracing" then
+    return "Nothing of this file was traced.\n`:Fullgraph analyse` traces it now, or says why not."
+  end
+  return vim.trim(status.message .. "\n" .. status.nextStep)
 end
 
 --- The status of the engine behind a buffer; nil where there is none.

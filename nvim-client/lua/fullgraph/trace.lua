@@ -14,6 +14,8 @@ local marks = vim.api.nvim_create_namespace("fullgraph.trace")
 ---@class fullgraph.View
 ---@field bufnr integer
 ---@field about { uri: string, target?: string, line?: integer } what is asked for
+---@field target? string what is shown
+---@field runs table<string, integer> which run of a target is shown, from zero; the first if none
 ---@field page? fullgraph.Page
 ---@field asked integer answers to earlier questions are dropped
 
@@ -31,8 +33,10 @@ end
 ---@param it fullgraph.View
 ---@param page fullgraph.Page
 local function draw(it, page)
-  local window = windows.showing(it.bufnr)
-  local saved = window and vim.api.nvim_win_call(window, vim.fn.winsaveview)
+  local saved = {}
+  for _, window in ipairs(vim.fn.win_findbuf(it.bufnr)) do
+    saved[window] = vim.api.nvim_win_call(window, vim.fn.winsaveview)
+  end
   it.page = page
   vim.bo[it.bufnr].modifiable = true
   vim.api.nvim_buf_set_lines(it.bufnr, 0, -1, false, page.lines)
@@ -45,13 +49,13 @@ local function draw(it, page)
       hl_group = mark.group,
     })
   end
-  if window then
+  for window, place in pairs(saved) do
     vim.api.nvim_win_call(window, function()
       vim.cmd("silent! normal! zE")
       for _, fold in ipairs(page.folds) do
         vim.cmd(("silent! %d,%dfold"):format(fold[1], fold[2]))
       end
-      vim.fn.winrestview(saved)
+      vim.fn.winrestview(place)
     end)
   end
 end
@@ -59,7 +63,17 @@ end
 ---@param it fullgraph.View
 ---@param text string
 local function say(it, text)
-  draw(it, { lines = { text }, marks = {}, spots = {}, folds = {} })
+  it.target = nil
+  draw(it, { lines = vim.split(text, "\n"), marks = {}, spots = {}, folds = {} })
+end
+
+---@param it fullgraph.View
+---@param trace table
+local function show(it, trace)
+  local window = vim.fn.win_findbuf(it.bufnr)[1]
+  local width = window and vim.api.nvim_win_get_width(window) or 80
+  it.target = trace.target
+  draw(it, require("fullgraph.trace.page").of(trace, width - 2))
 end
 
 ---@param it fullgraph.View
@@ -72,19 +86,23 @@ local function ask(it, missing)
   end
   it.asked = it.asked + 1
   local number = it.asked
-  on:request("fullgraph/trace", about, function(err, trace)
+  local run = it.runs[about.target or it.target]
+  local params = vim.tbl_extend("force", about, { run = run })
+  on:request("fullgraph/trace", params, function(err, trace)
     if current() ~= it or it.asked ~= number then
       return
     elseif err then
       if err.code == vim.lsp.protocol.ErrorCodes.MethodNotFound and missing then
         missing()
       end
-    elseif type(trace) == "table" then
-      local window = windows.showing(it.bufnr)
-      local width = window and vim.api.nvim_win_get_width(window) or 80
-      draw(it, require("fullgraph.trace.page").of(trace, width - 2))
-    elseif not it.page then
-      say(it, "Nothing was traced here yet.")
+    elseif type(trace) ~= "table" then
+      say(it, require("fullgraph.status").explanation(on.id))
+    else
+      show(it, trace)
+      if trace.run ~= math.min(it.runs[trace.target] or 0, math.max(#trace.runs - 1, 0)) then
+        -- It is another target than the one whose run was asked for.
+        ask(it)
+      end
     end
   end, vim.uri_to_bufnr(about.uri))
 end
@@ -96,9 +114,22 @@ local function spot()
   return it and it.page and it.page.spots[line] or {}
 end
 
+--- Show another run of the target: that of a line of the page, else the next.
+---@param number? integer from zero
+local function choose_run(number)
+  local it = current()
+  if it and it.page and it.target and it.page.runs then
+    it.runs[it.target] = number or ((it.runs[it.target] or 0) + 1) % it.page.runs
+    ask(it)
+  end
+end
+
 --- Go to what a line of the page is about.
 local function jump()
-  local it, range = current(), spot().range
+  local it, range, run = current(), spot().range, spot().run
+  if run then
+    choose_run(run)
+  end
   if not it or not range then
     return
   end
@@ -176,6 +207,7 @@ local function keys(bufnr)
     vim.keymap.set("n", key, what, { buffer = bufnr, nowait = true, desc = about })
   end
   map("<CR>", jump, "Go to the line")
+  map("p", choose_run, "Show the run of the next probe")
   map("f", fix, "Apply a fix of this break")
   map("r", repro, "Make a small script that shows this break")
   map("]]", function()
@@ -230,7 +262,7 @@ function M.open(on, about)
   end
   local it = current()
   if not it then
-    it = { bufnr = buffer(), about = about, asked = 0 }
+    it = { bufnr = buffer(), about = about, asked = 0, runs = {} }
     view = it
   end
   it.about = about
@@ -262,7 +294,10 @@ local waiting = false
 ---@param uri? string
 function M.refresh(uri)
   local it = current()
-  if not it or waiting or (uri and uri ~= it.about.uri) or not windows.showing(it.bufnr) then
+  if not it or waiting or (uri and uri ~= it.about.uri) then
+    return
+  end
+  if #vim.fn.win_findbuf(it.bufnr) == 0 then
     return
   end
   waiting = true

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Open
-from .neovim import Neovim
+from .neovim import Neovim, quoted
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
@@ -211,6 +211,79 @@ def test_the_trace_follows_the_cursor_and_jumps(nvim: Neovim, workspace: Path) -
     nvim.type("dd")
     nvim.until("the trace is new", lambda: "╋ break" not in nvim.seen())
     nvim.command("only")
+
+
+def test_the_trace_has_a_run_for_each_probe(nvim: Neovim, workspace: Path) -> None:
+    probes = "# fullgraph: f32[4, 16]\n# fullgraph: f32[2, 3, 16]\n"
+    text = NET.replace("# fullgraph: f32[4, 16]\n", probes)
+    opened(nvim, workspace / f"probes_{nvim.terminal}.py", text)
+    nvim.finds("graph-break/")
+    nvim.settled()
+    nvim.to("y = self.linear(x)")
+    nvim.command("Fullgraph trace")
+    nvim.sees("▸ f32[4, 16]", "  f32[2, 3, 16]", "f32[4, 8]")
+    nvim.command("wincmd p")
+    nvim.type("gg", "p")
+    nvim.sees("▸ f32[2, 3, 16]", "f32[2, 3, 8]")
+    # It stays the one when the cursor moves and the text is edited.
+    nvim.command("wincmd p")
+    nvim.to("print(y.shape)")
+    nvim.type("dd")
+    nvim.until("the trace is new", lambda: "╋ break" not in nvim.seen())
+    nvim.sees("▸ f32[2, 3, 16]")
+    nvim.command("wincmd p")
+    nvim.to("f32[4, 16]")
+    nvim.type("<CR>")
+    nvim.sees("▸ f32[4, 16]")
+    nvim.command("only")
+
+
+def test_the_trace_says_that_the_first_run_goes_on(nvim: Neovim, workspace: Path) -> None:
+    opened(nvim, workspace / f"first_{nvim.terminal}.py", SLOW)
+    nvim.until("it is traced", lambda: nvim.status() == "tracing")
+    nvim.command("Fullgraph trace")
+    nvim.sees("tracing…", "is being traced for the first time")
+    nvim.command("Fullgraph cancel")
+    nvim.settled()
+    nvim.sees("`:Fullgraph analyse` traces it now")
+    nvim.command("only")
+    nvim.lua("vim.cmd.bwipeout()")
+
+
+def test_a_text_is_traced_as_soon_as_it_has_a_name(nvim: Neovim, workspace: Path) -> None:
+    nvim.forget_messages()
+    nvim.lua(f"""
+      vim.cmd.enew()
+      vim.api.nvim_buf_set_lines(0, 0, -1, false, vim.split({quoted(NET)}, "\\n"))
+      vim.bo.filetype = "python"
+    """)
+    nvim.command("Fullgraph trace")
+    nvim.until("it is said", nvim.messages)
+    assert "without a name is not traced; write it" in nvim.messages()[0]
+    nvim.command(f"write named_{nvim.terminal}.py")
+    nvim.finds("graph-break/")
+
+
+def test_the_trace_in_another_tab_is_as_new(net: Neovim) -> None:
+    net.to("y = self.linear(x)")
+    net.command("Fullgraph trace")
+    net.sees("╋ break")
+    net.command("tab split")
+    net.to("print(y.shape)")
+    net.type("dd")
+    net.until("the finding is gone", lambda: not net.findings("graph-break/"))
+    net.settled()
+    net.command("tabclose")
+    net.until("the trace is new", lambda: "╋ break" not in net.seen())
+    net.command("only")
+
+
+def test_the_client_can_be_disabled_and_enabled(net: Neovim) -> None:
+    before = net.until("a server", net.server)
+    net.lua('vim.lsp.enable("fullgraph", false); vim.lsp.enable("fullgraph")')
+    net.until("a new server", lambda: (now := net.server()) and now.pid != before.pid)
+    net.finds("graph-break/")
+    assert net.messages() == []
 
 
 def test_guards_as_diagnostics(net: Neovim) -> None:

@@ -13,12 +13,14 @@ local M = {}
 ---@field range? lsp.Range
 ---@field step? table the break
 ---@field section? boolean where `[[` and `]]` stop
+---@field run? integer another run of the target, from zero
 
 ---@class fullgraph.Page
 ---@field lines string[]
 ---@field marks fullgraph.Mark[]
 ---@field spots table<integer, fullgraph.Spot> by line, from one
 ---@field folds { [1]: integer, [2]: integer }[] first and last line, from one
+---@field runs? integer how many the target has
 
 M.GROUPS = {
   FullgraphTitle = "Title",
@@ -36,6 +38,7 @@ M.GROUPS = {
 local BAR = 16
 
 local STATUSES = {
+  tracing = "is being traced for the first time",
   ["no-probe"] = "not traced, no inputs are known",
   timeout = "took too long and was ended",
 }
@@ -209,17 +212,46 @@ local function ending(page, step, width)
   page:add({})
 end
 
+--- A target with several probes: its runs, the one that is shown marked.
+---@param page fullgraph.Writer
+---@param trace table
+local function runs(page, trace)
+  if #trace.runs < 2 then
+    return
+  end
+  for index, run in ipairs(trace.runs) do
+    local shown = index == trace.run + 1
+    local came = run.status == "traced"
+        and amount(run.graphs, "graph") .. " · " .. amount(run.breaks, "break")
+      or STATUSES[run.status]
+      or run.status
+    page:add({
+      { shown and "▸ " or "  ", "FullgraphGraph" },
+      { given(run.probe) or ("run %d"):format(index), shown and "FullgraphText" or "FullgraphQuiet" },
+      { "  " .. came, "FullgraphQuiet" },
+    }, { run = index - 1 })
+  end
+  page.runs = #trace.runs
+  page:add({})
+end
+
 ---@param trace table what `fullgraph/trace` answers
 ---@param width integer
 ---@return fullgraph.Page
 function M.of(trace, width)
   local page = writer()
   local state = trace.busy and "  tracing…" or not trace.current and "  before the last edit" or ""
-  page:add({
-    { trace.target, "FullgraphTitle" },
-    { ("  %s:%d"):format(trace.file, trace.range.start.line + 1), "FullgraphQuiet" },
-    { state, "FullgraphBreak" },
-  }, { range = trace.range, section = true })
+  if trace.target == "" then
+    -- Which targets there are is not known yet.
+    page:add({ { trace.file, "FullgraphTitle" }, { state, "FullgraphBreak" } })
+  else
+    page:add({
+      { trace.target, "FullgraphTitle" },
+      { ("  %s:%d"):format(trace.file, trace.range.start.line + 1), "FullgraphQuiet" },
+      { state, "FullgraphBreak" },
+    }, { range = trace.range, section = true })
+  end
+  runs(page, trace)
   if trace.status == "traced" then
     local facts = {
       amount(trace.graphs, "graph"),
