@@ -111,7 +111,7 @@ def wanted(
         files = sorted(Path(each).rglob("*.py")) if Path(each).is_dir() else [Path(each)]
         for path in files if Path(each).exists() else []:
             lines = path.read_text(encoding="utf-8").count("\n")
-            for finding in host.findings(path, second=True):
+            for finding in host.findings(path, parts=planted.PARTS[:2]):
                 if finding.code.startswith(FAMILIES) and finding.code.startswith(options.code):
                     yield f"{path.name}:{finding.range.start.line + 1}", path, lines, finding
 

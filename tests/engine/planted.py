@@ -29,10 +29,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
 
-from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol import Finding, Part
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "repros"
 MAIN = "model.py"
+PARTS: tuple[Part, ...] = ("first", "second", "forecast")
+"""Of an analysis, in the order in which a finding is looked for."""
 _INTO = "# into: "
 _SHOWS = re.compile(r"# shows: (\S+) @(\S+)$")
 _PLACE = "# here: "
@@ -42,7 +44,7 @@ _TOP = "definitions"
 class Analyse(Protocol):
     """``reproducing.Host.findings``."""
 
-    def __call__(self, path: Path, *targets: str, second: bool) -> list[Finding]: ...
+    def __call__(self, path: Path, *targets: str, parts: tuple[Part, ...]) -> list[Finding]: ...
 
 
 class BadCase(ValueError):
@@ -96,13 +98,16 @@ def expected(analyse: Analyse, case: Case, path: Path) -> Finding:
         BadCase: an analysis does not find it.
     """
     code, target, place = case.wanted(path)
-    found = analyse(path, target, second=code.startswith("guard/"))
-    for finding in found:
-        places = {(frame.path, frame.line) for frame in finding.stack}
-        places.add((str(path), finding.range.start.line))
-        if finding.code == code and (place is None or place in places):
-            return finding
-    codes = ", ".join(sorted({finding.code for finding in found})) or "nothing"
+    seen: set[str] = set()
+    for part in PARTS:
+        found = analyse(path, target, parts=(part,))
+        for finding in found:
+            places = {(frame.path, frame.line) for frame in finding.stack}
+            places.add((str(path), finding.range.start.line))
+            if finding.code == code and (place is None or place in places):
+                return finding
+        seen |= {finding.code for finding in found}
+    codes = ", ".join(sorted(seen)) or "nothing"
     raise BadCase(f"{case.name}: {code} is not found, but {codes}")
 
 

@@ -22,7 +22,9 @@ from fullgraph_engine.protocol import (  # noqa: E402
     Failed,
     Finding,
     FindingFound,
+    ForecastFound,
     Log,
+    Part,
     Ready,
     Reproduce,
     Reproduced,
@@ -72,15 +74,19 @@ class Host:
         while not isinstance(self._event(), Ready):
             pass
 
-    def findings(self, path: Path, *targets: str, second: bool = False) -> list[Finding]:
+    def findings(
+        self, path: Path, *targets: str, parts: tuple[Part, ...] = ("first",)
+    ) -> list[Finding]:
         """What an analysis of a file finds, of all targets or some; the last word of every run."""
-        request = self._analysis(path, targets)
-        if not second:
-            request = replace(request, parts=("first",))
+        request = replace(self._analysis(path, targets), parts=parts)
         latest: dict[Any, Finding] = {}
         for event in self._answers(request):
+            several: tuple[Finding, ...] = ()
             if isinstance(event, FindingFound):
-                found = event.finding
+                several = (event.finding,)
+            elif isinstance(event, ForecastFound):
+                several = event.findings
+            for found in several:
                 latest[found.run, found.code, found.identity or len(latest)] = found
         return list(latest.values())
 

@@ -208,11 +208,11 @@ def test_variables_are_those_before_each_statement_around_the_line() -> None:
     assert not ended, "it goes no further than the line"
     outer, inner = points
     assert outer.entered == {"x": 10}
-    assert outer.at[0] == {"x": 10, "total": 0, "n": 1}
-    assert outer.at[2] == {"x": 10, "total": 0}
+    assert outer.at(0) == {"x": 10, "total": 0, "n": 1}
+    assert outer.at(2) == {"x": 10, "total": 0}
     assert inner.entered == {"x": 10, "n": 1, "k": [1]}
-    assert inner.at[0] == {"x": 10, "n": 1, "k": [1], "y": 11}
-    assert inner.at[1] == inner.at[0]
+    assert inner.at(0) == {"x": 10, "n": 1, "k": [1], "y": 11}
+    assert inner.at(1) == inner.at(0)
     assert sys.gettrace() is None
 
 
@@ -222,7 +222,7 @@ def test_all_entries_of_a_function_are_seen_if_asked_for() -> None:
     exec(compile(text, "/user/g.py", "exec"), namespace)
     points = capture.points([Frame("/user/g.py", "g", 1)])
     capture.watch(namespace["call"], points, whole=True)
-    assert points[0].entries == [{"x": 1}, {"x": 2}]
+    assert list(points[0].entries) == [{"x": 1}, {"x": 2}]
 
 
 def test_a_line_that_is_not_reached_leaves_its_point_empty() -> None:
@@ -232,7 +232,7 @@ def test_a_line_that_is_not_reached_leaves_its_point_empty() -> None:
     points = capture.points([Frame("/user/h.py", "h", 3)])
     capture.watch(lambda: namespace["h"](1), points)
     assert points[0].reached
-    assert 0 not in points[0].at
+    assert 0 not in points[0].visits
 
 
 # -- trials -----------------------------------------------------------------------------------

@@ -97,7 +97,13 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         stack=place.stack,
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
-        data={"guards": [as_data(one) for one in recompile.failures], "limit": recompile.limit},
+        data={
+            "function": recompile.function,
+            "path": recompile.path,
+            "line": recompile.line,
+            "guards": [as_data(one) for one in recompile.failures],
+            "limit": recompile.limit,
+        },
     )
 
 

@@ -21,13 +21,18 @@ class Input:
     keyword: bool = False
 
 
-Inputs = Sequence[Input]
+@dataclass(frozen=True)
+class Given:
+    """What is given in one call, and whether gradients are recorded in it."""
 
+    inputs: tuple[Input, ...]
+    grad: bool = True
 
-def inputs_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
-    """The arguments of a call of which the parameters are not known by name."""
-    named = [Input(value, name, keyword=True) for name, value in kwargs.items()]
-    return [*(Input(value, f"x{n}") for n, value in enumerate(args)), *named]
+    @classmethod
+    def of(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Given:
+        """The arguments of a call of which the parameters are not known by name."""
+        named = [Input(value, name, keyword=True) for name, value in kwargs.items()]
+        return cls((*(Input(value, f"x{n}") for n, value in enumerate(args)), *named))
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Unit:
     """Something to call: an expression of the draft, and what it is given in each of its calls."""
 
     entry: str
-    calls: tuple[Inputs, ...]
+    calls: tuple[Given, ...]
 
 
 class Act(Protocol):
@@ -54,7 +59,10 @@ class Eager:
     """Without ``torch.compile``, for what fails with or without it."""
 
     def statements(self, draft: Draft, unit: Unit) -> list[str]:
-        return [f"{unit.entry}({', '.join(given)})" for given in _given(draft, unit)]
+        return [
+            _call(unit.entry, given, texts)
+            for given, texts in zip(unit.calls, _texts(draft, unit), strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,16 @@ class Compiled:
     """Compiled once, and called as often as the unit was."""
 
     def statements(self, draft: Draft, unit: Unit) -> list[str]:
-        return _compiled(draft, unit.entry, _given(draft, unit))
+        return _compiled(draft, unit, _texts(draft, unit))
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """Compiled, and what the call generates is asked for: before that nothing is traced."""
+
+    def statements(self, draft: Draft, unit: Unit) -> list[str]:
+        *before, last = _compiled(draft, unit, _texts(draft, unit))
+        return [*before, f"list({last})"]
 
 
 @dataclass(frozen=True)
@@ -72,17 +89,17 @@ class Dynamic:
     sizes: frozenset[int]
 
     def statements(self, draft: Draft, unit: Unit) -> list[str]:
-        given = _given(draft, unit)
+        several = _texts(draft, unit)
         marks: list[str] = []
-        for inputs, expressions in zip(unit.calls, given, strict=True):
-            for number, each in enumerate(inputs):
+        for given, texts in zip(unit.calls, several, strict=True):
+            for number, each in enumerate(given.inputs):
                 dims = self._dims(each.value)
                 if dims:
                     name = draft.fresh(each.name or "x")
-                    marks.append(f"{name} = {expressions[number]}")
+                    marks.append(f"{name} = {texts[number]}")
                     marks += [f"torch._dynamo.mark_dynamic({name}, {dim})" for dim in dims]
-                    expressions[number] = name
-        return [*marks, *_compiled(draft, unit.entry, given)]
+                    texts[number] = name
+        return [*marks, *_compiled(draft, unit, several)]
 
     def _dims(self, value: Any) -> list[int]:
         if not isinstance(value, torch.Tensor):
@@ -97,23 +114,33 @@ def acts_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Act, ...]:
     """
     if finding.code == "trace/eager-error":
         return (Eager(),)
+    if finding.code == "frame-skipped/generator":
+        return (Exhausted(),)
     marked = (Dynamic(dynamic),) if dynamic else ()
     return marked if finding.code.startswith("guard/") else (Compiled(), *marked)
 
 
-def _given(draft: Draft, unit: Unit) -> list[list[str]]:
+def _texts(draft: Draft, unit: Unit) -> list[list[str]]:
     """Expressions for the inputs of each call; what several are given is made once."""
-    every = [each for inputs in unit.calls for each in inputs]
+    every = [each for given in unit.calls for each in given.inputs]
     texts = iter(draft.expressions([each.value for each in every], [each.name for each in every]))
-    return [
-        [f"{each.name}={next(texts)}" if each.keyword else next(texts) for each in inputs]
-        for inputs in unit.calls
+    return [[next(texts) for _ in given.inputs] for given in unit.calls]
+
+
+def _compiled(draft: Draft, unit: Unit, several: Sequence[Sequence[str]]) -> list[str]:
+    called = f'torch.compile({unit.entry}, backend="eager")'
+    before: list[str] = []
+    if len(several) > 1:
+        name = draft.fresh("compiled")
+        before, called = [f"{name} = {called}"], name
+    calls = zip(unit.calls, several, strict=True)
+    return [*before, *(_call(called, given, texts) for given, texts in calls)]
+
+
+def _call(called: str, given: Given, texts: Sequence[str]) -> str:
+    passed = [
+        f"{each.name}={text}" if each.keyword else text
+        for each, text in zip(given.inputs, texts, strict=True)
     ]
-
-
-def _compiled(draft: Draft, entry: str, given: Sequence[Sequence[str]]) -> list[str]:
-    called = f'torch.compile({entry}, backend="eager")'
-    if len(given) == 1:
-        return [f"{called}({', '.join(given[0])})"]
-    name = draft.fresh("compiled")
-    return [f"{name} = {called}", *(f"{name}({', '.join(each)})" for each in given)]
+    called = called if given.grad else f"torch.no_grad()({called})"
+    return f"{called}({', '.join(passed)})"

@@ -9,34 +9,47 @@ from __future__ import annotations
 import ast
 import contextlib
 import sys
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
+
 from ..protocol import Frame
 from ..tracing.stacks import is_machinery, is_torch, original_name
 from .statements import Definition, Layer, beginning, function_around, layers
 
-AHEAD = (1, 2, 4)
+AHEAD = (0, 1, 2, 4)
 """How many statements ahead of one may be needed for what it does."""
 
 _DEEPEST = 2
-_MOST_ENTRIES = 12
+_MOST = 12
+"""Times that variables are remembered of one place; the last ones count."""
 
 
 class _Enough(BaseException):
     """Ends the run: everything is known."""
 
 
+class Variables(dict[str, Any]):
+    """Those of a frame by their names, and whether gradients are recorded where it runs."""
+
+    grad: bool = True
+
+
+def _few() -> deque[Variables]:
+    return deque(maxlen=_MOST)
+
+
 @dataclass
 class Point:
     """A frame on the way to a finding, and what its variables were.
 
-    ``entered`` holds the arguments of its last call; ``at`` the variables before each of
-    ``layers``, the statements around the line, innermost first, and ``before`` those before the
-    statements that stand ahead of a layer in its block, by how many there are up to it. ``entries``
-    are the arguments of all calls in order, up to a limit.
+    ``entries`` are the arguments of its calls; ``visits`` the variables before each of ``layers``,
+    the statements around the line, innermost first, and ``before`` those before the statements that
+    stand ahead of a layer in its block, by how many there are up to it. All are in order.
     """
 
     frame: Frame
@@ -45,14 +58,24 @@ class Point:
     code: CodeType | None = None
     globals: dict[str, Any] = field(default_factory=dict)
     cells: dict[str, Any] = field(default_factory=dict)
-    entered: dict[str, Any] = field(default_factory=dict)
-    at: dict[int, dict[str, Any]] = field(default_factory=dict)
-    before: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
-    entries: list[dict[str, Any]] = field(default_factory=list)
+    entries: deque[Variables] = field(default_factory=_few)
+    visits: dict[int, deque[Variables]] = field(default_factory=lambda: defaultdict(_few))
+    before: dict[tuple[int, int], deque[Variables]] = field(
+        default_factory=lambda: defaultdict(_few)
+    )
 
     @property
     def reached(self) -> bool:
         return self.code is not None
+
+    @property
+    def entered(self) -> Variables:
+        """The arguments of its last call."""
+        return self.entries[-1]
+
+    def at(self, depth: int) -> Variables:
+        """The variables before a layer, the last time."""
+        return self.visits[depth][-1]
 
 
 def points(frames: Sequence[Frame]) -> list[Point]:
@@ -119,10 +142,8 @@ class _Watcher:
 
     def _enter(self, frame: FrameType, point: Point) -> None:
         point.code, point.globals = frame.f_code, frame.f_globals
-        point.entered = snapshot(frame)
+        point.entries.append(snapshot(frame))
         point.cells = {name: point.entered.get(name) for name in frame.f_code.co_freevars}
-        if len(point.entries) < _MOST_ENTRIES:
-            point.entries.append(point.entered)
         if point is self._last and not point.layers:
             self.enough()
 
@@ -153,18 +174,20 @@ class _Inside:
             line, before = frame.f_lineno, self._line
             self._line = line
             if line in self._ahead:
-                self._point.before[self._ahead[line]] = snapshot(frame)
+                self._point.before[self._ahead[line]].append(snapshot(frame))
             for depth in range(len(self._point.layers) - 1, -1, -1):
                 layer = self._point.layers[depth]
                 if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
-                    self._point.at[depth] = snapshot(frame)
+                    self._point.visits[depth].append(snapshot(frame))
                     self._watcher.reached(self._point, depth)
         return self.event
 
 
-def snapshot(frame: FrameType) -> dict[str, Any]:
+def snapshot(frame: FrameType) -> Variables:
     """The variables, with copies of the containers that may change afterwards."""
-    return {name: _copied(value) for name, value in frame.f_locals.items()}
+    found = Variables({name: _copied(value) for name, value in frame.f_locals.items()})
+    found.grad = torch.is_grad_enabled()
+    return found
 
 
 def _copied(value: Any) -> Any:

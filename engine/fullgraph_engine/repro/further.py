@@ -1,4 +1,4 @@
-"""The calls that a forecast is about: the one of the probe, and others with something changed."""
+"""Calls that compile again: the one of the probe, once more or with something changed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..protocol import Wanted
 from ..targets import Call
 from ..tracing import drive
 from ..tracing.recording import Recording
-from ..tracing.variations import Inputs as Variable
-from .act import Inputs, inputs_of
+from ..tracing.variations import Inputs
+from .act import Given
 
 COUNT = 3
 """Calls after the first."""
@@ -34,9 +34,9 @@ class Further:
     arguments: list[Arguments] = field(default_factory=list)
 
     @property
-    def inputs(self) -> tuple[Inputs, ...]:
-        """What it is called with, as programs have it."""
-        return tuple(inputs_of(args, kwargs) for args, kwargs in self.arguments)
+    def calls(self) -> tuple[Given, ...]:
+        """As programs make them."""
+        return tuple(Given.of(args, kwargs) for args, kwargs in self.arguments)
 
     def trace(self) -> list[Recording]:
         """What Dynamo does in those of the calls that compile something again."""
@@ -50,10 +50,11 @@ class Further:
 
 
 def calls_of(wanted: Wanted, call: Call) -> Further | None:
-    """The calls that a forecast has made; None where its words do not say what was changed."""
-    inputs = Variable(call.function, call.args, call.kwargs)
+    """The calls that a finding foretells something of; None where its words do not say what is
+    another one in them."""
+    inputs = Inputs(call.function, call.args, call.kwargs)
     named = _NAMED.search(wanted.message)
-    if wanted.code == "recompile/every-call":
+    if wanted.code in ("recompile/every-call", "guard/mutated"):
         changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * COUNT
     elif named is not None:
         changes = _changes(named["names"].split(", "), inputs, call)
@@ -69,7 +70,7 @@ def calls_of(wanted: Wanted, call: Call) -> Further | None:
 
 
 def _changes(
-    names: Sequence[str], inputs: Variable, call: Call
+    names: Sequence[str], inputs: Inputs, call: Call
 ) -> list[tuple[dict[tuple[int, int], int], dict[int, Any]]]:
     leaves = {leaf.name: number for number, leaf in enumerate(inputs.leaves)}
     sizes = [match for match in map(_SIZE.fullmatch, names) if match is not None]
@@ -90,7 +91,7 @@ def _changes(
     return [({}, {leaves[name]: value + n * step}) for n in range(1, COUNT + 1)]
 
 
-def _longer(size: int, inputs: Variable) -> Iterator[list[int]]:
+def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
     """Sizes a little larger, then multiples; none that another dimension has."""
     taken = {
         int(length)

@@ -109,7 +109,7 @@ def _kind(finding: Finding) -> str:
 def _reason(finding: Finding) -> tuple[str, ...]:
     """The words of Dynamo's context; of an exception those of its message."""
     if finding.code.startswith("op/"):
-        return (str(finding.data.get("operator", "")).partition("::")[2],)
+        return (str(finding.data.get("operator", "")),)
     if finding.code.startswith(("guard/", "frame-skipped/")):
         return ()
     words = finding.context or finding.explanation

@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from . import act, capture, units
 from .act import Act, Unit
 from .capture import Point
 from .further import Further
+from .inputs import Store
 from .likeness import own_names
 from .seed import Origin, Seed
 from .writing.draft import Draft
@@ -43,22 +45,22 @@ class Programs:
         finding: Finding,
         settings: Sequence[str],
         further: Further | None = None,
+        stores: Sequence[Store | None] = (None,),
     ) -> None:
-        """``further``: the finding is about these calls, and not about the one of the probe."""
+        """``further``: the finding is about these calls, and not about the one of the probe.
+
+        ``stores`` take the contents of tensors: each program is written once with every one.
+        """
         self.tracee, self.finding = tracee, finding
-        self._settings, self._further = settings, further
+        self._settings, self._further, self._stores = settings, further, stores
         self.left_out: list[str] = []
         """Programs that could not be written, and why."""
 
     def seeds(self) -> Iterator[Seed]:
-        known: set[str] = set()
         with tracing.tensor_mode(self.tracee.fake) as mode:
             if mode is not None:
                 mode.prefer_real = False  # the run that found it has gone on without real tensors
-            for seed in self._all():
-                if seed.text not in known:
-                    known.add(seed.text)
-                    yield seed
+            yield from self._all()
 
     def _all(self) -> Iterator[Seed]:
         yield from self._of_calls() if self._is_of_calls else self._of_one_call()
@@ -78,20 +80,25 @@ class Programs:
     # -- units --------------------------------------------------------------------------------
 
     def _of_calls(self) -> Iterator[Seed]:
-        """The function that was compiled again, with all that it was called with."""
+        """What the guard was made for, and the function that was compiled again, each time."""
         data = self.finding.data
-        points = capture.points([Frame(data["path"], data["function"], data["line"])])
-        capture.watch(self._eagerly, points, whole=True)
-        for point in points:
+        inner = capture.points(self._frames()[-1:])
+        outer = capture.points([Frame(data["path"], data["function"], data["line"])])
+        capture.watch(self._eagerly, [*outer, *inner], whole=True)
+        for point in inner:
+            if point.layers:
+                write = partial(units.of_statement, point, 0, every=True)
+                yield from self._written("statement", write)
+            for depth, ahead in sorted(point.before):
+                write = partial(units.of_window, point, depth, ahead, every=True)
+                yield from self._written("statement", write)
+        for point in outer:
             yield from self._written("statement", partial(units.of_body, point))
             yield from self._written("function", partial(units.of_calls, point))
 
     def _of_one_call(self) -> Iterator[Seed]:
         """The frames on the way to the finding, the innermost first; in pieces at first."""
-        frames = self.finding.stack
-        points = capture.points(
-            [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
-        )
+        points = capture.points(self._frames())
         if not points:
             yield from self._of_any_function()
             return
@@ -101,6 +108,11 @@ class Programs:
             yield from self._parts_of(point, innermost=number == 0)
         for point in inwards[: 1 + _OUTWARDS]:
             yield from self._written("function", partial(units.of_function, point))
+
+    def _frames(self) -> list[Frame]:
+        """The user's frames on the way to the finding, outermost first."""
+        frames = self.finding.stack
+        return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
     def _of_any_function(self) -> Iterator[Seed]:
         """Every function that the call enters, where nothing says which one it is."""
@@ -123,9 +135,9 @@ class Programs:
 
     def _target(self, draft: Draft) -> Unit:
         if self._further is not None:
-            return Unit(draft.expression(self._further.function), self._further.inputs)
+            return Unit(draft.expression(self._further.function), self._further.calls)
         call = self._call()
-        return Unit(draft.expression(call.function), (act.inputs_of(call.args, call.kwargs),))
+        return Unit(draft.expression(call.function), (act.Given.of(call.args, call.kwargs),))
 
     def _call(self) -> Call:
         torch.manual_seed(0)
@@ -155,8 +167,8 @@ class Programs:
     # -- programs -----------------------------------------------------------------------------
 
     def _written(self, origin: Origin, write: _Write) -> Iterator[Seed]:
-        for way in self._acts:
-            draft = Draft()
+        for way, store in product(self._acts, self._stores):
+            draft = Draft(store)
             try:
                 statements = way.statements(draft, write(draft))
                 text = draft.text([*self._settings, *statements])
@@ -168,8 +180,8 @@ class Programs:
     def _from_text(self, *, sliced: bool) -> Iterator[Seed]:
         """The user's own text with calls below it."""
         origin: Origin = "slice" if sliced else "file"
-        for way in self._acts:
-            draft = Draft()
+        for way, store in product(self._acts, self._stores):
+            draft = Draft(store)
             try:
                 statements = [*self._settings, *way.statements(draft, self._of_text())]
                 text = _without_docstring(self.tracee.text)
@@ -193,8 +205,8 @@ class Programs:
         """The target as it is called in its own file."""
         call = self._call()
         if self._further is not None:
-            return Unit(self._entry(call), self._further.inputs)
-        return Unit(self._entry(call), (act.inputs_of(call.args, call.kwargs),))
+            return Unit(self._entry(call), self._further.calls)
+        return Unit(self._entry(call), (act.Given.of(call.args, call.kwargs),))
 
     def _entry(self, call: Call) -> str:
         target = self.tracee.target

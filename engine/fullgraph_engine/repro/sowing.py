@@ -16,10 +16,11 @@ from ..protocol import Finding, Part, Wanted
 from ..targets import Tracee
 from . import further
 from .check import Check
+from .inputs import Store
 from .likeness import Likeness, own_names
 from .observation import findings_of
 from .programs import Programs
-from .seed import Seeds
+from .seed import Seeds, in_order
 
 _ODDS = 5
 """How often a finding that was not there again is looked for."""
@@ -40,7 +41,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
     if wanted.backend:
         return _sow_graphs(tracee, wanted)
     part: Part = "second" if wanted.run.endswith("+") else "first"
-    if wanted.run.endswith("~"):
+    if wanted.run.endswith("~") or wanted.code == "guard/mutated":
         return _sow_further(tracee, wanted)
 
     def look() -> tuple[Finding | None, str | None]:
@@ -62,11 +63,12 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
             f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
         )
-    return _sown(Programs(tracee, found, settings()), flaky=flaky)
+    stores = _stores(tracee, wanted)
+    return _sown(Programs(tracee, found, settings(), stores=stores), flaky=flaky)
 
 
 def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
-    """Seeds for what a forecast has found: its calls, made for real."""
+    """Seeds for what is foretold of further calls: these, made for real."""
     with tracing.tensor_mode(tracee.fake):
         torch.manual_seed(0)
         calls = further.calls_of(wanted, tracee.call())
@@ -82,21 +84,29 @@ def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
     near = [finding for finding in findings if finding.range.start.line == line]
     if calls is None or not findings:
         return Sown(
-            reason="The calls of the forecast compile nothing again this time; wait for the next "
-            "forecast and try again."
+            reason="The further calls that this is about compile nothing again this time; wait for "
+            "new findings and try again."
         )
     found = (near or findings)[0]
     likeness, own = Likeness.of(found), own_names(tracee.text)
     times = sum(Likeness.of(each).equals(likeness, own) for each in findings)
-    programs = Programs(tracee, found, settings(), further=calls)
+    programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
     return _sown(programs, title=wanted.message, times=times)
+
+
+def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
+    """Where programs have the contents of their tensors from; fake ones have none."""
+    if tracee.fake:
+        return (None,)
+    store = Store.of_process()
+    return (store,) if wanted.data else (None, store)
 
 
 def _sown(programs: Programs, *, flaky: str = "", title: str = "", times: int = 1) -> Sown:
     found = programs.finding
     return Sown(
         Seeds(
-            tuple(sorted(programs.seeds(), key=lambda seed: seed.text.count("\n"))),
+            in_order(programs.seeds()),
             Likeness.of(found),
             Check.of(found, times),
             tuple(sorted(own_names(programs.tracee.text))),

@@ -8,20 +8,19 @@ import copy
 import inspect
 import types
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch._dynamo
 
 from ..targets.probes import unwrap
-from .act import Input, Unit
-from .capture import Point
+from .act import Given, Input, Unit
+from .capture import Point, Variables
+from .writing.definitions import add_function
 from .writing.draft import Draft
+from .writing.sources import home_of
 from .writing.unwritable import Unwritable
-
-Variables = dict[str, Any]
-"""Of a frame, by their names."""
-
 
 # -- one expression ---------------------------------------------------------------------------
 
@@ -35,7 +34,7 @@ def of_expression(point: Point, outwards: int, draft: Draft) -> Unit:
     Raises:
         Unwritable: it is no operation, or an operand has no value or no expression.
     """
-    if 0 not in point.at or not point.layers:
+    if 0 not in point.visits or not point.layers:
         raise Unwritable("the line is not reached when the code runs without Dynamo")
     node = copy.deepcopy(_expression_at(point, outwards))
     operands = _Operands(point)
@@ -69,12 +68,9 @@ def of_expression(point: Point, outwards: int, draft: Draft) -> Unit:
             raise Unwritable("it is no single operation")
     used = [name for name in _used(node) if name not in operands.names]
     inputs = list(operands.inputs)
-    inputs += [Input(point.at[0][name], name) for name in used if name in point.at[0]]
-    node = _Renamed(_referred(used, point, point.at[0], draft)).visit(node)
-    name = draft.fresh("f")
-    parameters = ", ".join(each.name for each in inputs)
-    draft.add(f"def {name}({parameters}):\n    return {ast.unparse(node)}")
-    return Unit(name, (inputs,))
+    inputs += [Input(point.at(0)[name], name) for name in used if name in point.at(0)]
+    given = Given(tuple(inputs), point.at(0).grad)
+    return Unit(_added([ast.Return(node)], inputs, point, draft), (given,))
 
 
 def _expression_at(point: Point, outwards: int) -> ast.expr:
@@ -117,7 +113,7 @@ class _Operands:
         """Whether it leads to something of a module or a class: ``torch.nn.functional.relu``."""
         while isinstance(node, ast.Attribute):
             node = node.value
-        if not isinstance(node, ast.Name) or node.id in self._point.at[0]:
+        if not isinstance(node, ast.Name) or node.id in self._point.at(0):
             return False
         value = self._point.globals.get(node.id)
         return isinstance(value, (types.ModuleType, type))
@@ -127,7 +123,7 @@ class _Operands:
         try:
             code = compile(ast.Expression(node), self._point.frame.path, "eval")
             with torch._dynamo.config.patch(disable=True):
-                return eval(code, self._point.globals, dict(self._point.at[0]))
+                return eval(code, self._point.globals, dict(self._point.at(0)))
         except Exception as error:
             raise Unwritable(f"an operand cannot be evaluated: {error}") from None
 
@@ -135,7 +131,7 @@ class _Operands:
         """The parameter that stands for an operand; constants and globals stay as they are."""
         if isinstance(node, (ast.Constant, ast.Lambda)) or self.is_global(node):
             return node
-        if isinstance(node, ast.Name) and node.id not in self._point.at[0]:
+        if isinstance(node, ast.Name) and node.id not in self._point.at(0):
             return node
         value = self.value(node)
         name = node.id if isinstance(node, ast.Name) else name or "a"
@@ -149,16 +145,18 @@ class _Operands:
 # -- one statement ----------------------------------------------------------------------------
 
 
-def of_statement(point: Point, depth: int, draft: Draft, *, empty: bool = False) -> Unit:
+def of_statement(
+    point: Point, depth: int, draft: Draft, *, empty: bool = False, every: bool = False
+) -> Unit:
     """A function of nothing but one statement; what it uses of the old function is passed to it.
 
-    ``empty``: of a compound statement only what decides, with nothing to do in it.
+    ``empty``: of a compound statement only what decides, with nothing to do in it. ``every``: with
+    a call for each time that it was reached, not the last one alone.
 
     Raises:
         Unwritable: it cannot stand alone, or a value has no expression.
     """
-    if depth not in point.at:
-        raise Unwritable("the line is not reached when the code runs without Dynamo")
+    several = _reached(point.visits.get(depth, ()), every)
     node = copy.deepcopy(point.layers[depth].node)
     if empty:
         if not isinstance(node, (ast.If, ast.While, ast.For, ast.With)):
@@ -166,20 +164,26 @@ def of_statement(point: Point, depth: int, draft: Draft, *, empty: bool = False)
         node.body = [ast.Pass()]
         if not isinstance(node, ast.With):
             node.orelse = []
-    return _function_of([node], [point.at[depth]], point, draft)
+    return _function_of([node], several, point, draft)
 
 
-def of_window(point: Point, depth: int, ahead: int, draft: Draft) -> Unit:
+def of_window(point: Point, depth: int, ahead: int, draft: Draft, *, every: bool = False) -> Unit:
     """A function of some statements ahead of one, itself, and what follows in its block.
+
+    ``every`` as for :func:`of_statement`.
 
     Raises:
         Unwritable: they cannot stand alone, or a value has no expression.
     """
-    variables = point.before.get((depth, ahead))
-    if variables is None:
-        raise Unwritable("there are not so many statements before it")
+    several = _reached(point.before.get((depth, ahead), ()), every)
     nodes = copy.deepcopy(list(point.layers[depth].onwards(ahead)))
-    return _function_of(nodes, [variables], point, draft)
+    return _function_of(nodes, several, point, draft)
+
+
+def _reached(visits: Sequence[Variables], every: bool) -> list[Variables]:
+    if not visits:
+        raise Unwritable("it is not reached when the code runs without Dynamo")
+    return list(visits) if every else [visits[-1]]
 
 
 def of_body(point: Point, draft: Draft) -> Unit:
@@ -195,7 +199,7 @@ def of_body(point: Point, draft: Draft) -> Unit:
         nodes: list[ast.stmt] = [ast.Return(definition.body)]
     else:
         nodes = definition.body
-    return _function_of(nodes, _entries(point), point, draft)
+    return _function_of(nodes, _reached(point.entries, every=True), point, draft)
 
 
 def _function_of(
@@ -208,38 +212,41 @@ def _function_of(
     if refused:
         raise Unwritable(f"{refused} cannot stand alone")
     bound = {each.id for each in _names(whole) if isinstance(each.ctx, ast.Store)}
-    steady = {
-        name: value for name, value in variables.items() if len(nodes) == 1 or name not in bound
-    }
-    flat = _Flattened(steady, {each.id for each in _names(whole)} | set(variables))
+    steady = Variables(
+        {name: value for name, value in variables.items() if len(nodes) == 1 or name not in bound}
+    )
+    flat = _Flattened(steady, whole, {each.id for each in _names(whole)} | set(variables))
     whole = flat.visit(whole)
     used = _used(whole)
     passed = [name for name in used if name in variables and name not in flat.paths]
     calls = tuple(
-        [
-            *(Input(flat.value(name, each), name) for name in flat.paths),
-            *(Input(_value(each, name), name) for name in passed),
-        ]
+        Given(
+            (
+                *(Input(flat.value(name, each), name) for name in flat.paths),
+                *(Input(_value(each, name), name) for name in passed),
+            ),
+            each.grad,
+        )
         for each in several
     )
-    whole = _Renamed(_referred(used, point, variables, draft)).visit(whole)
-    name = draft.fresh("f")
-    parameters = ", ".join(each.name for each in calls[0])
-    body = "\n".join(f"    {line}" for line in ast.unparse(whole).split("\n"))
-    draft.add(f"def {name}({parameters}):\n{body}")
-    return Unit(name, calls)
+    return Unit(_added(whole.body, calls[0].inputs, point, draft), calls)
+
+
+def _added(
+    body: Sequence[ast.stmt], parameters: Sequence[Input], point: Point, draft: Draft
+) -> str:
+    """Add a function of some of the code of a point; its name."""
+    names = ", ".join(each.name for each in parameters)
+    text = "\n".join(f"    {line}" for each in body for line in ast.unparse(each).split("\n"))
+    node = ast.parse(f"def f({names}):\n{text}").body[0]
+    assert isinstance(node, ast.FunctionDef)
+    return add_function(draft, home_of(point.globals, point.frame.path), node)
 
 
 def _value(variables: Variables, name: str) -> Any:
     if name not in variables:
         raise Unwritable(f"`{name}` has a value in some of the calls only")
     return variables[name]
-
-
-def _entries(point: Point) -> list[Variables]:
-    if not point.entries:
-        raise Unwritable("the function is not called when the code runs without Dynamo")
-    return point.entries
 
 
 def _cannot_stand_alone(node: ast.AST) -> str:
@@ -277,34 +284,6 @@ def _used(node: ast.AST) -> list[str]:
     return [name for name in dict.fromkeys(read) if name not in bound]
 
 
-def _referred(used: list[str], point: Point, variables: Variables, draft: Draft) -> dict[str, str]:
-    """Bring the globals that are used into the draft; how they are called there."""
-    renamed: dict[str, str] = {}
-    for name in used:
-        if name in variables or name not in point.globals:
-            continue
-        value = point.globals[name]
-        if getattr(builtins, name, draft) is value:
-            continue
-        if isinstance(
-            value, (type, types.FunctionType, types.ModuleType, types.BuiltinFunctionType)
-        ):
-            renamed[name] = draft.refer(value)
-        else:
-            renamed[name] = draft.expression(value)
-    return {old: new for old, new in renamed.items() if old != new}
-
-
-class _Renamed(ast.NodeTransformer):
-    def __init__(self, names: dict[str, str]) -> None:
-        self._names = {old: ast.parse(new, mode="eval").body for old, new in names.items()}
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self._names and isinstance(node.ctx, ast.Load):
-            return copy.deepcopy(self._names[node.id])
-        return node
-
-
 _PLAIN = (torch.Tensor, torch.nn.Module, int, float, bool, str, type(None), list, tuple, dict)
 
 
@@ -314,8 +293,14 @@ class _Flattened(ast.NodeTransformer):
     ``paths``: the new variables, each with how it is reached.
     """
 
-    def __init__(self, variables: Variables, taken: set[str]) -> None:
+    def __init__(self, variables: Variables, whole: ast.AST, taken: set[str]) -> None:
+        """``whole``: all of the code, which may give attributes another value."""
         self.paths: dict[str, tuple[str, ...]] = {}
+        self._stored = {
+            ast.unparse(each)
+            for each in ast.walk(whole)
+            if isinstance(each, ast.Attribute) and not isinstance(each.ctx, ast.Load)
+        }
         self._variables, self._taken = variables, set(taken)
         self._known: dict[tuple[str, ...], str] = {}
 
@@ -331,7 +316,8 @@ class _Flattened(ast.NodeTransformer):
         return value
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        path = self._path(node) if isinstance(node.ctx, ast.Load) else None
+        is_read = isinstance(node.ctx, ast.Load) and ast.unparse(node) not in self._stored
+        path = self._path(node) if is_read else None
         if path is None:
             return self.generic_visit(node)
         if path not in self._known:
@@ -392,19 +378,19 @@ def _function(point: Point, several: Sequence[Variables], draft: Draft) -> Unit:
     code = point.code
     if code is None:
         raise Unwritable("the function is not called when the code runs without Dynamo")
-    calls = [_inputs(code, entered) for entered in several]
-    name = _method(calls[0], code)
+    calls = tuple(Given(tuple(_inputs(code, each)), each.grad) for each in several)
+    name = _method(calls[0].inputs, code)
     if name is None:
-        return Unit(draft.refer(_defined(point, code)), tuple(calls))
-    owner = calls[0][0].value
-    if all(inputs[0].value is owner for inputs in calls):
+        return Unit(draft.refer(_defined(point, code)), calls)
+    owner = calls[0].inputs[0].value
+    if all(given.inputs[0].value is owner for given in calls):
         is_module = name == "forward" and isinstance(owner, torch.nn.Module)
         entry = draft.expression(owner if is_module else getattr(owner, name))
-        return Unit(entry, tuple(inputs[1:] for inputs in calls))
-    for inputs in calls:
+        return Unit(entry, tuple(replace(given, inputs=given.inputs[1:]) for given in calls))
+    for given in calls:
         # Before their class is referred to: they say what is needed of it.
-        draft.named(inputs[0].value, "owner")
-    return Unit(f"{draft.refer(type(owner))}.{name}", tuple(calls))
+        draft.named(given.inputs[0].value, "owner")
+    return Unit(f"{draft.refer(type(owner))}.{name}", calls)
 
 
 def _inputs(code: types.CodeType, entered: Variables) -> list[Input]:

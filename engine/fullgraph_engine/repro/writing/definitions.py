@@ -463,6 +463,16 @@ def copy_statement(draft: Draft, home: Home, node: ast.stmt, *, is_effect: bool 
         draft.append(rewritten, is_effect=is_effect)
 
 
+def add_function(draft: Draft, home: Home, node: ast.FunctionDef) -> str:
+    """Add a function that is made of code of a module; what it is called in the program."""
+    draft.visit(home)
+    rewritten = rewrite(draft, Context(home), node, keep_annotations=False)
+    rewritten.name = draft.fresh(node.name)
+    draft.written.mention(rewritten)
+    draft.append(rewritten)
+    return str(rewritten.name)
+
+
 # -- names ----------------------------------------------------------------------------------------
 
 
