@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import sys
+import tempfile
 import time
 import types
 from pathlib import Path
@@ -98,12 +99,31 @@ BACKWARD = f"""{AOT}
 """
 
 
+# As kernels for integers do: only large weights show it.
+SATURATES = f"""{AOT}
+    def saturates(gm, inputs):
+        for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default):
+            with gm.graph.inserting_after(node):
+                new = gm.graph.call_function(torch.ops.aten.clamp.default, (node, -1e3, 1e3))
+            node.replace_all_uses_with(new, delete_user_cb=lambda user: user is not new)
+        gm.recompile()
+        return make_boxed_func(gm.forward)
+
+    @torch._dynamo.register_backend
+    def products_saturate(gm, inputs):
+        return aot_autograd(fw_compiler=saturates, bw_compiler=without_mistake)(gm, inputs)
+"""
+
+
 def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> sowing.Sown:
     """As in the run of the user's code: in a process of its own."""
     path = folder / "net.py"
     path.write_text(text)
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
 
     def sow() -> sowing.Sown:
+        tempfile.tempdir = str(scratch)
         module = types.ModuleType("net")
         module.__file__ = str(path)
         sys.modules["net"] = module
@@ -136,7 +156,6 @@ def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> so
 
 def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced]:
     scratch = folder / "scratch"
-    scratch.mkdir(parents=True)
     said: list[Any] = []
     torch.set_num_threads(1)
     around = Surroundings(
@@ -150,6 +169,8 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     pid = os.fork()
     if pid == 0:
         try:
+            tempfile.tempdir = str(scratch)
+            os.chdir(scratch)
             job = Job(1, packed, time.monotonic(), 300.0)
             graphs.Shrinking(Seeds.unpacked(packed), job, around, said.append).run()
             found = [each for each in said if isinstance(each, ReproFound)]
@@ -195,6 +216,19 @@ def test_what_was_planted_is_all_that_is_left(
     }
     assert operations == left
     assert ("requires_grad=True" in found.script.rpartition("try:")[2]) == (planted is BACKWARD)
+
+
+def test_weights_are_kept_that_alone_show_it(tmp_path: Path) -> None:
+    net = dedent(NET).replace("torch.randn(8, 8)", "1e4 * torch.randn(8, 8)")
+    packed = sown(net + dedent(SATURATES), tmp_path, "products_saturate", accuracy=True).packed
+    found, last = reproduced(packed, tmp_path)
+    assert last.verified and found is not None, last.reason
+    (name,) = found.data
+    assert f'stored("{name}", ' in found.script.rpartition("try:")[2]
+    content = bytearray((tmp_path / "scratch" / "data" / name).read_bytes())
+    weights = torch.frombuffer(content, dtype=torch.float32)
+    assert weights.numel() == 64 and weights.abs().max() > 1e3
+    assert f"It needs data/{name}, beside it (256 bytes)." in found.notes
 
 
 def test_a_backend_without_a_mistake_gives_no_script(tmp_path: Path) -> None:
