@@ -61,19 +61,24 @@ local function draw(it, page)
 end
 
 ---@param it fullgraph.View
+---@return integer
+local function width(it)
+  local window = vim.fn.win_findbuf(it.bufnr)[1]
+  return (window and vim.api.nvim_win_get_width(window) or 80) - 2
+end
+
+---@param it fullgraph.View
 ---@param text string
 local function say(it, text)
   it.target = nil
-  draw(it, { lines = vim.split(text, "\n"), marks = {}, spots = {}, folds = {} })
+  draw(it, require("fullgraph.trace.page").saying(text, width(it)))
 end
 
 ---@param it fullgraph.View
 ---@param trace table
 local function show(it, trace)
-  local window = vim.fn.win_findbuf(it.bufnr)[1]
-  local width = window and vim.api.nvim_win_get_width(window) or 80
   it.target = trace.target
-  draw(it, require("fullgraph.trace.page").of(trace, width - 2))
+  draw(it, require("fullgraph.trace.page").of(trace, width(it)))
 end
 
 ---@param it fullgraph.View

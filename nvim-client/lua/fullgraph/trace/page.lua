@@ -329,4 +329,16 @@ function M.of(trace, width)
   return page
 end
 
+--- A page without a trace.
+---@param text string
+---@param width integer
+---@return fullgraph.Page
+function M.saying(text, width)
+  local page = writer()
+  for line in vim.gsplit(text, "\n") do
+    page:wrapped("", line, "FullgraphText", width)
+  end
+  return page
+end
+
 return M
