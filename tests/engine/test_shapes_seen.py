@@ -280,6 +280,20 @@ def test_two_of_one_name_on_a_line_and_a_call_of_several_lines() -> None:
     assert texts["parameter", "q"] == ["f32[1, 4]"]
 
 
+@COLUMNS
+def test_variables_that_are_loaded_one_behind_the_other() -> None:
+    module = Module(
+        """
+        def f(x, y):
+            z = x + 1
+            return z @ y
+        """
+    )
+    texts = module.texts(module.trace(torch.ones(3, 4), torch.ones(4)))
+    assert texts["expression", "z"] == ["f32[3, 4]"]
+    assert texts["expression", "y"] == ["f32[4]"]
+
+
 def test_a_mistake_of_ours_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     text = """
         def f(x):

@@ -88,6 +88,7 @@ class _Text:
         self._return_lines: dict[int, list[tuple[Range, str, str]]] = {}
         self._parameters: dict[tuple[int, str, str], tuple[Range, str]] = {}
         self._expressions: dict[Range, str] = {}
+        self._loads: dict[tuple[str, int], dict[Range, str]] = {}
         self._calls: dict[Position, tuple[Range, str] | None] = {}
         self._visit(tree, "", False)
 
@@ -107,7 +108,8 @@ class _Text:
                     range_, function, name = returned
                     found = "return", range_, function
             case "expression":
-                found = self._expression(where)
+                found = self._expression(where) if not name else self._loaded(name, where)
+                name = ""
             case _:
                 found = self._assigned(seen.name, where, seen.line)
         if found is None:
@@ -150,6 +152,15 @@ class _Text:
         known = self._calls.get(where.end)
         return None if known is None else ("expression", *known)
 
+    def _loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
+        """A variable. A fused instruction has the columns of the first one of its two."""
+        if where is None:
+            return None
+        on_line = self._loads.get((name, where.start.line), {})
+        if where not in on_line and len(on_line) == 1:
+            (where,) = on_line
+        return ("expression", where, on_line[where]) if where in on_line else None
+
     # -- reading the text ---------------------------------------------------------------------
 
     def _visit(self, node: ast.AST, function: str, loop: bool) -> None:
@@ -184,10 +195,13 @@ class _Text:
                 on_line.append((role, owner, where))
         if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             owner = function.removesuffix(".<locals>.")
-            self._expressions[extent(node)] = owner
+            where = extent(node)
+            self._expressions[where] = owner
+            if isinstance(node, ast.Name):
+                self._loads.setdefault((node.id, where.start.line), {})[where] = owner
             if isinstance(node, ast.Call):
                 end = extent(node).end
-                self._calls[end] = None if end in self._calls else (extent(node), owner)
+                self._calls[end] = None if end in self._calls else (where, owner)
         for child, inside in _children(node, loop):
             self._visit(child, function, inside)
 

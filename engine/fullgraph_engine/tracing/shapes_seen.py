@@ -31,9 +31,13 @@ from .variables import Constant, Content, Later, Number, Several, Tensor
 _RESULTS = (
     (
         *(name for name in dis.opmap if name.startswith(("BINARY_", "UNARY_", "CALL"))),
-        *("COMPARE_OP", "LOAD_ATTR", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF"),
-        *("LOAD_FAST_BORROW",),
+        *("COMPARE_OP", "LOAD_ATTR"),
     )
+    if sys.version_info >= (3, 11)
+    else ()
+)
+_VARIABLES = (
+    ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF")
     if sys.version_info >= (3, 11)
     else ()
 )
@@ -74,6 +78,7 @@ class Shapes:
         instructions.before(("RETURN_CONST",), self._returns_constant)
         results = [name for name in _RESULTS if name not in _NOT_RESULTS]
         instructions.behind(results, self._computed)
+        instructions.behind(_VARIABLES, self._loaded)
 
     # -- what the recorder tells --------------------------------------------------------------
 
@@ -152,14 +157,20 @@ class Shapes:
         self._note("return", content, instruction.positions, "", code, line)
 
     def _computed(self, translator: Any, instruction: Any) -> None:
+        if _METHOD_FLAG and instruction.opname == "LOAD_ATTR" and instruction.arg & 1:
+            return
+        self._expression(translator, instruction, "")
+
+    def _loaded(self, translator: Any, instruction: Any) -> None:
+        self._expression(translator, instruction, instruction.argval)
+
+    def _expression(self, translator: Any, instruction: Any, name: str) -> None:
         stack, position = translator.stack, instruction.positions
         if not stack or position is None or position.end_col_offset is None:
             return
-        if _METHOD_FLAG and instruction.opname == "LOAD_ATTR" and instruction.arg & 1:
-            return
         content = variables.read(stack[-1])
         if type(content) is not Constant:
-            self._note("expression", content, position, "", translator.f_code)
+            self._note("expression", content, position, name, translator.f_code)
 
     def _note(
         self,
