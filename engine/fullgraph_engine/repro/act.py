@@ -11,6 +11,9 @@ import torch
 from ..protocol import Finding
 from .writing.draft import Draft
 
+_WRITTEN_OUT = 3
+"""More calls than these are made in a loop."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -133,8 +136,26 @@ def _compiled(draft: Draft, unit: Unit, several: Sequence[Sequence[str]]) -> lis
     if len(several) > 1:
         name = draft.fresh("compiled")
         before, called = [f"{name} = {called}"], name
+    if len(several) > _WRITTEN_OUT and len({given.grad for given in unit.calls}) == 1:
+        return [*before, _loop(draft, called, unit.calls[0], several)]
     calls = zip(unit.calls, several, strict=True)
     return [*before, *(_call(called, given, texts) for given, texts in calls)]
+
+
+def _loop(draft: Draft, called: str, given: Given, several: Sequence[Sequence[str]]) -> str:
+    """Calls that differ in nothing but some of their inputs."""
+    texts, names = list(several[0]), []
+    for number, each in enumerate(given.inputs):
+        if len({call[number] for call in several}) > 1:
+            texts[number] = draft.fresh(each.name or "x")
+            names.append(number)
+    if not names:
+        return f"for _ in range({len(several)}):\n    {_call(called, given, texts)}"
+    target = ", ".join(texts[number] for number in names)
+    items = [", ".join(call[number] for number in names) for call in several]
+    if len(names) > 1:
+        items = [f"({item})" for item in items]
+    return f"for {target} in [{', '.join(items)}]:\n    {_call(called, given, texts)}"
 
 
 def _call(called: str, given: Given, texts: Sequence[str]) -> str:

@@ -134,11 +134,11 @@ class _Watcher:
         nearby = self._by_file.get(frame.f_code.co_filename)
         if nearby is None:
             return None
-        for point in nearby:
-            if _is_of(frame.f_code, point.definition):
-                self._enter(frame, point)
-                return _Inside(self, point).event if point.layers else None
-        return None
+        here = [point for point in nearby if _is_of(frame.f_code, point.definition)]
+        for point in here:
+            self._enter(frame, point)
+        inside = [_Inside(self, point) for point in here if point.layers]
+        return _Execution(inside).event if inside else None
 
     def _enter(self, frame: FrameType, point: Point) -> None:
         point.code, point.globals = frame.f_code, frame.f_globals
@@ -157,8 +157,21 @@ class _Watcher:
             raise _Enough
 
 
+class _Execution:
+    """One of a function in which there are several points."""
+
+    def __init__(self, inside: Sequence[_Inside]) -> None:
+        self._inside = inside
+
+    def event(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            for each in self._inside:
+                each.reached(frame)
+        return self.event
+
+
 class _Inside:
-    """One execution of a function that is watched."""
+    """One execution of a function up to a point that is watched."""
 
     def __init__(self, watcher: _Watcher, point: Point) -> None:
         self._watcher, self._point, self._line = watcher, point, -1
@@ -169,18 +182,17 @@ class _Inside:
             if layer.onwards(many)
         }
 
-    def event(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line":
-            line, before = frame.f_lineno, self._line
-            self._line = line
-            if line in self._ahead:
-                self._point.before[self._ahead[line]].append(snapshot(frame))
-            for depth in range(len(self._point.layers) - 1, -1, -1):
-                layer = self._point.layers[depth]
-                if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
-                    self._point.visits[depth].append(snapshot(frame))
-                    self._watcher.reached(self._point, depth)
-        return self.event
+    def reached(self, frame: FrameType) -> None:
+        """The next line."""
+        line, before = frame.f_lineno, self._line
+        self._line = line
+        if line in self._ahead:
+            self._point.before[self._ahead[line]].append(snapshot(frame))
+        for depth in range(len(self._point.layers) - 1, -1, -1):
+            layer = self._point.layers[depth]
+            if layer.first <= line <= layer.head and not layer.first <= before <= layer.last:
+                self._point.visits[depth].append(snapshot(frame))
+                self._watcher.reached(self._point, depth)
 
 
 def snapshot(frame: FrameType) -> Variables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..findings import breaks, dimensions, failures, operators, recompiles
 from ..findings.places import SourceText
@@ -17,7 +18,9 @@ def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
     for record in recording.breaks:
         yield breaks.of_break(record, source, _NOWHERE)
     for skip in recording.skips:
-        finding = breaks.of_skip(skip, source)
+        # What calls it at the top level of a program was not given up.
+        callers = tuple(frame for frame in skip.callers if frame.function != "<module>")
+        finding = breaks.of_skip(replace(skip, callers=callers), source)
         if finding is not None:
             yield finding
     for op in recording.custom_ops:
