@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -259,6 +260,28 @@ async def test_settings_of_the_start_and_of_pyproject(open_editor: Any, counter:
     assert counter.analysed == 1
     # By command even what is excluded.
     assert (await editor.command("fullgraph.server.analyse", left))["completed"]
+
+
+async def test_a_client_that_sends_its_settings_and_cannot_be_asked(open_editor: Any) -> None:
+    def unable(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.workspace is not None
+        capabilities.workspace.configuration = False
+
+    editor = await open_editor(options={"interpreter": sys.executable}, adjust=unable)
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    settings = {"fullgraph": {"severity": {"graph-break": "off"}}}
+    editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
+    await editor.until_seen(uri)
+    # They stay in force when folders change.
+    folder = types.WorkspaceFolder((editor.root.parent / "other").as_uri(), "other")
+    event = types.WorkspaceFoldersChangeEvent(added=[folder], removed=[])
+    editor.client.workspace_did_change_workspace_folders(
+        types.DidChangeWorkspaceFoldersParams(event)
+    )
+    editor.edit(uri, "call()", "call(1)")
+    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert await editor.seen(uri) == []
 
 
 async def test_a_wrong_setting_is_told_once(open_editor: Any) -> None:

@@ -19,7 +19,7 @@ PATIENCE = 5.0
 async def fetch(server: Server) -> None:
     """Ask for the settings and put them in force."""
     if not server.session.client.configuration:
-        server.session.configure({})
+        server.session.configure({"": server.sent_settings})
         return
     scopes = ["", *server.session.folders]
     params = types.ConfigurationParams(
@@ -34,6 +34,12 @@ async def fetch(server: Server) -> None:
         server.log(f"The settings of the editor could not be read: {error}")
     raw = [_plain(answer) for answer in answers] if isinstance(answers, (list, tuple)) else []
     server.session.configure(dict(zip(scopes, raw, strict=False)))
+
+
+def take(server: Server, settings: Any) -> None:
+    """A client that cannot be asked sent its settings of itself."""
+    server.sent_settings = _plain(settings)
+    server.session.configure({"": server.sent_settings})
 
 
 def _plain(value: Any) -> Any:

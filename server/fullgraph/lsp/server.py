@@ -61,6 +61,8 @@ class Server(LanguageServer):
         self.bars = Progress(self)
         self.reading = Reading(self)
         self.repros = Repros(self)
+        self.sent_settings: Any = {}
+        """Of a client that cannot be asked for them."""
         self.protocol.answered |= answered
         self.protocol.on_broken = self.stop
         self._stopped = asyncio.Event()

@@ -19,4 +19,4 @@ def handle(server: Server, params: types.DidChangeConfigurationParams) -> None:
         # The notification of such clients is a hint; what they send along is often nothing.
         server.in_background(configuration.fetch(server))
     else:
-        server.session.configure({"": params.settings})
+        configuration.take(server, params.settings)
