@@ -234,7 +234,7 @@ def test_symbolic_sizes(tmp_path: Path) -> None:
 def test_without_its_folder_a_program_has_random_data_and_says_so(tmp_path: Path) -> None:
     values = [torch.randn(50, dtype=torch.bfloat16), torch.randint(3, 9, (40,))]
     text = program(tmp_path, *values)
-    with pytest.warns(UserWarning, match="random data is used") as caught:
+    with pytest.warns(UserWarning, match="other data is used") as caught:
         floats, ints = executed(text, tmp_path / "elsewhere")
     assert len({str(one.message) for one in caught}) == 1
     assert floats.isfinite().all() and floats.dtype == torch.bfloat16

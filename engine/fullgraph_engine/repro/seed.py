@@ -27,14 +27,15 @@ class Seed:
     notes: tuple[str, ...] = ()
 
 
-def in_order(seeds: Iterable[Seed]) -> tuple[Seed, ...]:
-    """Each text once, from short to long; those that need data come after all others."""
+def in_order(seeds: Iterable[Seed], *, data: bool = False) -> tuple[Seed, ...]:
+    """Each text once, from short to long; those that need data come after all others, or on wish
+    before them."""
     known: dict[str, Seed] = {}
     for seed in seeds:
         known.setdefault(seed.text, seed)
 
     def size(seed: Seed) -> tuple[bool, int]:
-        return bool(needed(seed.text)), seed.text.count("\n")
+        return bool(needed(seed.text)) != data, seed.text.count("\n")
 
     return tuple(sorted(known.values(), key=size))
 
@@ -73,6 +74,8 @@ class Seeds:
     times: int = 1
     """How often at least a program has to show it."""
     backend: Backend | None = None
+    data: bool = False
+    """What is smaller must load what the program loads that it is made of."""
 
     def packed(self) -> str:
         """As one line of JSON."""

@@ -58,6 +58,8 @@ class Shrinking:
         self.history: list[str] = []
         self.refused: list[str] = []
         """Seeds that do not show it, and what they show instead."""
+        self.kept: frozenset[str] = frozenset()
+        """Calls that load data, which a smaller program must have as well."""
         self._told = 0.0
         self.fresh: FreshPython | None = None
 
@@ -83,7 +85,12 @@ class Shrinking:
         return oracle.judge(text, wish)
 
     def trials(self, wish: Wish) -> Trials:
-        return self.around.trials(lambda text: packed(*self.judge(text, wish)), self.trial_seconds)
+        def work(text: str) -> bytes:
+            if self.kept and not self.kept <= inputs.loads(text):
+                return packed(Verdict(False, "data is lost"), None)
+            return packed(*self.judge(text, wish))
+
+        return self.around.trials(work, self.trial_seconds)
 
     def nothing(self) -> str:
         """Why no seed may show it."""
@@ -146,6 +153,8 @@ class Shrinking:
     # -- smaller ------------------------------------------------------------------------------
 
     def reduce(self, seed: Seed, wish: Wish) -> None:
+        if self.seeds.data:
+            self.kept = inputs.loads(seed.text)
         trials = self.trials(wish)
         before = self.tried
 

@@ -63,8 +63,8 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
             f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
         )
-    stores = _stores(tracee, wanted)
-    return _sown(Programs(tracee, found, settings(), stores=stores), flaky=flaky)
+    programs = Programs(tracee, found, settings(), stores=_stores(tracee, wanted))
+    return _sown(programs, wanted, flaky=flaky)
 
 
 def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
@@ -91,7 +91,7 @@ def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
     likeness, own = Likeness.of(found), own_names(tracee.text)
     times = sum(Likeness.of(each).equals(likeness, own) for each in findings)
     programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
-    return _sown(programs, title=wanted.message, times=times)
+    return _sown(programs, wanted, title=wanted.message, times=times)
 
 
 def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
@@ -102,11 +102,13 @@ def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
     return (store,) if wanted.data else (None, store)
 
 
-def _sown(programs: Programs, *, flaky: str = "", title: str = "", times: int = 1) -> Sown:
+def _sown(
+    programs: Programs, wanted: Wanted, *, flaky: str = "", title: str = "", times: int = 1
+) -> Sown:
     found = programs.finding
     return Sown(
         Seeds(
-            in_order(programs.seeds()),
+            in_order(programs.seeds(), data=wanted.data),
             Likeness.of(found),
             Check.of(found, times),
             tuple(sorted(own_names(programs.tracee.text))),
@@ -117,6 +119,7 @@ def _sown(programs: Programs, *, flaky: str = "", title: str = "", times: int = 
             flaky,
             tuple(programs.left_out),
             times,
+            data=wanted.data,
         ).packed()
     )
 

@@ -69,7 +69,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         title = f"`{backend.name}` fails on a graph of `{name}`"
         explanation = "The function runs as it is, and raises this when it is compiled."
     return Seeds(
-        in_order(graphs.seeds),
+        in_order(graphs.seeds, data=wanted.data),
         Likeness("backend", "", (), "", ""),
         check,
         tuple(sorted(own_names(tracee.text))),
@@ -78,6 +78,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         f"target `{name}`",
         left_out=tuple(graphs.left_out),
         backend=backend,
+        data=wanted.data,
     )
 
 

@@ -5,7 +5,7 @@ small function that loads them and knows torch and the standard library alone.
 """
 
 from .annotated import arguments
-from .loading import NAME, imports, loader, needed, note
+from .loading import NAME, imports, loader, loads, needed, note
 from .store import Store
 
-__all__ = ["NAME", "Store", "arguments", "imports", "loader", "needed", "note"]
+__all__ = ["NAME", "Store", "arguments", "imports", "loader", "loads", "needed", "note"]

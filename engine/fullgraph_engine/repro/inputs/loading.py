@@ -19,16 +19,16 @@ _MANY = 16
 _IMPORTS = ("import hashlib", "import pathlib", "import sys", "import warnings")
 
 _TEXT = '''\
-def stored(name, random):
-    """The tensor with the contents of a file in the folder `DATA`; without it they stay random."""
+def stored(name, like):
+    """`like`, with the contents of a file in the folder `DATA`; without that file as it is."""
 PROGRESS    path = pathlib.Path(__file__).with_name("DATA") / name
     content = bytearray(path.read_bytes() if path.is_file() else b"")
     if hashlib.blake2b(content, digest_size=8).hexdigest() != name:
-        warnings.warn("files of the folder `DATA` are missing or damaged: random data is used")
-        return random
-    known = torch.frombuffer(content, dtype=random.dtype)[: random.numel()]
-    random.detach().copy_(known.view(random.shape))
-    return random'''.replace("DATA", DATA)
+        warnings.warn("files of the folder `DATA` are missing or damaged: other data is used")
+        return like
+    known = torch.frombuffer(content, dtype=like.dtype)[: like.numel()]
+    like.detach().copy_(known.view(like.shape))
+    return like'''.replace("DATA", DATA)
 
 _PROGRESS = """\
     stored.count = getattr(stored, "count", 0) + 1
@@ -40,17 +40,22 @@ _PROGRESS = """\
 
 def needed(program: str) -> tuple[str, ...]:
     """The files that a program loads, each once."""
-    return tuple(dict.fromkeys(_loaded(program)))
+    return tuple(dict.fromkeys(name for name, _ in _loads(program)))
+
+
+def loads(program: str) -> frozenset[str]:
+    """The calls by which a program loads them."""
+    return frozenset(ast.unparse(call) for _, call in _loads(program))
 
 
 def imports(program: str) -> tuple[str, ...]:
     """What the loader of a program imports."""
-    return _IMPORTS if _loaded(program) else ()
+    return _IMPORTS if _loads(program) else ()
 
 
 def loader(program: str) -> str:
     """The function that a program loads its tensors with; empty if it loads none."""
-    total = len(_loaded(program))
+    total = len(_loads(program))
     progress = _PROGRESS.replace("TOTAL", str(total)) if total >= _MANY else ""
     return _TEXT.replace("PROGRESS", progress) if total else ""
 
@@ -76,13 +81,13 @@ def _words(size: int) -> str:
     return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / (1 << 10):.1f} KiB"
 
 
-def _loaded(program: str) -> list[str]:
+def _loads(program: str) -> list[tuple[str, ast.Call]]:
     if NAME not in program:
         return []
-    found: list[str] = []
+    found: list[tuple[str, ast.Call]] = []
     for node in ast.walk(ast.parse(program)):
         match node:
             case ast.Call(func=ast.Name(id=called), args=[ast.Constant(value=str(file)), _]):
                 if called == NAME and _FILE.fullmatch(file):
-                    found.append(file)
+                    found.append((file, node))
     return found
