@@ -143,6 +143,7 @@ local LEVELS = {
 M.handlers = {
   ["fullgraph/status"] = function(_, params, ctx)
     require("fullgraph.status").set(ctx.client_id, params)
+    require("fullgraph.trace").refresh()
   end,
 
   ["window/showMessage"] = function(_, params)

@@ -239,6 +239,33 @@ local function absence()
   return "The server does not run for this file; `:Fullgraph restart-server` starts it."
 end
 
+--- Do something as soon as the server, which is being started, has a buffer; says whether it is.
+---@param bufnr integer
+---@param run fun()
+---@return boolean
+local function when_started(bufnr, run)
+  local starting = vim.iter(vim.lsp.get_clients({ name = client.NAME, _uninitialized = true }))
+  if not starting:any(function(one)
+    return not one.initialized
+  end) then
+    return false
+  end
+  vim.api.nvim_create_autocmd("LspAttach", {
+    buffer = bufnr,
+    callback = function(event)
+      local on = vim.lsp.get_client_by_id(event.data.client_id)
+      if not on or on.name ~= client.NAME then
+        return
+      end
+      if vim.api.nvim_get_current_buf() == bufnr then
+        run()
+      end
+      return true
+    end,
+  })
+  return true
+end
+
 ---@param call { fargs: string[] }
 function M.run(call)
   local words = vim.list_slice(call.fargs)
@@ -255,7 +282,13 @@ function M.run(call)
     return command.run(nil, words)
   end
   local on = client.of(0)
-  if not on or (command.of_text and not on.attached_buffers[vim.api.nvim_get_current_buf()]) then
+  local bufnr = vim.api.nvim_get_current_buf()
+  if not on or (command.of_text and not on.attached_buffers[bufnr]) then
+    if when_started(bufnr, function()
+      command.run(client.of(0), words)
+    end) then
+      return
+    end
     journal.say(absence(), vim.log.levels.WARN)
     return
   end

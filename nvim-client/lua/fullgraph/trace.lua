@@ -287,6 +287,9 @@ function M.open(on, about)
     group = vim.api.nvim_create_augroup("fullgraph.trace", {}),
     callback = follow,
   })
+  if not it.page then
+    say(it, "Asking the server…")
+  end
   ask(it, function()
     vim.api.nvim_buf_delete(it.bufnr, { force = true })
     client.execute(on, "showGraph", { { uri = about.uri, target = about.target } })

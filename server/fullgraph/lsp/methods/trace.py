@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 METHOD = TRACE
 
 
-def handle(server: Server, params: Any) -> dict[str, Any] | None:
+async def handle(server: Server, params: Any) -> dict[str, Any] | None:
     """Of the target that is named, else of the one at or above a line, else of the first.
 
     It may have several runs, one for each probe: ``run`` says which, from 0.
     """
     keys = ("uri", "target", "line", "run")
     uri, name, line, run = (getattr(params, key, None) for key in keys)
+    # Before that nothing is being traced, though something soon will be.
+    await server.session.configured()
     unit = server.unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None
