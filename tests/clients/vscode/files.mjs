@@ -30,9 +30,40 @@ class Double(nn.Module):
         return torch.relu(x) * 2
 `;
 
+export const PROBES = `import torch
+
+
+# fullgraph: f32[4]
+# fullgraph: f32[2, 3]
+def f(x):
+    y = x * 2
+    if x.dim() == 2:
+        print("here")
+        y = y + 1
+    return y
+`;
+
 export const OPERATORS = `import torch
 
 `;
+
+/** What takes longer to trace than anybody waits: five megabytes. */
+export const LONG = `${BROKEN}\n\n${"number = 1  # one of many lines\n".repeat(160_000)}`;
+
+export const NOTEBOOK = JSON.stringify({
+  cells: [
+    {
+      cell_type: "code",
+      execution_count: null,
+      metadata: {},
+      outputs: [],
+      source: ["import torch\n", "def cell(x: 'f32[4]'):\n", "    print(x)\n", "    return x"],
+    },
+  ],
+  metadata: { language_info: { name: "python" } },
+  nbformat: 4,
+  nbformat_minor: 5,
+});
 
 export const SLOW = `import time
 

@@ -22,6 +22,7 @@ before(async () => {
     files: {
       "broken.py": files.BROKEN,
       "unprobed.py": files.UNPROBED,
+      "probes.py": files.PROBES,
       "operators.py": files.OPERATORS,
       "slow.py": files.SLOW,
     },
@@ -139,6 +140,28 @@ test("the trace view is readable in a light theme", LONG, async () => {
   );
 });
 
+test("the trace view has every run of a target", LONG, async () => {
+  await user.file("probes.py");
+  const view = await user.traceView();
+  const runs = view.locator("#runs");
+  await until("two runs", async () => (await runs.locator("option").count()) === 2);
+  assert.deepEqual(
+    (await runs.locator("option").allTextContents()).map((words) => words.split(" · ").slice(2)),
+    [
+      ["1 graph", "no breaks"],
+      ["2 graphs", "1 break"],
+    ],
+  );
+  const steps = view.locator(".course h2");
+  assert.equal(await steps.count(), 1);
+  await runs.focus();
+  await user.keys("ArrowDown");
+  await until("the steps of the second", async () => (await steps.count()) === 3);
+  assert.match(await view.locator(".course").textContent(), /f32\[2, 3\]/);
+  assert.equal(await view.evaluate(() => document.activeElement.id), "runs");
+  await user.screenshot("runs");
+});
+
 test("the gutter shows graphs and breaks when it is asked to", LONG, async () => {
   await user.file("broken.py");
   await user.command("fullgraph: Show or Hide Graphs in the Gutter");
@@ -215,6 +238,10 @@ test("signature help follows the arguments", LONG, async () => {
 
 test("a long trace can be cancelled", LONG, async () => {
   await user.file("slow.py");
+  const view = await user.traceView();
+  await until("what is being traced", async () =>
+    (await view.locator(".nothing").textContent()).startsWith("slow is being traced"),
+  );
   const toast = await until("progress with a button", async () => {
     const all = user.page.locator(".notifications-toasts .notification-list-item", {
       hasText: "Tracing slow.py",

@@ -154,15 +154,21 @@ export class Host {
   async open({ width = 1400, height = 900 } = {}) {
     const executablePath = process.env.CHROMIUM ?? (await which("chromium", "google-chrome"));
     this.browser = await chromium.launch({ executablePath, args: CHROMIUM });
-    const context = await this.browser.newContext({
+    this.context = await this.browser.newContext({
       viewport: { width, height },
       permissions: ["clipboard-read", "clipboard-write"],
     });
-    this.page = await context.newPage();
-    const url = `http://127.0.0.1:${this.port}/?folder=${encodeURIComponent(this.workspace)}`;
-    await this.page.goto(url, { timeout: PATIENCE });
-    await this.page.waitForSelector(".monaco-workbench", { timeout: PATIENCE });
+    this.page = await this.window();
     return this.page;
+  }
+
+  /** One more window: of the workspace, or of what the query of the address says. */
+  async window(query = { folder: this.workspace }) {
+    const page = await this.context.newPage();
+    const url = `http://127.0.0.1:${this.port}/?${new URLSearchParams(query)}`;
+    await page.goto(url, { timeout: PATIENCE });
+    await page.waitForSelector(".monaco-workbench", { timeout: PATIENCE });
+    return page;
   }
 
   /** Processes of this host whose command line has these words in it, as `{pid, command}`. */
@@ -185,23 +191,28 @@ export class Host {
     return found;
   }
 
-  /** The process of the server, and that of the engine; undefined where there is none. */
+  /** The process of a server, and that of an engine; undefined where there is none. */
   async serverPid() {
     return (await this.processes("bundled/start.py", "server"))[0]?.pid;
   }
 
   async enginePid() {
+    return (await this.enginePids())[0];
+  }
+
+  async enginePids() {
     const all = await this.processes("fullgraph_engine/boot.py", "--read");
     // Its runs are forks of it, with the same command line.
     const pids = new Set(all.map(({ pid }) => pid));
+    const engines = [];
     for (const { pid } of all) {
       const stat = await fs.readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
       const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
       if (stat && !pids.has(parent)) {
-        return pid;
+        engines.push(pid);
       }
     }
-    return undefined;
+    return engines;
   }
 
   async stop() {

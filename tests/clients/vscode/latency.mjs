@@ -1,13 +1,31 @@
-// How much longer a keystroke takes while a trace runs than without the extension: printed, not
-// judged. A keystroke ends with the second frame behind it, in which its character is on the screen.
+// What the extension costs the person in front of it, against the same host without it, side by
+// side and in turn: printed, not judged.
+//
+// 1. Typing while a trace runs. A keystroke ends with the second frame behind it, in which its
+//    character is on the screen.
+// 2. From the load of the page to the first squiggle, against a language server that does nothing.
+//
+//   HOST     the version of code-server
+//   ROUNDS   how often each is measured
+//   KEYS     keystrokes of one round
 
-import { Host, until } from "./host.mjs";
+import fs from "node:fs/promises";
+import { createRequire } from "node:module";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { BROKEN } from "./files.mjs";
+import { Host, PATIENCE, packaged, until } from "./host.mjs";
 import { User } from "./user.mjs";
 
-const KEYS = 200;
+const HERE = path.dirname(fileURLToPath(import.meta.url));
+const VERSION = process.env.HOST ?? "4.100.3";
+const ROUNDS = Number(process.env.ROUNDS ?? 3);
+const KEYS = Number(process.env.KEYS ?? 200);
 
 /** Something that takes some seconds to trace, so that there is always a trace while one types. */
-const FILE = `import torch
+const SLOW = `import torch
 import torch.nn as nn
 
 
@@ -25,12 +43,37 @@ class Net(nn.Module):
 text = ""
 `;
 
+const FILES = { "slow.py": SLOW, "broken.py": BROKEN };
+
+/** The language server that does nothing, as an extension. */
+async function trivial(folder) {
+  const require = createRequire(path.join(HERE, "../../../vscode-client/package.json"));
+  const source = path.join(HERE, "trivial-server");
+  const made = path.join(folder, "trivial-server");
+  await fs.cp(source, made, { recursive: true });
+  await require("esbuild").build({
+    entryPoints: [path.join(source, "extension.js")],
+    outfile: path.join(made, "extension.js"),
+    nodePaths: [path.join(HERE, "../../../vscode-client/node_modules")],
+    allowOverwrite: true,
+    bundle: true,
+    platform: "node",
+    external: ["vscode"],
+  });
+  return packaged(made, folder);
+}
+
 /** Milliseconds from each key to the frame in which its character is on the screen. */
 async function keystrokes(user) {
-  await user.file("latency.py");
+  await user.page.bringToFront();
+  await user.file("slow.py");
   await user.keys("Control+End");
   await user.page.evaluate(() => {
     window.waits = [];
+    if (window.watched) {
+      return;
+    }
+    window.watched = true;
     document.addEventListener(
       "keydown",
       (event) => {
@@ -50,38 +93,91 @@ async function keystrokes(user) {
     await user.page.keyboard.type("a");
     await user.page.waitForTimeout(count % 20 === 19 ? 700 : 60);
   }
-  const waits = await until("all of them", () =>
+  return until("all of them", () =>
     user.page.evaluate((count) => window.waits.length >= count && window.waits, KEYS),
   );
-  return waits.sort((one, other) => one - other);
 }
 
-async function measured(version, ours) {
-  const host = await Host.start(version, { files: { "latency.py": FILE }, ours });
-  try {
-    await host.open();
-    const user = new User(host);
-    await user.file("latency.py");
-    if (ours) {
-      await until("a lens", async () => (await user.lenses()).length > 0);
-    } else {
-      await user.page.waitForTimeout(15_000);
-    }
-    return await keystrokes(user);
-  } finally {
-    await host.stop();
+/** Milliseconds from the load of a page, which shows a file at once, to the first squiggle. */
+async function loading(host) {
+  const file = `vscode-remote://127.0.0.1:${host.port}${path.join(host.workspace, "broken.py")}`;
+  const payload = JSON.stringify([["openFile", file]]);
+  const began = performance.now();
+  const page = await host.window({ folder: host.workspace, payload });
+  await page.locator(".squiggly-warning").first().waitFor({ state: "attached", timeout: PATIENCE });
+  const took = performance.now() - began;
+  await page.close();
+  return took;
+}
+
+const at = (sorted, part) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
+const ordered = (all) => [...all].sort((one, other) => one - other);
+const told = (milliseconds) => milliseconds.toFixed(1).padStart(8);
+
+function compare(title, ours, others, quantiles) {
+  const [with_, without] = [ordered(ours), ordered(others)];
+  console.log(title);
+  for (const [name, part] of quantiles) {
+    const [one, other] = [at(with_, part), at(without, part)];
+    console.log(`  ${name.padEnd(10)} ${told(one)} ms against ${told(other)} ms: ${told(one - other)} ms`);
   }
 }
 
-const version = process.env.HOST ?? "4.100.3";
-const without = await measured(version, false);
-const traced = await measured(version, true);
-const at = (waits, part) => waits[Math.min(waits.length - 1, Math.floor(waits.length * part))];
-for (const [name, part] of [
-  ["median", 0.5],
-  ["99 of 100", 0.99],
-  ["longest", 1],
-]) {
-  const [one, other] = [at(without, part), at(traced, part)];
-  console.log(`${name}: ${one.toFixed(1)} ms without, ${other.toFixed(1)} ms while tracing`);
+const folder = await fs.mkdtemp(path.join(os.tmpdir(), "fullgraph-latency-"));
+const hosts = [];
+async function started(options) {
+  const host = await Host.start(VERSION, { files: FILES, ...options });
+  hosts.push(host);
+  await host.open();
+  return host;
+}
+
+try {
+  const ours = await started({});
+  const bare = await started({ ours: false });
+  const users = [new User(ours), new User(bare)];
+  for (const user of users) {
+    await user.page.bringToFront();
+    await user.file("slow.py");
+  }
+  await users[0].page.bringToFront();
+  await until("a lens", async () => (await users[0].lenses()).length > 0);
+  const waits = [[], []];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const found = [];
+    for (const [index, user] of users.entries()) {
+      found[index] = await keystrokes(user);
+      waits[index].push(...found[index]);
+    }
+    const longest = found.map((all) => Math.max(...all));
+    console.log(`round ${round + 1}: longest ${told(longest[0])} ms against ${told(longest[1])} ms`);
+  }
+  compare(`${ROUNDS} × ${KEYS} keystrokes while a trace runs, against no extension`, ...waits, [
+    ["median", 0.5],
+    ["90 of 100", 0.9],
+    ["99 of 100", 0.99],
+    ["longest", 1],
+  ]);
+  await bare.stop();
+  hosts.pop();
+
+  const nothing = await started({ ours: false, extensions: [await trivial(folder)] });
+  const loads = [[], []];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const [index, host] of [ours, nothing].entries()) {
+      loads[index].push(await loading(host));
+    }
+    const [one, other] = [loads[0][round], loads[1][round]];
+    console.log(`round ${round + 1}: ${told(one)} ms against ${told(other)} ms`);
+  }
+  compare("From the load of the page to a squiggle, against a server that does nothing", ...loads, [
+    ["shortest", 0],
+    ["median", 0.5],
+    ["longest", 1],
+  ]);
+} finally {
+  for (const host of hosts) {
+    await host.stop();
+  }
+  await fs.rm(folder, { recursive: true, force: true });
 }

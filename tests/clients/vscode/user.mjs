@@ -9,10 +9,10 @@ const MODIFIER = "Control";
 
 export class User {
   /** `prefix` is what the names of screenshots begin with. */
-  constructor(host, prefix = "") {
+  constructor(host, prefix = "", page = host.page) {
     this.host = host;
     this.prefix = prefix;
-    this.page = host.page;
+    this.page = page;
     this.shots = 0;
   }
 
@@ -20,11 +20,26 @@ export class User {
 
   /** Runs a command of the palette by its title. */
   async command(title) {
-    await this.page.keyboard.press("Escape");
-    await this.page.keyboard.press("F1");
+    await this.#picked(`>${title}`, title);
+  }
+
+  /** Opens a file by its path; the hosts cannot search for names. */
+  async find(file) {
+    const name = path.basename(file);
+    await this.#picked(file, name);
+    await this.tab(name).first().waitFor({ timeout: PATIENCE });
+  }
+
+  async #picked(words, title) {
     const input = this.page.locator(".quick-input-widget:visible .quick-input-box input");
-    await input.waitFor({ timeout: PATIENCE });
-    await input.fill(`>${title}`);
+    // A key that is pressed while the focus goes elsewhere is lost.
+    await until("the palette", async () => {
+      await this.page.keyboard.press("Escape");
+      await this.page.keyboard.press("F1");
+      await input.waitFor({ timeout: 5000 });
+      return true;
+    });
+    await input.fill(words);
     const rows = this.page.locator(".quick-input-list .monaco-list-row");
     const row = rows.filter({ hasText: title }).first();
     await row.waitFor({ timeout: PATIENCE });
@@ -57,6 +72,8 @@ export class User {
     const input = this.page.locator(".quick-input-widget:visible .quick-input-box input");
     await input.waitFor({ timeout: PATIENCE });
     await input.fill(`:${line}:${column}`);
+    const rows = this.page.locator(".quick-input-list .monaco-list-row");
+    await rows.filter({ hasText: `line ${line}` }).first().waitFor({ timeout: PATIENCE });
     await this.page.keyboard.press("Enter");
     await input.waitFor({ state: "hidden", timeout: PATIENCE });
   }

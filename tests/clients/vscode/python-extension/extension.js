@@ -17,6 +17,14 @@ exports.activate = (context) => {
       changed.fire({ path: known[active] });
     }),
     vscode.commands.registerCommand("stub.nothing", () => changed.fire({ path: known[active] })),
+    // As if another extension wanted another one, and gave in.
+    vscode.commands.registerCommand("stub.quarrel", async () => {
+      for (let count = 0; count < 10; count += 1) {
+        active = (active + 1) % known.length;
+        changed.fire({ path: known[active] });
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }),
   );
   return {
     environments: {
