@@ -3,11 +3,13 @@
 #   PYTHON   the interpreter to build the environment with (3.10 to 3.13)
 #   TORCH    the torch to install, as pip takes it
 #   PIP      options for every pip call, such as an index of CPU-only builds
+#   JOBS     how many processes run tests side by side; each may hold 2 GiB
 
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
 PIP    ?=
 VENV   ?= .venv
+JOBS   ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
@@ -27,7 +29,7 @@ demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
 
 test: $(VENV)/ready check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 test-editors: test-nvim test-vscode
 
