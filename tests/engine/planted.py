@@ -37,6 +37,7 @@ PARTS: tuple[Part, ...] = ("first", "second", "forecast")
 """Of an analysis, in the order in which a finding is looked for."""
 _INTO = "# into: "
 _SHOWS = re.compile(r"# shows: (\S+) @(\S+)$")
+_MARKER = re.compile(r"^\s*#[ <]*\^+ (\S+)", re.MULTILINE)
 _PLACE = "# here: "
 _TOP = "definitions"
 
@@ -78,6 +79,16 @@ class Case:
         if not found:
             raise BadCase(f"{self.name}: no marker says what is expected")
         return found[0].code, found[0].target, (str(marked), found[0].line)
+
+    @property
+    def code(self) -> str:
+        """Of the finding that it is about."""
+        if self.shows is not None:
+            return self.shows[0]
+        found = _MARKER.search(self.files[self.marked])
+        if found is None:
+            raise BadCase(f"{self.name}: no marker says what is expected")
+        return found[1]
 
     @property
     def lines(self) -> int:

@@ -14,6 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import planted
 import reproducing
 
+from fullgraph.render import codes
+from fullgraph.session.repro import reproducible
+from fullgraph_engine.protocol import Finding, Position, Range
+
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
 SECONDS = 120.0
@@ -22,14 +26,17 @@ LINES = 25
 
 NAMES = (
     "boxes_that_are_kept",  # in a helper of another file
+    "counted_calls",  # told of a second call
     "gradient_switched_on",  # only with the statement before it and what is returned
     "length_of_lazy",  # for what the caller passes
     "message_of_wrong_width",  # the code raises by itself
     "operator_without_tag",
     "queue_of_states",  # a method of an object, inside of with
-    "recompiled_by_number",
+    "recompiled_by_layer",  # one function of several objects
     "recurrent_between",  # a layer of torch, in a package
+    "remembered_calls",  # from a forecast
     "specialised_in_loop",
+    "streamed_returns",  # a generator
 )
 
 
@@ -58,6 +65,61 @@ def test_a_script_shows_what_the_file_does(
     )
     assert ended.returncode == 1, ended.stderr
     assert "Looked for " in ended.stdout
+
+
+SOMETIMES = """\
+import itertools
+import torch
+
+LOOKS = itertools.count()
+
+
+# fullgraph: f32[4]
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.loud = next(LOOKS) >= %d
+
+    def forward(self, x):
+        if self.loud:
+            print(x.shape)
+        return x
+"""
+
+
+def sometimes(host: reproducing.Host, folder: Path, first: int) -> reproducing.Reproduction:
+    """Of a break that is there from the given look on."""
+    path = folder / "model.py"
+    path.write_text(SOMETIMES % first, encoding="utf-8")
+    where = Range(Position(14, 12), Position(14, 26))
+    finding = Finding("graph-break/GB0059", "", where, target="Net", run="Net#0")
+    return host.reproduce(path, finding, SECONDS)
+
+
+def test_a_finding_that_is_not_always_there_is_told_with_its_odds(
+    host: reproducing.Host, tmp_path: Path
+) -> None:
+    made = sometimes(host, tmp_path, first=2)
+    assert made.found is not None, made.reason + made.log
+    assert made.verified, made.found.output
+    header = " ".join(made.found.script.split())
+    assert "It is flaky: of 6 runs that looked for it again 4 have found it." in header
+
+
+def test_a_finding_that_is_not_there_any_more_has_no_script(
+    host: reproducing.Host, tmp_path: Path
+) -> None:
+    made = sometimes(host, tmp_path, first=99)
+    assert made.found is None
+    assert "was not found again at line 15 in 6 runs" in made.reason
+
+
+def test_there_is_a_case_of_every_kind_that_a_repro_is_offered_for() -> None:
+    offered = {code.name for code in codes.CODES if reproducible(code.name)}
+    kinds = {name for name in offered if not any(other.startswith(f"{name}/") for other in offered)}
+    shown = {case.code for case in planted.cases()}
+    assert {kind for kind in kinds if not any(codes.fits(code, kind) for code in shown)} == set()
+    assert {code for code in shown if not reproducible(code)} == {"trace/eager-error"}
 
 
 def test_every_case_can_be_planted() -> None:

@@ -264,20 +264,6 @@ CODES: tuple[Code, ...] = (
         "where it does.",
     ),
     Code(
-        "shape",
-        Severity.INFORMATION,
-        "Something about the size of a tensor",
-        "A finding about symbolic shapes.",
-    ),
-    Code(
-        "shape/data-dependent",
-        Severity.INFORMATION,
-        "A size or a branch depends on the values of a tensor",
-        "The size comes from the data (`nonzero`, `unique`, a boolean mask, `.item()`), so Dynamo "
-        "has no number for it. Tell it what is known with `torch._check(...)`, or use an operation "
-        "whose result has a fixed size, such as `torch.where`.",
-    ),
-    Code(
         "trace",
         Severity.ERROR,
         "The target could not be traced to its end",

@@ -17,7 +17,6 @@ _DEED = {
     "op": "`torch.compile` meets an operator that does not suit it",
     "guard": "`torch.compile` compiles for one value alone",
     "recompile": "`torch.compile` compiles again",
-    "shape": "`torch.compile` depends on the values of a tensor",
     "trace": "`torch.compile` fails",
 }
 """What happens, by the first part of a code."""

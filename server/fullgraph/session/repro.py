@@ -29,7 +29,6 @@ _REPRODUCIBLE = (
     "guard/specialised-dimension",
     "guard/mutated",
     "recompile",
-    "shape",
     "trace/compile-error",
 )
 """What ``torch.compile`` does with code that runs well without it."""
