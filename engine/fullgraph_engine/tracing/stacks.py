@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import dis
 import itertools
 import sys
 import types
@@ -19,6 +20,8 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _STDLIB = str(Path(dataclasses.__file__).resolve().parent)
 _RESUME = "torch_dynamo_resume_in_"
+_TRUTH = dis.opmap.get("TO_BOOL")
+"""Since Python 3.13 it asks for the truth of what the jump behind it decides by."""
 
 
 def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
@@ -106,7 +109,7 @@ def of_frame(frame: types.FrameType | None, bottom: types.CodeType | None) -> St
         if enters_tracer(code):
             frames.clear()  # what the tracer itself called is not the user's program
         elif not is_machinery(code.co_filename):
-            frames.append(frame_of(code, frame.f_lineno, _position(code, frame.f_lasti)))
+            frames.append(_frame(code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return collapse(tuple(reversed(frames)))
 
@@ -119,7 +122,7 @@ def of_traceback(trace: types.TracebackType | None) -> Stack:
         if enters_tracer(code):
             break
         if not is_machinery(code.co_filename):
-            frames.append(frame_of(code, trace.tb_lineno, _position(code, trace.tb_lasti)))
+            frames.append(_frame(code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
     return collapse(tuple(frames))
 
@@ -209,8 +212,15 @@ class _Positions:
         self.lineno, self.end_lineno, self.col_offset, self.end_col_offset = entry
 
 
-def _position(code: types.CodeType, lasti: int) -> _Positions | None:
+def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
     if lasti < 0 or not hasattr(code, "co_positions"):
-        return None
-    entry = next(itertools.islice(code.co_positions(), lasti // 2, None), None)
-    return None if entry is None else _Positions(entry)
+        return frame_of(code, line, None)
+    entries = itertools.islice(code.co_positions(), lasti // 2, None)
+    entry = next(entries, None)
+    if entry is None:
+        return frame_of(code, line, None)
+    if entry[2] is None and code.co_code[lasti] == _TRUTH:
+        # Dynamo writes it without columns, in front of the jump that has them.
+        entry = next((later for later in entries if later[2] is not None), entry)
+        line = entry[0]
+    return frame_of(code, line, _Positions(entry))
