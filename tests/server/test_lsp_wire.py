@@ -68,13 +68,16 @@ class Wire:
 
 
 class Process(Wire):
-    def __init__(self, *arguments: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, *arguments: str, environment: dict[str, str], cwd: Path | None = None
+    ) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "stub_server.py"), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, **environment},
+            cwd=cwd,
         )
         super().__init__(self.process.stdin, self.process.stdout)
 
@@ -83,9 +86,9 @@ class Process(Wire):
 def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
-    def one(*arguments: str) -> Process:
+    def one(*arguments: str, cwd: Path | None = None) -> Process:
         environment = {"STUB_ENGINE": f"count={tmp_path / 'count'}"}
-        started.append(Process(*arguments, environment=environment))
+        started.append(Process(*arguments, environment=environment, cwd=cwd))
         return started[-1]
 
     yield one
@@ -232,6 +235,21 @@ def test_the_death_of_the_client_ends_the_server(
     parent.communicate()
     # The pipe to the server stays open.
     wire.process.wait(20)
+
+
+def test_the_folder_that_it_was_started_in_may_vanish(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    wire = start(cwd=folder)
+    wire.initialize()
+    folder.rmdir()
+    text = "class Net(nn.Module):\n    pass\n"
+    document = {"uri": "untitled:a", "languageId": "python", "version": 1, "text": text}
+    wire.send(method="textDocument/didOpen", params={"textDocument": document})
+    command = {"command": "fullgraph.server.analyse", "arguments": ["untitled:a"]}
+    assert wire.request(2, "workspace/executeCommand", command)["result"]["completed"]
 
 
 def test_nothing_is_printed_between_messages(wire: Process) -> None:

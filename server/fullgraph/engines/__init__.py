@@ -9,7 +9,7 @@ from fullgraph.engines.engine import (
     Reproduction,
 )
 from fullgraph.engines.interpreter import Interpreter, InterpreterNotFound, find_interpreter
-from fullgraph.engines.process import boot_script
+from fullgraph.engines.process import boot_script, working_folder
 from fullgraph.engines.sentences import sentences
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "boot_script",
     "find_interpreter",
     "sentences",
+    "working_folder",
 ]

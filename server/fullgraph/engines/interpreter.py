@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-_ELSEWHERE = ("Scripts/python.exe",) if os.name == "nt" else ()
+_ELSEWHERE: tuple[str, ...] = ("Scripts/python.exe",) if os.name == "nt" else ()
 
 InterpreterOrigin = Literal["setting", "VIRTUAL_ENV", ".venv", "PATH"]
 

@@ -45,6 +45,14 @@ def yaml_folder() -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+def working_folder() -> Path:
+    """The one that the server was started in, unless somebody has removed it since."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path(os.sep)
+
+
 class _Lines(asyncio.Protocol):
     """Splits what comes through a pipe at newlines.
 
@@ -145,7 +153,8 @@ class EngineProcess:
                 stdout=output_write,
                 stderr=output_write,
                 pass_fds=(requests_read, events_write),
-                cwd=None if self._cwd is None else str(self._cwd),
+                # Where there is none, torch cannot be imported.
+                cwd=str(self._cwd or working_folder()),
                 # A group of its own, so that Ctrl-C at a terminal reaches only us.
                 start_new_session=True,
             )

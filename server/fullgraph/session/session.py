@@ -23,6 +23,7 @@ from fullgraph.engines import (
     InterpreterNotFound,
     find_interpreter,
     sentences,
+    working_folder,
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
@@ -576,7 +577,7 @@ def _project(path: Path | None, folder: Path | None) -> Project:
     """The project of a file; the workspace folder where nothing on disk marks one."""
     start = path if path is not None else folder
     if start is None:
-        return find_project(Path.cwd())
+        return find_project(working_folder())
     project = find_project(start)
     marked = any((project.root / name).exists() for name in ("pyproject.toml", ".git"))
     if marked or folder is None:
