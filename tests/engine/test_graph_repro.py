@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import sys
 import tempfile
 import time
@@ -223,12 +224,10 @@ def test_weights_are_kept_that_alone_show_it(tmp_path: Path) -> None:
     packed = sown(net + dedent(SATURATES), tmp_path, "products_saturate", accuracy=True).packed
     found, last = reproduced(packed, tmp_path)
     assert last.verified and found is not None, last.reason
-    (name,) = found.data
-    assert f'stored("{name}", ' in found.script.rpartition("try:")[2]
-    content = bytearray((tmp_path / "scratch" / "data" / name).read_bytes())
-    weights = torch.frombuffer(content, dtype=torch.float32)
-    assert weights.numel() == 64 and weights.abs().max() > 1e3
-    assert f"It needs data/{name}, beside it (256 bytes)." in found.notes
+    # One of them is enough, and so little is written into the script.
+    assert found.data == ()
+    (weight,) = re.findall(r"torch\.tensor\(\[+(\S+?)\]+\)", found.script.rpartition("try:")[2])
+    assert abs(float(weight)) > 1e3
 
 
 def test_a_backend_without_a_mistake_gives_no_script(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from fullgraph_engine.protocol.repro import DATA
 from fullgraph_engine.repro.check import Check, assembled
 from fullgraph_engine.repro.inputs import Store, arguments, imports, loader, needed, note
+from fullgraph_engine.repro.inputs.inlining import inlined
 from fullgraph_engine.repro.writing.draft import Draft
 from fullgraph_engine.repro.writing.unwritable import Unwritable
 from fullgraph_engine.repro.writing.values import expressions
@@ -272,6 +273,31 @@ def test_half_a_file_never_appears(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Path, "replace", full)
     assert not needed(program(tmp_path, torch.randn(30)))
     assert not files(tmp_path)
+
+
+# -- what has become small --------------------------------------------------------------------
+
+
+def test_what_is_small_is_written_into_the_program(tmp_path: Path) -> None:
+    store = Store(tmp_path / DATA)
+    floats, ints = torch.tensor([0.1, 3e5, *range(40)]), torch.randint(90, (40,))
+    names = store.save(floats), store.save(ints)
+    text = (
+        f'x = stored("{names[0]}", torch.randn(2, requires_grad=True))\n'
+        f'y = [stored("{names[1]}", torch.randint(90, (40,)))]\n'
+        f'z = stored("{names[1]}", torch.ones(1, 2, dtype=torch.int64))\n'
+        f'stored("{names[0]}", x)\n'
+    )
+    first, second, third, fourth = inlined(text, tmp_path).splitlines()
+    assert first == "x = torch.tensor([0.1, 300000.0], requires_grad=True)"
+    assert second == text.splitlines()[1] and fourth == text.splitlines()[3]
+    assert third == f"z = torch.tensor({[ints[:2].tolist()]})"
+
+
+def test_what_cannot_be_read_stays(tmp_path: Path) -> None:
+    for like in ("torch.randn(n)", "torch.randn(-1)", "torch.zeros(4)", "make()"):
+        text = f'x = stored("0123456789abcdef", {like})\n'
+        assert inlined(text, tmp_path) == text
 
 
 # -- the script -------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ..protocol.repro import ReproStage
 from . import inputs, oracle, reduction
 from .check import LOOKED_FOR
 from .fresh import Ended, FreshPython
+from .inputs.inlining import inlined
 from .likeness import own_names
 from .oracle import Shown, Verdict, Wish
 from .script import environment, lines_of_code, script
@@ -174,7 +175,18 @@ class Shrinking:
             self.say(Log(self.request, "engine", traceback.format_exc()))
         else:
             self.history.append(best)
+        readable = inlined(self.history[-1], Path(self.around.scratch))
+        if readable != self.history[-1] and self.shows(readable, self.trials(wish)):
+            self.history.append(readable)
         self.better(self.history[-1])
+
+    def shows(self, text: str, trials: Trials) -> bool:
+        """Whether one more program shows it."""
+        trials.submit(text)
+        _, answer = trials.wait()
+        self.tried += 1
+        self.progress("reducing")
+        return unpacked(answer)[0].interesting
 
     def deadline(self) -> float:
         return self.until - min(self.verifying, (self.until - self.started) / 3)

@@ -20,8 +20,7 @@ from ..check import Check
 from ..oracle import Shown, Verdict, Wish
 from ..script import lines_of_code
 from ..seed import Backend, Seed, Seeds
-from ..shrinking import unpacked
-from ..surroundings import Surroundings, Trials
+from ..surroundings import Surroundings
 from . import judging, minifying
 
 _STARTED = frozenset(
@@ -125,7 +124,7 @@ class Shrinking(shrinking.Shrinking):
                         break
                     smaller = json.loads(line)
                     if smaller not in tested:
-                        tested[smaller] = self._shows(smaller, trials)
+                        tested[smaller] = self.shows(smaller, trials)
                     shown = tested[smaller]
                     if shown and lines_of_code(smaller) <= lines_of_code(text):
                         text = smaller
@@ -138,13 +137,6 @@ class Shrinking(shrinking.Shrinking):
             os.close(answers)
             alone.kill(number)
         return text
-
-    def _shows(self, text: str, trials: Trials) -> bool:
-        trials.submit(text)
-        _, answer = trials.wait()
-        self.tried += 1
-        self.progress("reducing")
-        return unpacked(answer)[0].interesting
 
 
 def _told(seeds: Seeds, shown: Shown) -> Seeds:

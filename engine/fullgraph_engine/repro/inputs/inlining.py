@@ -1,0 +1,75 @@
+"""Contents that have become small enough to be read in the program itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...protocol.repro import DATA
+from ..reduction.program import formatted
+from ..writing.draft import Draft
+from ..writing.tensors import INLINE
+from .loading import NAME, needed
+from .store import Store
+
+_LITERAL = (ast.Constant, ast.Tuple, ast.keyword, ast.UnaryOp, ast.USub, ast.Load)
+
+
+def inlined(program: str, folder: Path) -> str:
+    """The program with the numbers of small tensors in the place of the calls that load them.
+
+    ``folder`` is the one that the program is in.
+    """
+    if not needed(program):
+        return program
+    tree = _Inlining(folder).visit(ast.parse(program))
+    return formatted(ast.fix_missing_locations(tree))
+
+
+class _Inlining(ast.NodeTransformer):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id=called), args=[ast.Constant(value=str(name)), like]):
+                if called == NAME and _is_plain(like):
+                    return self._literal(name, like) or node
+        return node
+
+    def _literal(self, name: str, like: ast.expr) -> ast.AST | None:
+        try:
+            with torch.device("meta"):
+                made: Any = eval(ast.unparse(like), {"torch": torch})
+            if made.numel() > INLINE:
+                return None
+            content = bytearray((self._folder / DATA / name).read_bytes())
+            known = torch.frombuffer(content, dtype=made.dtype)[: made.numel()].view(made.shape)
+        except Exception:  # the program will say
+            return None
+        tensor = known.clone().requires_grad_(made.requires_grad)
+        text = Draft(Store(self._folder / DATA)).expression(tensor)
+        return ast.parse(text, mode="eval").body
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether it is a call like ``torch.randn(2, 3)``, which depends on nothing."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=args, keywords=named):
+            if any(each.arg == "device" for each in named):
+                return False
+            parts = [part for each in (*args, *named) for part in ast.walk(each)]
+            return all(isinstance(part, _LITERAL) or _is_name(part) for part in parts)
+    return False
+
+
+def _is_name(node: ast.AST) -> bool:
+    """Whether it is part of ``torch.float16``."""
+    match node:
+        case ast.Name(id="torch") | ast.Attribute(value=ast.Name(id="torch")):
+            return True
+    return False
