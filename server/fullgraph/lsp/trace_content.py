@@ -104,7 +104,9 @@ def _subjects(unit: Unit) -> list[_Subject]:
         untold = unit.results.untold
         subjects += [_Subject(target.name, target.range, ()) for target in untold]
         subjects.sort(key=lambda subject: subject.range.start.line)
-    return subjects or ([_Subject("", _NOWHERE, ())] if _busy(unit) else [])
+    if not subjects and _busy(unit) and not unit.traced:
+        return [_Subject("", _NOWHERE, ())]
+    return subjects
 
 
 def _busy(unit: Unit) -> bool:

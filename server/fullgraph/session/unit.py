@@ -215,6 +215,11 @@ class Unit:
         """A run is due."""
         return self.schedule.pending
 
+    @property
+    def traced(self) -> bool:
+        """A run went through, of this text or of one before, though it may have found nothing."""
+        return self._complete is not None
+
     def findings(self) -> tuple[FileFinding, ...]:
         settings = self._surroundings.settings(self)
         found = merge(self.results.findings(foretold=settings.forecast), settings)

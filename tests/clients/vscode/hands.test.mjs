@@ -141,6 +141,8 @@ test("the trace view is readable in a light theme", LONG, async () => {
 });
 
 test("the trace view has every run of a target", LONG, async () => {
+  // The focus is in the view, and files open where it is.
+  await user.file("broken.py");
   await user.file("probes.py");
   const view = await user.traceView();
   const runs = view.locator("#runs");
@@ -305,9 +307,9 @@ test("the engine can be restarted", LONG, async () => {
   const before = await host.enginePid();
   assert.ok(before);
   await user.command("fullgraph: Restart Engine");
-  await until("another engine", async () => {
-    const now = await host.enginePid();
-    return now && now !== before;
+  await until("another engine, alone", async () => {
+    const now = await host.enginePids();
+    return now.length === 1 && now[0] !== before;
   });
 });
 

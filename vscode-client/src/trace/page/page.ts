@@ -120,7 +120,9 @@ function nothingTraced(trace: Trace): string {
     case "no-probe":
       return "Nothing is known of what it is called with. A comment above it says so, such as # fullgraph: f32[b=4, 16]";
     case "tracing":
-      return `${trace.target || trace.file} is being traced for the first time.`;
+      return trace.target
+        ? `${trace.target} is being traced for the first time.`
+        : `${trace.file} is being traced.`;
     default:
       return trace.busy ? "Tracing …" : "No graph was captured.";
   }
