@@ -219,6 +219,41 @@ def traced(text: str) -> bool:
     return bool(seen) and "import torch\n" in text
 
 
+def test_an_object_becomes_what_it_holds() -> None:
+    text = """
+        import math
+
+        class Inner:
+            def __init__(self):
+                self.parts = [math.pi]
+
+        class Outer:
+            def __init__(self):
+                self.inner = Inner()
+
+        print(math.floor(1.5), type(Outer()))
+    """
+
+    def shows(program: str) -> bool:
+        return written(program).startswith("1 <class")
+
+    assert "class" not in shrunk(text, shows)
+
+
+def test_a_function_that_is_only_handed_over_becomes_a_lambda() -> None:
+    text = """
+        def double(x):
+            return x * 2
+
+        print(list(map(double, [3, 4])))
+    """
+
+    def shows(program: str) -> bool:
+        return written(program) == "[6, 8]\n"
+
+    same(shrunk(text, shows), "print(list(map(lambda x: x * 2, [3, 4])))\n")
+
+
 def test_a_module_becomes_a_function() -> None:
     text = """
         import torch
@@ -386,7 +421,6 @@ def test_any_file_ends_under_any_predicate(name: str, seed: int) -> None:
     assert found == text or shows(found)
     assert Program.of(found).size <= Program.of(text).size
     assert count_lines(found) < 40
-
 
 
 @pytest.mark.parametrize("name", FILES)

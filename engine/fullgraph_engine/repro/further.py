@@ -20,6 +20,8 @@ from .act import Given
 COUNT = 3
 """Calls after the first."""
 
+_AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
+"""Calls after the first, of what needs no change."""
 _NAMED = re.compile(r"Every other `(?P<names>[^`]+)`")
 _SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
 
@@ -54,8 +56,9 @@ def calls_of(wanted: Wanted, call: Call) -> Further | None:
     another one in them."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     named = _NAMED.search(wanted.message)
-    if wanted.code in ("recompile/every-call", "guard/mutated"):
-        changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * COUNT
+    again = _AGAIN.get(wanted.code, 0)
+    if again:
+        changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * again
     elif named is not None:
         changes = _changes(named["names"].split(", "), inputs, call)
     else:

@@ -146,6 +146,42 @@ def expressions(program: Program) -> Iterator[Sequence[Edit]]:
     yield edits
 
 
+def callbacks(program: Program) -> Iterator[Sequence[Edit]]:
+    """A function of one expression that is only handed to something, as a lambda where it is."""
+    places = Places.of(program.tree)
+    edits: list[Edit] = []
+    for function in program.tree.body:
+        if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+            continue
+        uses = places.uses_in(program.tree, function.name)
+        value = _only_value(function)
+        if len(uses) == 1 and value is not None and _is_handed_over(uses[0], places):
+            made = ast.Lambda(args=function.args, body=value)
+            edits.append(Edit({function: None, uses[0]: made}))
+    yield edits
+
+
+def _only_value(function: Function) -> ast.expr | None:
+    match function.body:
+        case [ast.Return(value=value)]:
+            return value or ast.Constant(value=None)
+        case [ast.Expr(value=value)]:
+            return value
+        case [ast.Pass()]:
+            return ast.Constant(value=None)
+    return None
+
+
+def _is_handed_over(use: ast.Name, places: Places) -> bool:
+    """Whether it is an argument, and not what the program is about: that keeps its name."""
+    call = places.parents[use]
+    return isinstance(call, ast.Call) and use in call.args and not _compiles(call)
+
+
+def _compiles(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("compile", "export")
+
+
 def _is_expression(function: Function) -> bool:
     return len(function.body) == 1 and isinstance(function.body[0], ast.Return)
 

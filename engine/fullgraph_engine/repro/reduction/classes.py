@@ -106,6 +106,31 @@ def fields(program: Program) -> Iterator[Sequence[Edit]]:
     yield edits
 
 
+def parts(program: Program) -> Iterator[Sequence[Edit]]:
+    """An instance of a class: what its constructor gives one of its attributes instead."""
+    places = Places.of(program.tree)
+    classes = {node.name: node for node in program.tree.body if isinstance(node, ast.ClassDef)}
+    uses = [node for node in ast.walk(program.tree) if isinstance(node, ast.Name)]
+    for node in ast.walk(program.tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[], keywords=[]) if name in classes:
+                owner = classes[name]
+                only = sum(use.id == name for use in uses) == 1
+                gone: dict[ast.AST, Replacement] = {owner: None} if only else {}
+                for value in _given(owner):
+                    if _is_global(value, places):
+                        yield (Edit({node: value, **gone}),)
+
+
+def _given(owner: ast.ClassDef) -> Iterator[ast.expr]:
+    """What the constructor of a class gives attributes."""
+    start = method_of(owner, "__init__")
+    for statement in start.body if start is not None else ():
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
+                yield value
+
+
 def functions(program: Program) -> Iterator[Sequence[Edit]]:
     """A class with one method besides ``__init__``: a function, and its attributes globals."""
     places = Places.of(program.tree)
