@@ -361,6 +361,7 @@ async def test_no_torch_is_told_once_with_the_way_out(open_editor: Any, counter:
     editor.edit(uri, "call()", "call(1)")
     answer = await editor.command("fullgraph.server.analyse", uri)
     assert not answer["completed"] and "no torch" in answer["reason"]
+    assert answer["reason"].endswith("Install torch in it.")
     assert len(editor.client.messages) == 1
     assert counter.words == ["start"]
 

@@ -295,7 +295,7 @@ class Engine:
         """End the process and everything it started."""
         async with self._changing:
             await self._end()
-            self._fail_all("The engine was stopped.", "")
+            self._fail_all("The engine was stopped.", "Try again.")
             self._become(EngineState.STOPPED, "The engine is not running.")
 
     def kill(self) -> None:
@@ -341,7 +341,7 @@ class Engine:
         if process is not None:
             process.send(Shutdown())
             await process.close(CLOSE_GRACE)
-        self._fail_sent("The engine was restarted.", "")
+        self._fail_sent("The engine was restarted.", "Try again.")
 
     def _received(self, process: EngineProcess, event: Event) -> None:
         if process is not self._process:

@@ -31,7 +31,10 @@ async def fetch(server: Server) -> None:
             server.protocol.ask(types.WORKSPACE_CONFIGURATION, params), PATIENCE
         )
     except (JsonRpcException, asyncio.TimeoutError) as error:
-        server.log(f"The settings of the editor could not be read: {error}")
+        why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
+        server.log(
+            f"The settings of the editor could not be read ({why}); those of the project are used."
+        )
     raw = [_plain(answer) for answer in answers] if isinstance(answers, (list, tuple)) else []
     server.session.configure(dict(zip(scopes, raw, strict=False)))
 

@@ -26,7 +26,10 @@ class Indices:
             index = await asyncio.to_thread(_load, Path(event.path))
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
-                self._log(f"The operator index {event.path} cannot be read: {error}")
+                self._log(
+                    f"The operator index {event.path} cannot be read ({error}): restart the engine "
+                    "to have it made again."
+                )
             return
         # A later announcement may have been read meanwhile, or the engine given up.
         if self._latest.get(interpreter) is event:

@@ -276,7 +276,7 @@ class Session:
 
     def permits(self, unit: Unit, reason: Reason) -> str:
         if self._closed or not self._configured.is_set():
-            return "The server is not ready."
+            return "The server is starting; try again in a moment."
         if not self._trusted:
             return "This workspace is not trusted, so none of its code is executed."
         self._reread_manifest(unit)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fullgraph.engines import Analysis, Engine
+from fullgraph.engines import Analysis, Engine, sentences
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
@@ -405,7 +405,10 @@ class Unit:
             self._surroundings.results_changed(self, final=True)
         self._surroundings.run_ended(self, failure)
         if not self.schedule.pending:
-            reason = failure.reason if failure else "" if completed else "Cancelled."
+            if failure is not None:
+                reason = sentences(failure.reason, failure.next_step)
+            else:
+                reason = "" if completed else "Cancelled."
             self._tell(Ending(run.generation, completed, reason))
         self.schedule.ended(seconds if completed else None)
         if completed:
