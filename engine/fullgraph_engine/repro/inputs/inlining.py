@@ -49,10 +49,10 @@ class _Inlining(ast.NodeTransformer):
                 return None
             content = bytearray((self._folder / DATA / name).read_bytes())
             known = torch.frombuffer(content, dtype=made.dtype)[: made.numel()].view(made.shape)
-        except Exception:  # the program will say
+            tensor = known.clone().requires_grad_(made.requires_grad)
+            text = Draft(Store(self._folder / DATA)).expression(tensor)
+        except Exception:  # of what the reducer has made of it; the program shows the finding
             return None
-        tensor = known.clone().requires_grad_(made.requires_grad)
-        text = Draft(Store(self._folder / DATA)).expression(tensor)
         return ast.parse(text, mode="eval").body
 
 
