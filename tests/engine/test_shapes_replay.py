@@ -376,5 +376,6 @@ def test_a_size_that_an_operator_gives_is_called_after_its_result() -> None:
     tape = next(tape for tape in tapes if shapes.data_dependent(tape))
     (question,) = shapes.data_dependent(tape)
     assert question.words == "y.shape[0] > 3"
-    assert question.symbols[0].code == "x[x > 0]"
+    columns = sys.version_info >= (3, 11)
+    assert question.symbols[0].code == ("x[x > 0]" if columns else "y = x[x > 0]")
     assert shapes.compare_with_live(tape) == ()
