@@ -311,7 +311,20 @@ test("the engine can be restarted", LONG, async () => {
     const now = await host.enginePids();
     return now.length === 1 && now[0] !== before;
   });
+  await mend();
+  await user.keys("Control+z");
+  assert.equal(await user.squiggled(), files.BREAK.text);
 });
+
+/** Removes the break: what is typed is traced. */
+async function mend() {
+  await user.file("broken.py");
+  await user.cursor(files.BREAK.line);
+  await user.keys("Control+Shift+k");
+  await until("a lens with one graph", async () =>
+    (await user.lenses()).some((text) => text.includes("1 graph · no breaks")),
+  );
+}
 
 for (const [what, find, words] of [
   ["the engine", () => host.enginePid(), /engine/],
@@ -329,12 +342,7 @@ for (const [what, find, words] of [
     });
     await until("a message", async () => (await user.toasts()).some((text) => words.test(text)));
     assert.equal(await user.squiggled(), files.BREAK.text);
-    // It works: what is typed is traced.
-    await user.cursor(files.BREAK.line);
-    await user.keys("Control+Shift+k");
-    await until("a lens with one graph", async () =>
-      (await user.lenses()).some((text) => text.includes("1 graph · no breaks")),
-    );
+    await mend();
     const told = await user.notifications();
     assert.equal(told.length, 1, told.join("\n"));
     await user.screenshot(`killed-${what.split(" ")[1]}`);
