@@ -173,6 +173,14 @@ async def test_data_that_cannot_be_kept(editor: Any) -> None:
     assert answer["reason"] in told(editor)[-1]
 
 
+async def test_data_outlives_the_engine(editor: Any) -> None:
+    uri = await opened(editor, NET + "# repro: 143 data 12 die\n")
+    answer = await repro(editor, place(uri))
+    assert not answer["verified"] and "data" not in answer["reason"]
+    (kept,) = (editor.root / "fullgraph-repros" / "data").iterdir()
+    assert kept.read_bytes() == b"numbers"
+
+
 async def test_data_is_kept_on_wish(open_editor: Any, counter: Any) -> None:
     editor = await open_editor(name="neovim", configuration={"repro": {"data": True}})
     await repro(editor, place(await opened(editor)))
