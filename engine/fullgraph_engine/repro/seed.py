@@ -29,13 +29,13 @@ class Seed:
 
 def in_order(seeds: Iterable[Seed], *, data: bool = False) -> tuple[Seed, ...]:
     """Each text once, from short to long; those that need data come after all others, or on wish
-    before them."""
+    before them. Of those about as long as each other the first stays so: it does less."""
     known: dict[str, Seed] = {}
     for seed in seeds:
         known.setdefault(seed.text, seed)
 
     def size(seed: Seed) -> tuple[bool, int]:
-        return bool(needed(seed.text)) != data, seed.text.count("\n")
+        return bool(needed(seed.text)) != data, seed.text.count("\n").bit_length()
 
     return tuple(sorted(known.values(), key=size))
 
