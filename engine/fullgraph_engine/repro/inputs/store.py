@@ -20,7 +20,7 @@ class Store:
 
     def __init__(self, folder: Path, most: int = MOST) -> None:
         self.folder, self.most = folder, most
-        self._names: dict[tuple[object, ...], tuple[torch.Tensor, str]] = {}
+        self._names: dict[tuple[object, ...], tuple[torch.Tensor, str | None]] = {}
 
     @classmethod
     def of_process(cls) -> Store:
@@ -34,11 +34,8 @@ class Store:
         where = (storage._cdata, data.storage_offset(), data.stride(), data.shape, data.dtype)
         key = (*where, data._version)
         if key not in self._names:
-            name = self._saved(data)
-            if name is None:
-                return None
             # Kept, so that no other tensor gets its address.
-            self._names[key] = (data, name)
+            self._names[key] = (data, self._saved(data))
         return self._names[key][1]
 
     def _saved(self, data: torch.Tensor) -> str | None:
@@ -50,10 +47,8 @@ class Store:
             return name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if (
-                local.nbytes + sum(each.stat().st_size for each in self.folder.iterdir())
-                > self.most
-            ):
+            used = sum(each.stat().st_size for each in self.folder.iterdir())
+            if used + local.nbytes > self.most:
                 return None
             # Never half a file: written beside it, then moved.
             descriptor, temporary = tempfile.mkstemp(dir=self.folder)
