@@ -347,7 +347,12 @@ class _Flattened(ast.NodeTransformer):
                 value = getattr(value, part)
             except Exception:  # an object of the user's
                 return None
-        return (at.id, *parts) if isinstance(value, _PLAIN) else None
+        return (at.id, *parts) if _is_plain(value) else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it may be passed as it is, so that nobody has to own it."""
+    return isinstance(value, _PLAIN) or type(value).__module__ == "numpy"
 
 
 _BUILT_IN = (int, float, str, list, tuple, dict, set, type(None), torch.dtype, torch.device)
