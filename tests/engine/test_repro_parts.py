@@ -16,13 +16,14 @@ import torch
 
 from fullgraph_engine.host.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
-from fullgraph_engine.repro import capture
+from fullgraph_engine.repro import act, capture, units
 from fullgraph_engine.repro.check import Check, assembled
 from fullgraph_engine.repro.further import calls_of
 from fullgraph_engine.repro.likeness import Likeness, own_names
 from fullgraph_engine.repro.script import lines_of_code, script
 from fullgraph_engine.repro.seed import Seed, Seeds
 from fullgraph_engine.repro.statements import function_around, layers
+from fullgraph_engine.repro.writing.draft import Draft
 from fullgraph_engine.targets import Call
 
 NOWHERE = Range(Position(0, 0), Position(0, 0))
@@ -233,6 +234,61 @@ def test_a_line_that_is_not_reached_leaves_its_point_empty() -> None:
     capture.watch(lambda: namespace["h"](1), points)
     assert points[0].reached
     assert 0 not in points[0].visits
+
+
+SCALED = """\
+import torch
+
+class Scaled:
+    def __init__(self, by):
+        self.by = by
+
+    def of(self, x):
+        y = x + 1
+        return y * self.by
+
+def call():
+    for by in range(2, 6):
+        with torch.set_grad_enabled(by > 3):
+            Scaled(by).of(by)
+"""
+
+
+def called_on_several_objects() -> capture.Point:
+    text = shown("/user/s.py", SCALED)
+    namespace: dict[str, Any] = {"__file__": "/user/s.py", "__name__": "s"}
+    exec(compile(text, "/user/s.py", "exec"), namespace)
+    (point,) = capture.points([Frame("/user/s.py", "of", 8)])
+    capture.watch(namespace["call"], [point], whole=True)
+    return point
+
+
+def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None:
+    point, draft = called_on_several_objects(), Draft()
+    unit = units.of_statement(point, 0, draft, every=True)
+    lines = draft.text(act.Compiled().statements(draft, unit)).split("\n")
+    assert lines[2:4] == ["def f(by, y):", "    return y * by"]
+    assert lines[5:10] == [
+        'compiled = torch.compile(f, backend="eager")',
+        "torch.no_grad()(compiled)(2, 3)",
+        "torch.no_grad()(compiled)(3, 4)",
+        "compiled(4, 5)",
+        "compiled(5, 6)",
+    ]
+
+
+def test_many_calls_are_a_loop_over_what_differs() -> None:
+    given = tuple(act.Given.of((number, "same"), {}) for number in range(5))
+    draft = Draft()
+    text = "\n".join(act.Compiled().statements(draft, act.Unit("f", given)))
+    assert text.split("\n")[1:] == ["for x0 in [0, 1, 2, 3, 4]:", "    compiled(x0, 'same')"]
+
+
+def test_one_function_of_several_objects_is_given_them() -> None:
+    point, draft = called_on_several_objects(), Draft()
+    unit = units.of_calls(point, draft)
+    assert unit.entry == "Scaled.of"
+    assert [len(given.inputs) for given in unit.calls] == [2] * 4
 
 
 # -- trials -----------------------------------------------------------------------------------
