@@ -1,4 +1,4 @@
-"""For all tests: nothing is written into the cache of whoever runs them."""
+"""For all tests: nothing is written into the cache of whoever runs them, and forks may use torch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
+# OpenMP's threads do not survive a fork, which then waits for them. Read once, by torch's import.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)
