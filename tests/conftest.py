@@ -1,4 +1,4 @@
-"""For all tests: nothing is written into the cache of whoever runs them, and forks may use torch."""
+"""For all tests: nothing goes into the cache of whoever runs them, and forks may use torch."""
 
 from __future__ import annotations
 
