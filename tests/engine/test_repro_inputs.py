@@ -14,10 +14,9 @@ import torch
 
 from fullgraph_engine.protocol.repro import DATA
 from fullgraph_engine.repro.check import Check, assembled
-from fullgraph_engine.repro.inputs import Store, arguments, imports, loader, needed, note
+from fullgraph_engine.repro.inputs import Store, imports, loader, needed, note
 from fullgraph_engine.repro.inputs.inlining import inlined
 from fullgraph_engine.repro.writing.draft import Draft
-from fullgraph_engine.repro.writing.unwritable import Unwritable
 from fullgraph_engine.repro.writing.values import expressions
 
 DTYPES = sorted({one for one in vars(torch).values() if isinstance(one, torch.dtype)}, key=str)
@@ -345,18 +344,3 @@ def test_progress_while_many_are_loaded(tmp_path: Path, monkeypatch: pytest.Monk
 def test_few_are_loaded_silently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there_and_back(tmp_path, torch.randn(30))
     assert capsys.readouterr().err == ""
-
-
-def test_inputs_from_annotations() -> None:
-    def f(x: "f32[s0, 16]", mask: "b8[s0]", scale=2.0, *, y: "i64[s0=6]"):  # noqa: F722, F821, UP037
-        return x
-
-    args, kwargs = arguments(f)
-    assert [(one.dtype, tuple(one.shape)) for one in args] == [
-        (torch.float32, (6, 16)),
-        (torch.bool, (6,)),
-    ]
-    assert kwargs["y"].shape == (6,)
-    assert arguments(f, {"s0": 3})[0][0].shape == (3, 16)
-    with pytest.raises(Unwritable, match="`x` has no shape annotation"):
-        arguments(lambda x: x)

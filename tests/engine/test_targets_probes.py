@@ -185,6 +185,13 @@ def test_annotations() -> None:
     assert call.inputs == "f32[b=4, 16], m=b8[b=4]"
 
 
+def test_a_graph_as_torch_prints_it() -> None:
+    text = "def f(s7: 'Sym(s7)', x: 'f32[s7, 16][16, 1]cpu', y: 'b' = None): return x\n"
+    call = Loaded(text).build()
+    assert call.inputs == "4, f32[s7=4, 16]"
+    assert call.args[0] == len(call.args[1]) == 4
+
+
 def test_annotations_complete_a_comment() -> None:
     text = "# fullgraph: y=i64[b]\ndef f(x: 'f32[b, 16]', y): return x\n"
     assert Loaded(text).build().inputs == "f32[b=4, 16], y=i64[b=4]"

@@ -169,7 +169,8 @@ def _from_string(
         value = parse_value(stripped)
     except NotationError:
         value = None
-    if _has_tensor(value):
+    # FX prints the sizes that a graph is given as ``Sym(s0)``; a bare ``s0`` is a type's name.
+    if _has_tensor(value) or (isinstance(value, SizeText) and stripped.startswith("Sym(")):
         return value, optional
     # An annotation in quotes, for a name that is not there yet.
     try:
