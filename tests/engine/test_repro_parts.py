@@ -16,13 +16,15 @@ import torch
 
 from fullgraph_engine.host.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
-from fullgraph_engine.repro import act, capture, units
+from fullgraph_engine.repro import act, capture, luck, shrinking, units
 from fullgraph_engine.repro.check import Check, assembled
 from fullgraph_engine.repro.further import calls_of
 from fullgraph_engine.repro.likeness import Likeness, own_names
+from fullgraph_engine.repro.oracle import Verdict
 from fullgraph_engine.repro.script import lines_of_code, script
 from fullgraph_engine.repro.seed import Seed, Seeds
 from fullgraph_engine.repro.statements import function_around, layers
+from fullgraph_engine.repro.surroundings import Job, Surroundings
 from fullgraph_engine.repro.writing.draft import Draft
 from fullgraph_engine.targets import Call
 
@@ -144,6 +146,50 @@ def seeds(finding: Finding, **said: str) -> Seeds:
     likeness = Likeness.of(finding)
     about = {"title": 'a "quoted" \\title', "explanation": 'three """ quotes', **said}
     return Seeds((), likeness, Check.of(finding), (), place="model.py:3", **about)
+
+
+def test_random_numbers_are_chosen_below_the_imports() -> None:
+    program = "import random\nimport torch\nimport numpy.random\n\nx = torch.rand(1)\nf(x)\n"
+    chosen = "\n\ntorch.manual_seed(3)\nrandom.seed(3)\nx = "
+    assert luck.seeded(program, 3) == program.replace("\n\nx = ", chosen)
+    without = "from torch import rand\n\nf(rand(1))\n"
+    assert luck.seeded(without, 3) == without
+
+
+class Answers:
+    """Trials that show the finding with some seeds only."""
+
+    capacity = 1
+
+    def __init__(self, *shown: int) -> None:
+        self.shown, self.text = [f"manual_seed({number})" for number in shown], ""
+
+    def submit(self, text: str) -> int:
+        self.text = text
+        return 1
+
+    def wait(self) -> tuple[int, bytes]:
+        shows = any(number in self.text for number in self.shown)
+        return 1, shrinking.packed(Verdict(shows), None)
+
+    def kill(self, number: int) -> None:
+        raise AssertionError("nothing is left to be killed")
+
+
+@pytest.mark.parametrize(
+    ("shown", "chosen"), [((0, 1, 2, 3), False), ((0, 1, 3), True), ((1, 2), False)]
+)
+def test_random_numbers_are_chosen_where_others_do_not_show_it(
+    shown: tuple[int, ...], chosen: bool
+) -> None:
+    around = Surroundings(lambda *_: Answers(*shown), lambda _: None, "")
+    job = Job(1, "", 0.0, 30.0)
+    shrink = shrinking.Shrinking(seeds(BREAK), job, around, lambda event: None)
+    program = "import torch\n\nf(torch.rand(1))\n"
+    shrink.history.append(program)
+    shrink.steady(Answers(*shown))
+    assert (shrink.history[-1] == luck.seeded(program, 0)) == chosen
+    assert shrink.history[0] == program and len(shrink.history) == 1 + chosen
 
 
 def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
