@@ -253,8 +253,14 @@ class Failure:
 
     @property
     def in_graph(self) -> bool:
-        """Whether it was raised by a captured graph, which does not know the user's lines."""
-        return any(frame.path.startswith("<eval_with_key>") for frame in self.stack)
+        """Whether it was raised by a captured graph, which does not know the user's lines.
+
+        A graph module may cut off its own code from what passes through it.
+        """
+        return any(
+            frame.path.startswith("<eval_with_key>") or frame.path.endswith("fx/graph_module.py")
+            for frame in self.stack
+        )
 
 
 @dataclass(frozen=True)
