@@ -16,7 +16,6 @@ from fullgraph.render.codes import Severity
         ("guard/specialised-dimension", "guard/specialised-dimension", "warning"),
         ("guard/type-match", "guard", "off"),
         ("recompile/unheard-of", "recompile", "information"),
-        ("shape/data-dependent", "shape/data-dependent", "information"),
         ("trace/import-error", "trace/import-error", "error"),
         ("trace/sandboxed", "trace/sandboxed", "information"),
         ("probe/missing", "probe/missing", "information"),

@@ -360,7 +360,9 @@ class Unit:
             f"This file has {len(self.document.text):,} characters; "
             f"with more than {LONGEST_TRACED:,} it is traced only on command"
         )
-        if not self.reports() or reason is Reason.OPENED:
+        # What was asked for stays, and moves with the text.
+        if self._engine is None or reason is Reason.OPENED:
+            self._engine = None
             place = Range(Position(0, 0), self.document.positions.line_end(0))
             self.results.begin()
             self.results.apply(FindingFound(0, Finding(TOO_LONG, message, place)))
