@@ -171,6 +171,10 @@ M.handlers = {
     require("fullgraph.trace").refresh(params.uri)
   end,
 
+  ["workspace/inlayHint/refresh"] = function(err, result, ctx)
+    return require("fullgraph.hints").on_refresh(err, result, ctx)
+  end,
+
   ["workspace/codeLens/refresh"] = function(_, _, ctx)
     local client = vim.lsp.get_client_by_id(ctx.client_id)
     for bufnr in pairs(client and client.attached_buffers or {}) do

@@ -118,6 +118,24 @@ def test_inlay_hints_show_sizes(net: Neovim) -> None:
     net.sees("def forward(self, x: f32[4, 16])", "y: f32[4, 8] =")
 
 
+def test_inlay_hints_are_drawn_though_lines_were_drawn_while_they_were_asked_for(
+    net: Neovim,
+) -> None:
+    net.sees("y: f32[4, 8] =")
+    net.lua(
+        """
+        local client = vim.lsp.get_clients({ name = "fullgraph" })[1]
+        local bufnr = vim.api.nvim_get_current_buf()
+        local version = vim.lsp.util.buf_versions[bufnr]
+        local ctx = { client_id = client.id, bufnr = bufnr, version = version }
+        vim.lsp.inlay_hint.on_inlayhint(nil, {}, ctx)
+        client.handlers["workspace/inlayHint/refresh"](nil, nil, ctx)
+        vim.cmd.redraw()
+        """
+    )
+    net.sees("y: f32[4, 8] =")
+
+
 def test_a_quick_fix_inserts_a_probe(nvim: Neovim, workspace: Path) -> None:
     opened(nvim, workspace / f"loose_{nvim.terminal}.py", LOOSE)
     nvim.finds("probe/missing")
