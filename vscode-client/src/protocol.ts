@@ -31,9 +31,8 @@ export const changed = new NotificationType<{ readonly uri: string; readonly fin
   "fullgraph/changed",
 );
 
-/** What is asked for: the target that is named, or that is at a line or above it. */
-export interface Subject {
-  readonly uri: string;
+/** What of a file is asked for: the target that is named, or that is at a line or above it. */
+export interface About {
   readonly target?: string;
   readonly line?: number;
   /** Which of its runs, one for each probe, from 0. */
@@ -42,7 +41,7 @@ export interface Subject {
 
 /** What a run did. */
 export const trace = new RequestType<
-  Subject,
+  About & { readonly uri: string },
   Trace | null,
   void
 >("fullgraph/trace");

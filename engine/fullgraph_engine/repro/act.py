@@ -144,16 +144,16 @@ def _compiled(draft: Draft, unit: Unit, several: Sequence[Sequence[str]]) -> lis
 
 def _loop(draft: Draft, called: str, given: Given, several: Sequence[Sequence[str]]) -> str:
     """Calls that differ in nothing but some of their inputs."""
-    texts, names = list(several[0]), []
+    texts, changing = list(several[0]), []
     for number, each in enumerate(given.inputs):
         if len({call[number] for call in several}) > 1:
             texts[number] = draft.fresh(each.name or "x")
-            names.append(number)
-    if not names:
+            changing.append(number)
+    if not changing:
         return f"for _ in range({len(several)}):\n    {_call(called, given, texts)}"
-    target = ", ".join(texts[number] for number in names)
-    items = [", ".join(call[number] for number in names) for call in several]
-    if len(names) > 1:
+    target = ", ".join(texts[number] for number in changing)
+    items = [", ".join(call[number] for number in changing) for call in several]
+    if len(changing) > 1:
         items = [f"({item})" for item in items]
     return f"for {target} in [{', '.join(items)}]:\n    {_call(called, given, texts)}"
 

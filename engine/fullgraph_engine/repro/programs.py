@@ -137,7 +137,13 @@ class Programs:
         if self._further is not None:
             return Unit(draft.expression(self._further.function), self._further.calls)
         call = self._call()
-        return Unit(draft.expression(call.function), (act.Given.of(call.args, call.kwargs),))
+        return Unit(draft.expression(call.function), self._calls(call))
+
+    def _calls(self, call: Call) -> tuple[act.Given, ...]:
+        """Those that the finding is about: the one of the probe, or further ones."""
+        if self._further is not None:
+            return self._further.calls
+        return (act.Given.of(call.args, call.kwargs),)
 
     def _call(self) -> Call:
         torch.manual_seed(0)
@@ -204,9 +210,7 @@ class Programs:
     def _of_text(self) -> Unit:
         """The target as it is called in its own file."""
         call = self._call()
-        if self._further is not None:
-            return Unit(self._entry(call), self._further.calls)
-        return Unit(self._entry(call), (act.Given.of(call.args, call.kwargs),))
+        return Unit(self._entry(call), self._calls(call))
 
     def _entry(self, call: Call) -> str:
         target = self.tracee.target

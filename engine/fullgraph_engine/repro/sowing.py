@@ -95,11 +95,9 @@ def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
 
 
 def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
-    """Where programs have the contents of their tensors from; fake ones have none."""
-    if tracee.fake:
-        return (None,)
-    store = Store.of_process()
-    return (store,) if wanted.data else (None, store)
+    """Fake tensors have no contents."""
+    real = not tracee.fake
+    return Store.choices(always=real and wanted.data, if_needed=real)
 
 
 def _sown(

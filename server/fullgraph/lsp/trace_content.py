@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -161,7 +160,6 @@ class _Content:
         self._unit, self._subject, self._names, self._run = unit, subject, names, run
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
-        self._lines = re.split(r"\r\n|\r|\n", unit.document.text)
         self._findings = [item for item in unit.findings() if subject.name in item.targets]
         course = unit.results.courses.get(subject.name)
         self._courses = course.by_probe if course is not None else {}
@@ -198,7 +196,7 @@ class _Content:
                     "shapes": shapes.get(line.line, []),
                 }
                 for line in step.lines
-                if line.line < len(self._lines)
+                if line.line < len(self._unit.document.positions)
             ]
             # After an edit, operators of the lines that it touched are nowhere.
             elsewhere = step.ops - sum(line.ops for line in step.lines)
@@ -311,7 +309,7 @@ class _Content:
         return _plain(range_in(self._unit.document, range_))
 
     def _text(self, line: int) -> str:
-        return self._lines[line].strip() if line < len(self._lines) else ""
+        return self._unit.document.positions.line(line).strip()
 
 
 def _facts(report: TargetReport) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.engines import sentences
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro_data import Data
 from fullgraph.session.settings import Settings, expanded
@@ -90,8 +91,8 @@ def keep(folder: Path, name: str, extension: str, text: str, data: Data | None =
             f"Nothing can be written to {folder} ({why}), nor to a temporary folder "
             f"({error.strerror or error})."
         ) from error
-    remark = f"Nothing can be written to {folder} ({why}), so it is in {path}. {lost}"
-    return Kept(path, remark.rstrip())
+    moved = f"Nothing can be written to {folder} ({why}), so it is in {path}."
+    return Kept(path, sentences(moved, lost))
 
 
 def write_new(folder: Path, name: str, extension: str, text: str) -> Path:

@@ -33,10 +33,7 @@ export class Traces implements vscode.Disposable {
   }
 
   /** What is known of the target at a line, or of the one that is named. */
-  async of(
-    uri: vscode.Uri,
-    about: Omit<protocol.Subject, "uri">,
-  ): Promise<Trace | undefined> {
+  async of(uri: vscode.Uri, about: protocol.About): Promise<Trace | undefined> {
     const { client } = this.server;
     if (!client) {
       return undefined;

@@ -17,7 +17,7 @@ const REST = 120;
 /** What is shown: a run of a target, or of whatever is at a line. */
 interface Subject {
   readonly uri: vscode.Uri;
-  readonly about: Omit<protocol.Subject, "uri">;
+  readonly about: protocol.About;
 }
 
 export class TraceView implements vscode.Disposable {
@@ -71,7 +71,7 @@ export class TraceView implements vscode.Disposable {
   }
 
   /** Shows a target, beside the editor that has the focus, and leaves the focus there. */
-  async show(uri: vscode.Uri, about: Omit<protocol.Subject, "uri">): Promise<void> {
+  async show(uri: vscode.Uri, about: protocol.About): Promise<void> {
     this.#subject = { uri, about };
     if (this.#panel) {
       this.#panel.reveal(undefined, true);

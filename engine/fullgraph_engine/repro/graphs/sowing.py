@@ -36,7 +36,9 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
     except LookupError as error:
         return str(error.args[0])
     name = tracee.target.name
-    graphs = _Graphs(backend, notes, _stores(wanted))
+    # Numbers that are wrong may be so for some inputs alone.
+    stores = Store.choices(always=wanted.data, if_needed=wanted.accuracy)
+    graphs = _Graphs(backend, notes, stores)
     torch.manual_seed(0)
     try:
         call = tracee.call()
@@ -80,14 +82,6 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         backend=backend,
         data=wanted.data,
     )
-
-
-def _stores(wanted: Wanted) -> tuple[Store | None, ...]:
-    """Where programs have the contents of their tensors from: numbers that are wrong may be so for
-    some inputs alone."""
-    if wanted.data:
-        return (Store.of_process(),)
-    return (None, Store.of_process()) if wanted.accuracy else (None,)
 
 
 def _no_graphs(target: str, raised: str, left_out: list[str]) -> str:

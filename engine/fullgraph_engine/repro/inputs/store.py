@@ -27,6 +27,13 @@ class Store:
         """In the scratch folder of this process."""
         return cls(Path(tempfile.gettempdir(), DATA))
 
+    @classmethod
+    def choices(cls, *, always: bool, if_needed: bool) -> tuple[Store | None, ...]:
+        """Where programs have the contents of their tensors from, in the order to be tried."""
+        if always:
+            return (cls.of_process(),)
+        return (None, cls.of_process()) if if_needed else (None,)
+
     def save(self, data: torch.Tensor) -> str | None:
         """The name of the file with the elements of a tensor in their order; None where there is
         no room for them."""
