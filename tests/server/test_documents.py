@@ -51,15 +51,25 @@ def shows(actions: Sequence[types.CodeAction]) -> list[types.CodeAction]:
 
 @pytest.mark.parametrize("target", ["Net", "compiled(x)", "a/b?c#d", "build()", "é %20"])
 @pytest.mark.parametrize("uri", ["file:///a%20b/model.py", "untitled:Untitled-1"])
-def test_an_address_survives_its_way(target: str, uri: str) -> None:
-    address = Address("graph", target, uri)
+@pytest.mark.parametrize("probe", [None, 0, 11])
+def test_an_address_survives_its_way(target: str, uri: str, probe: int | None) -> None:
+    address = Address("graph", target, uri, probe)
     assert Address.read(str(address)) == address
     # What VS Code makes of it.
     assert Address.read(str(address).replace("%3A", ":").replace("%28", "(")) == address
     assert str(address).partition("?")[0].endswith(".graph.py")
 
 
-@pytest.mark.parametrize("text", ["file:///x", "fullgraph:/graph", "fullgraph:/x/Net/a.py?b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file:///x",
+        "fullgraph:/graph",
+        "fullgraph:/x/Net/a.py?b",
+        "fullgraph:/graph/Net/-1/a.py?b",
+        "fullgraph:/graph/Net/1/2/a.py?b",
+    ],
+)
 def test_other_addresses_are_none(text: str) -> None:
     assert Address.read(text) is None
 

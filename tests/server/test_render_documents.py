@@ -30,9 +30,20 @@ def part(run: str, text: str, attempt: str = "fake 1", kind: DocumentKind = "gra
     return DocumentsWritten(0, "Net", run, attempt, (DocumentPart(kind, "A title", text),))
 
 
-def done(status: str = "traced", error: str | None = None) -> TargetDone:
-    probe = ProbeInfo("comment", "f32[4]", source="line 3")
-    return TargetDone(0, TargetReport("Net", "module", NAME, status, probe=probe, error=error))  # type: ignore[arg-type]
+def done(status: str = "traced", error: str | None = None, number: int = 0) -> TargetDone:
+    probe = ProbeInfo("comment", "f32[4]", source=f"line {number + 3}")
+    return TargetDone(
+        0,
+        TargetReport(
+            "Net",
+            "module",
+            NAME,
+            status,  # type: ignore[arg-type]
+            probe=probe,
+            error=error,
+            probe_number=number,
+        ),
+    )
 
 
 def text(kind: DocumentKind, *events: object, source: str = "") -> str:
@@ -42,11 +53,11 @@ def text(kind: DocumentKind, *events: object, source: str = "") -> str:
     return draft.text("model.py")
 
 
-def guards(line: int, source: str) -> GuardsFound:
+def guards(line: int, source: str, number: int = 0) -> GuardsFound:
     cause = Range(Position(line, 0), Position(line, 1))
     guard = FoundGuard("TENSOR_MATCH", source, (f"{source} == 1",), cause=0)
     frame = GuardedFrame("forward", "", 0, 2, "0/0", 1, (cause,), (guard,))
-    return GuardsFound.of(0, "Net", (frame,))
+    return GuardsFound.of(0, "Net", (frame,), probe_number=number)
 
 
 def test_parts_come_in_order_and_a_later_attempt_replaces_an_earlier() -> None:
@@ -65,6 +76,30 @@ def test_probes_are_told_apart() -> None:
     found = text("graph", part("Net#1", "two = 2\n"), part("Net#0", "one = 1\n"), done(), done())
     assert found.index("# With probe 1:\n\n\none = 1") < found.index("# With probe 2:\n\n\ntwo = 2")
     assert found.count("# f32[4] from line 3") == 2
+
+
+def test_the_run_with_one_probe() -> None:
+    draft = Draft("graph", "Net")
+    for event in (
+        *(part("Net#0", "one = 1\n"), part("Net#1", "two = 2\n"), part("Net#1+", "more = 3\n")),
+        *(done("crashed", "Killed."), done(number=1)),
+    ):
+        draft.apply(event)  # type: ignore[arg-type]
+    second = draft.of(1).text("model.py")
+    assert "two = 2" in second and "more = 3" in second and "one = 1" not in second
+    assert "from line 4" in second and "from line 3" not in second
+    assert "With probe" not in second and "Killed" not in second
+    assert "Killed" in draft.of(0).text("model.py")
+    # There is no third one any more.
+    assert draft.of(2).text("model.py") == draft.text("model.py")
+
+
+def test_the_guards_of_the_run_with_one_probe() -> None:
+    draft = Draft("guards", "Net", "class Net:\n    one\n    two\n")
+    for event in (guards(1, "L['x']"), done(), guards(2, "L['y']", 1), done(number=1)):
+        draft.apply(event)
+    second = draft.of(1).text("model.py")
+    assert "y == 1" in second and "x == 1" not in second and "With probe" not in second
 
 
 def test_a_second_run_with_dynamic_dimensions_says_so() -> None:

@@ -95,11 +95,14 @@ import torch
 
 # fullgraph: f32[4]
 # fullgraph: f32[2, 3]
+# fullgraph: f32[2, 3, 4]
 def f(x):
     y = x * 2
     if x.dim() == 2:
         print("here")
         y = y + 1
+    if x.dim() == 3:
+        y = y.no_such_thing
     return y
 """
 
@@ -107,24 +110,26 @@ def f(x):
 async def test_each_probe_has_its_own_course(editor: Any) -> None:
     uri = editor.open("model.py", PROBES)
     await editor.command("fullgraph.server.analyse", uri)
-    first, second = [await ask(editor, uri, target="f", run=run) for run in (0, 1)]
-    assert (first["run"], second["run"]) == (0, 1)
-    for trace in (first, second):
+    first, second, third = [await ask(editor, uri, target="f", run=run) for run in range(3)]
+    for number, trace in enumerate((first, second, third)):
+        assert (trace["run"], trace["number"]) == (number, number)
         assert [run["probe"] for run in trace["runs"]] == [
             "f32[4] from line 4",
             "f32[2, 3] from line 5",
+            "f32[2, 3, 4] from line 6",
         ]
-        assert [run["breaks"] for run in trace["runs"]] == [0, 1]
+        assert [run["breaks"] for run in trace["runs"]] == [0, 1, 0]
         assert trace["probe"] == trace["runs"][trace["run"]]["probe"]
         assert trace["guards"] == sum(group["count"] for group in trace["guardGroups"])
-        # A break of one run is no other finding of the other.
-        assert not any(remark["code"].startswith("graph-break/") for remark in trace["remarks"])
+    # What one run met is no finding of another.
+    assert [[remark["code"] for remark in one["remarks"]] for one in (first, second)] == [[], []]
+    assert [remark["code"] for remark in third["remarks"]] == ["trace/eager-error"]
     assert [step["kind"] for step in first["steps"]] == ["graph"]
     assert [step["kind"] for step in second["steps"]] == ["graph", "break", "graph"]
     assert first["steps"][0]["lines"][0]["shapes"] == ["y: f32[4]"]
     assert second["steps"][0]["lines"][0]["shapes"] == ["y: f32[2, 3]"]
-    # There is no third one.
-    assert (await ask(editor, uri, target="f", run=2))["run"] == 1
+    # There is no fourth one.
+    assert (await ask(editor, uri, target="f", run=3))["run"] == 2
 
 
 SLOW = """\

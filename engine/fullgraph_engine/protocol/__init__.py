@@ -114,6 +114,12 @@ class Finding:
     data: dict[str, Any] = field(default_factory=dict)
 
 
+def probe_of(run: str) -> int | None:
+    """The number of the probe in the name of a run: 1 of ``Net#1``, and of its further parts."""
+    number = run.rpartition("#")[2].rstrip("+~!")
+    return int(number) if number.isdigit() else None
+
+
 # -- targets ----------------------------------------------------------------------------------
 
 

@@ -205,6 +205,17 @@ local function repro()
   end
 end
 
+--- Open the graph code of the run that is shown.
+local function code()
+  local it = current()
+  local on = it and client.with(it.about.uri)
+  if on and it.page and it.target then
+    local several = (it.page.runs or 1) > 1
+    local place = { uri = it.about.uri, target = it.target, probe = several and it.page.probe or nil }
+    client.execute(on, "showGraph", { place })
+  end
+end
+
 ---@param bufnr integer
 local function keys(bufnr)
   windows.reading_keys(bufnr)
@@ -213,6 +224,7 @@ local function keys(bufnr)
   end
   map("<CR>", jump, "Go to the line")
   map("p", choose_run, "Show the run of the next probe")
+  map("c", code, "Show the code of the graphs")
   map("f", fix, "Apply a fix of this break")
   map("r", repro, "Make a small script that shows this break")
   map("]]", function()

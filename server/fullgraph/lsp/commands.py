@@ -128,12 +128,17 @@ async def repro_issue(server: Server, arguments: list[Any]) -> dict[str, Any]:
 
 def _showing(kind: DocumentKind) -> Callable[[Server, list[Any]], Awaitable[Any]]:
     async def show(server: Server, arguments: list[Any]) -> dict[str, Any]:
-        """Open a document about a target; without a name about the only one of the file."""
+        """Open a document about a target; without a name about the only one of the file.
+
+        ``probe`` says with which of its probes, from 0; without it about all of its runs.
+        """
         uri, target = _place(arguments)
         unit = _unit(server, uri)
         if unit is None:
             raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
-        return await server.reading.show(unit, kind, target or _only_target(unit))
+        probe = _object(arguments).get("probe")
+        number = probe if isinstance(probe, int) and probe >= 0 else None
+        return await server.reading.show(unit, kind, target or _only_target(unit), number)
 
     return show
 

@@ -29,19 +29,24 @@ SCHEME = "fullgraph"
 class Address:
     """Which document a URI means: ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
 
-    The last part of its path is what an editor shows as title and takes the language from.
+    The last part of its path is what an editor shows as title and takes the language from. About
+    the run with one probe it is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
     """
 
     kind: DocumentKind
     target: str
     uri: str
+    probe: int | None = None
 
     @property
     def name(self) -> str:
-        return f"{_plain_name(self.target)}.{EXTENSIONS[self.kind]}"
+        which = "" if self.probe is None else f".probe{self.probe + 1}"
+        return f"{_plain_name(self.target)}{which}.{EXTENSIONS[self.kind]}"
 
     def __str__(self) -> str:
-        path = "/".join(quote(part, safe="") for part in (self.kind, self.target, self.name))
+        which = () if self.probe is None else (str(self.probe),)
+        parts = (self.kind, self.target, *which, self.name)
+        path = "/".join(quote(part, safe="") for part in parts)
         return f"{SCHEME}:/{path}?{quote(self.uri, safe='/')}"
 
     @classmethod
@@ -49,12 +54,14 @@ class Address:
         """None for what is no address of ours. Clients escape more or less than we do."""
         parts = urlsplit(text)
         path = parts.path.split("/")
-        if parts.scheme != SCHEME or len(path) != 4:
+        probe = path[3] if len(path) == 5 else ""
+        if parts.scheme != SCHEME or len(path) not in (4, 5) or (probe and not probe.isdecimal()):
             return None
         kind, target = unquote(path[1]), unquote(path[2])
         for known in DOCUMENT_KINDS:
             if known == kind and target:
-                return cls(known, target, unquote(parts.query))
+                which = int(probe) if probe else None
+                return cls(known, target, unquote(parts.query), which)
         return None
 
 
@@ -80,16 +87,18 @@ class Reading:
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address
-        return await self.readings.text(unit, address.kind, address.target)
+        return await self.readings.text(unit, address.kind, address.target, address.probe)
 
-    async def show(self, unit: Unit, kind: DocumentKind, target: str) -> dict[str, Any]:
+    async def show(
+        self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
+    ) -> dict[str, Any]:
         """Open a document in the client; the answer has the text where nothing else can be done."""
         client = self._server.session.client
-        address = Address(kind, target, unit.document.uri)
+        address = Address(kind, target, unit.document.uri, probe)
         if client.text_document_content:
             shown = await self._server.show(str(address))
             return {"uri": str(address), "shown": shown}
-        text = await self.readings.text(unit, kind, target)
+        text = await self.readings.text(unit, kind, target, probe)
         if client.show_document:
             uri = self._file(address, text).as_uri()
             if await self._server.show(uri):

@@ -146,6 +146,7 @@ def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, A
         **_about(unit, subject, names),
         "current": True,
         "run": 0,
+        "number": 0,
         "status": "tracing",
         "error": "",
         "mode": "",
@@ -160,9 +161,11 @@ class _Content:
         self._unit, self._subject, self._names, self._run = unit, subject, names, run
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
-        self._findings = [item for item in unit.findings() if subject.name in item.targets]
+        self._findings = [
+            item for item in unit.findings() if item.of_run(subject.name, self._probe)
+        ]
         course = unit.results.courses.get(subject.name)
-        self._courses = course.by_probe if course is not None else {}
+        self._steps = course.by_probe.get(self._probe, ()) if course is not None else ()
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -181,7 +184,7 @@ class _Content:
     def _course(self) -> Iterator[dict[str, Any]]:
         shapes = self._shapes_by_line()
         number = 0
-        for step in self._courses.get(self._probe, ()):
+        for step in self._steps:
             if step.kind == "break":
                 # Of one that was edited nothing is known any more.
                 if step.range is not None:
@@ -286,13 +289,8 @@ class _Content:
         }
 
     def _remarks(self) -> Iterator[dict[str, Any]]:
-        """Findings of the target that are no break of a course."""
-        breaks = {
-            (step.code, step.range)
-            for steps in self._courses.values()
-            for step in steps
-            if step.kind == "break"
-        }
+        """Findings of the run that are no break of its course."""
+        breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in self._findings:
             if (item.finding.code, item.finding.range) in breaks:
                 continue
@@ -314,6 +312,7 @@ class _Content:
 
 def _facts(report: TargetReport) -> dict[str, Any]:
     return {
+        "number": report.probe_number,
         "status": report.status,
         "error": (report.error or "").strip().split("\n", 1)[0],
         "mode": report.mode,

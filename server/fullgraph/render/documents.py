@@ -21,6 +21,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
     TargetsFound,
+    probe_of,
 )
 from fullgraph_engine.protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
@@ -133,6 +134,18 @@ class Draft:
             return f"There is no target `{self.target}` in this file."
         return " ".join(_trouble(self._reports))
 
+    def of(self, probe: int) -> Draft:
+        """What there is of the run with one probe; of all, where there is none with it."""
+        reports = [report for report in self._reports if report.probe_number == probe]
+        if not reports:
+            return self
+        draft = Draft(self.kind, self.target, self._text)
+        draft._guards = [found for found in self._guards if found.probe_number == probe]
+        draft._runs = {name: run for name, run in self._runs.items() if probe_of(name) == probe}
+        draft._reports = reports
+        draft._known, draft._problem, draft._ended = self._known, self._problem, self._ended
+        return draft
+
     def text(self, name: str) -> str:
         """The document; ``name`` is what the file is called in it."""
         lines: list[str] = []
@@ -173,9 +186,7 @@ class Draft:
             if dynamic:
                 label = ["Tried again with first dimensions dynamic:", ""]
             elif len(runs) > 1 and not runs[1][0].endswith("+"):
-                probe = name.rpartition("#")[2]
-                words = f"probe {int(probe) + 1}" if probe.isdigit() else name
-                label = [f"With {words}:", ""]
+                label = [f"With probe {(probe_of(name) or 0) + 1}:", ""]
             for part in run.parts:
                 yield [self._comment(line) if line else "" for line in label], part
                 label = []

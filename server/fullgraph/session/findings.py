@@ -14,7 +14,7 @@ from typing import TypeVar
 from fullgraph.render import codes
 from fullgraph.render.codes import Severity
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol import Finding, probe_of
 
 T = TypeVar("T")
 
@@ -30,6 +30,12 @@ class FileFinding:
     severity: Severity
     targets: tuple[str, ...]
     href: str
+    reached: frozenset[tuple[str, int | None]] = frozenset()
+    """Targets, each with the number of a probe that it was reached with; None for either."""
+
+    def of_run(self, target: str, probe: int) -> bool:
+        """The run of a target with one of its probes reached it."""
+        return not self.reached.isdisjoint({(target, probe), (target, None)})
 
 
 def merge(findings: Iterable[Finding], settings: Settings) -> tuple[FileFinding, ...]:
@@ -74,7 +80,8 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
         # Real tensors only where no fake run saw the same.
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,
     )
-    return FileFinding(finding, severity, targets, first.href or codes.href(first.code))
+    reached = frozenset((finding.target, probe_of(finding.run)) for finding in group)
+    return FileFinding(finding, severity, targets, first.href or codes.href(first.code), reached)
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:

@@ -52,7 +52,7 @@ class _Written:
     """A document that is being written, or was."""
 
     basis: object
-    task: asyncio.Task[str]
+    task: asyncio.Task[Draft | str]
     readers: int = 0
 
 
@@ -65,16 +65,24 @@ class Readings:
         self._written: dict[Wish, _Written] = {}
         self._turn = asyncio.Lock()
 
-    async def text(self, unit: Unit, kind: DocumentKind, target: str) -> str:
+    async def text(
+        self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
+    ) -> str:
         """The document of the text as it is now. If the text changes meanwhile, of the new one.
 
-        Cancelling the last reader ends the run.
+        About the run with one probe, by its number, or about all of them. Cancelling the last
+        reader ends the run.
         """
         await self._library.configured()
-        known = _known_guards(unit, target) if kind == "guards" else None
-        if known is not None:
-            return known
-        wish = Wish(unit.document.uri, kind, target)
+        found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
+        if found is None:
+            found = await self._read(unit, Wish(unit.document.uri, kind, target))
+        if isinstance(found, str):
+            return found
+        return (found if probe is None else found.of(probe)).text(_short_name(unit))
+
+    async def _read(self, unit: Unit, wish: Wish) -> Draft | str:
+        """A document, or why there is none."""
         while True:
             written = self._begun(unit, wish)
             written.readers += 1
@@ -126,7 +134,7 @@ class Readings:
         if self._written.get(wish) is written:
             del self._written[wish]
 
-    async def _write(self, unit: Unit, wish: Wish) -> str:
+    async def _write(self, unit: Unit, wish: Wish) -> Draft | str:
         async with self._turn:
             refusal = self._library.permits(unit, Reason.ASKED)
             engine = refusal or self._library.engine(unit)
@@ -142,7 +150,7 @@ class Readings:
                         draft.apply(event)
                 finally:
                     analysis.cancel()
-        return draft.text(_short_name(unit))
+        return draft
 
     @contextlib.contextmanager
     def _bar(self, wish: Wish, cancel: Callable[[], None]) -> Iterator[None]:
@@ -153,7 +161,7 @@ class Readings:
             end()
 
 
-def _known_guards(unit: Unit, target: str) -> str | None:
+def _known_guards(unit: Unit, target: str) -> Draft | None:
     """The guards as the last run has told them, if that was of the text as it is now."""
     shown = [one for one in unit.reports() if one.report.name == target]
     guards = unit.results.guards.get(target)
@@ -164,12 +172,12 @@ def _known_guards(unit: Unit, target: str) -> str | None:
     for one, told in zip(shown, guards.told, strict=True):
         draft.apply(told)
         draft.apply(TargetDone(0, one.report))
-    return draft.text(_short_name(unit))
+    return draft
 
 
 def _short_name(unit: Unit) -> str:
     return unit.document.name.rsplit("/", 1)[-1]
 
 
-def _lost(task: asyncio.Task[str]) -> bool:
+def _lost(task: asyncio.Task[Draft | str]) -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

@@ -33,8 +33,8 @@ class ShapesByTarget:
 
     @cached_property
     def places(self) -> _Places:
-        """What the runs with either probe saw."""
-        return _joined(self.by_probe.values())
+        """What the runs with either probe saw, in the order of the probes."""
+        return _joined(self.by_probe[number] for number in sorted(self.by_probe))
 
     def joined(self, other: ShapesByTarget) -> ShapesByTarget:
         """With that of another probe."""

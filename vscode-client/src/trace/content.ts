@@ -84,6 +84,8 @@ export interface Remark {
 
 /** How the run with one probe ended. */
 export interface Run {
+  /** That of the probe, from 0. */
+  readonly number: number;
   readonly status: string;
   readonly error: string;
   readonly mode: string;
@@ -130,5 +132,5 @@ export type FromPage =
   | { readonly type: "repro"; readonly uri: string; readonly code: string; readonly range: Range }
   | { readonly type: "target"; readonly target: string }
   | { readonly type: "run"; readonly run: number }
-  | { readonly type: "document"; readonly kind: "graph" | "guards"; readonly target: string }
+  | { readonly type: "document"; readonly kind: "graph" | "guards" }
   | { readonly type: "analyse" };

@@ -235,7 +235,8 @@ export class TraceView implements vscode.Disposable {
       case "document":
         if (shown) {
           const name = message.kind === "graph" ? protocol.server.showGraph : protocol.server.showGuards;
-          await this.server.command(name, { uri: shown.uri, target: message.target });
+          const { uri, target, number, runs } = shown;
+          await this.server.command(name, { uri, target, ...(runs.length > 1 ? { probe: number } : {}) });
         }
         break;
       case "analyse":

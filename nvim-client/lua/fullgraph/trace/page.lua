@@ -21,6 +21,7 @@ local M = {}
 ---@field spots table<integer, fullgraph.Spot> by line, from one
 ---@field folds { [1]: integer, [2]: integer }[] first and last line, from one
 ---@field runs? integer how many the target has
+---@field probe? integer the number of the probe that is shown, from zero
 
 M.GROUPS = {
   FullgraphTitle = "Title",
@@ -232,6 +233,7 @@ local function runs(page, trace)
     }, { run = index - 1 })
   end
   page.runs = #trace.runs
+  page.probe = trace.number
   page:add({})
 end
 

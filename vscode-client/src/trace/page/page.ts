@@ -107,7 +107,7 @@ function drawn(trace: Trace): HTMLElement[] {
   }
   if (trace.guardGroups.length) {
     const open = button("Open as text", { key: "guards" }, () =>
-      tell({ type: "document", kind: "guards", target: trace.target }),
+      tell({ type: "document", kind: "guards" }),
     );
     const groups = trace.guardGroups.map((group) => guardGroup(trace, group));
     parts.push(section(amount(trace.guards, "guard"), "guards", groups, open));
@@ -154,9 +154,7 @@ function header(trace: Trace): HTMLElement {
           element(
             "div",
             { class: "actions" },
-            button("Graph code", { key: "code" }, () =>
-              tell({ type: "document", kind: "graph", target: trace.target }),
-            ),
+            button("Graph code", { key: "code" }, () => tell({ type: "document", kind: "graph" })),
             button("Trace again", { key: "again" }, () => tell({ type: "analyse" })),
           ),
         ]
