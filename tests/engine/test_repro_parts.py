@@ -149,8 +149,8 @@ def seeds(finding: Finding, **said: str) -> Seeds:
 
 
 def test_random_numbers_are_chosen_below_the_imports() -> None:
-    program = "import random\nimport torch\nimport numpy.random\n\nx = torch.rand(1)\nf(x)\n"
-    chosen = "\n\ntorch.manual_seed(3)\nrandom.seed(3)\nx = "
+    program = "import random\nimport torch\nimport numpy as np\n\nx = torch.rand(1)\nf(x)\n"
+    chosen = "\n\ntorch.manual_seed(3)\nrandom.seed(3)\nnp.random.seed(3)\nx = "
     assert luck.seeded(program, 3) == program.replace("\n\nx = ", chosen)
     without = "from torch import rand\n\nf(rand(1))\n"
     assert luck.seeded(without, 3) == without

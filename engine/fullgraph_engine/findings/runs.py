@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -277,7 +276,7 @@ class _Attempt:
                 mode.begin()
                 mode.prefer_real = False
             try:
-                call = self._call()
+                call = self.tracee.call()
             except BaseException:
                 return
             wishes = batch_dimensions(call)
@@ -297,7 +296,7 @@ class _Attempt:
             begin = mode.begin if mode is not None else _nothing
             begin()
             try:
-                call = self._call()
+                call = self.tracee.call()
             except tracing.ValueNeeded:
                 raise
             except BaseException as error:
@@ -328,7 +327,7 @@ class _Attempt:
 
     def _build(self) -> Call | None:
         try:
-            return self._call()
+            return self.tracee.call()
         except tracing.ValueNeeded:
             raise
         except ProbeError as error:
@@ -338,11 +337,6 @@ class _Attempt:
         except BaseException as error:
             self._report_failure(tracing.failure_of(error), None)
             return None
-
-    def _call(self) -> Call:
-        torch.manual_seed(0)
-        random.seed(0)
-        return self.tracee.call()
 
     def _probe_range(self) -> Range:
         """The line of the probe comment in use; the name of the target if there is none."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..protocol import Finding
 from .inputs import loading
+from .reduction.program import end_of_imports, is_text
 
 _REASONS = "r for counts in torch._dynamo.utils.counters.values() for r in counts"
 """Dynamo counts a break under one title, and one that made it skip a function under another."""
@@ -82,7 +83,8 @@ def assembled(program: str, check: Check) -> str:
     head, act = lines[:first], lines[first:]
     loads = loading.loader(program)
     if loads:
-        below = min(_below_imports(tree), first)
+        imports = tree.body[: end_of_imports(tree)]
+        below = min(imports[-1].end_lineno or 0, first) if imports else 0
         head[below:below] = ["", *loads.split("\n"), ""]
     for line in reversed(("import sys", *loading.imports(program), *check.imports)):
         if line not in map(str.strip, head):
@@ -112,20 +114,11 @@ def _first(tree: ast.Module) -> int:
     """The line, zero-based, before which nothing may be put."""
     last = 0
     for node in tree.body:
-        text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if not future and not is_text(node):
             break
         last = node.end_lineno or last
     return last
-
-
-def _below_imports(tree: ast.Module) -> int:
-    """The line, zero-based, of the first statement that is no import."""
-    for node in tree.body:
-        if node.lineno > _first(tree) and not isinstance(node, (ast.Import, ast.ImportFrom)):
-            decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-            return min([node.lineno, *(each.lineno for each in decorators)]) - 1
-    return len(tree.body)
 
 
 def _of_break(kind: str) -> Check:

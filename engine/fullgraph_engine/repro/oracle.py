@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import linecache
 import os
-import random
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import torch._dynamo
 from .. import tracing
 from ..findings.places import SourceText
 from ..protocol import Finding
+from ..targets import chance
 from ..tracing import drive, recorder
 from ..tracing.recording import Failure, Recording
 from .check import Check, assembled
@@ -112,8 +112,7 @@ def _safely(recording: Recording, source: SourceText) -> Iterator[Finding]:
 def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     """What the tracer did, and the status with which the script wants to exit."""
     drive.install()
-    torch.manual_seed(0)
-    random.seed(0)
+    chance.begin_again()
     torch._dynamo.utils.counters.clear()
     status: Any = None
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}

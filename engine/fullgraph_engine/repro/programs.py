@@ -10,8 +10,6 @@ from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
-import torch
-
 from .. import tracing
 from ..findings.runs import batch_dimensions
 from ..protocol import Finding, Frame
@@ -136,7 +134,7 @@ class Programs:
     def _target(self, draft: Draft) -> Unit:
         if self._further is not None:
             return Unit(draft.expression(self._further.function), self._further.calls)
-        call = self._call()
+        call = self.tracee.call()
         return Unit(draft.expression(call.function), self._calls(call))
 
     def _calls(self, call: Call) -> tuple[act.Given, ...]:
@@ -145,14 +143,10 @@ class Programs:
             return self._further.calls
         return (act.Given.of(call.args, call.kwargs),)
 
-    def _call(self) -> Call:
-        torch.manual_seed(0)
-        return self.tracee.call()
-
     def _eagerly(self) -> Any:
         if self._further is not None:
             return self._further.call_eagerly()
-        call = self._call()
+        call = self.tracee.call()
         return tracing.call_eagerly(call.function, call.args, call.kwargs)
 
     @cached_property
@@ -163,7 +157,7 @@ class Programs:
         if is_guard and str(value).isdigit():
             return frozenset({int(str(value))})
         with contextlib.suppress(BaseException):
-            call = self._call()
+            call = self.tracee.call()
             wishes = [(wish.tensor, wish.dim) for wish in call.dynamic]
             if is_guard:
                 wishes = wishes or batch_dimensions(call)
@@ -209,7 +203,7 @@ class Programs:
 
     def _of_text(self) -> Unit:
         """The target as it is called in its own file."""
-        call = self._call()
+        call = self.tracee.call()
         return Unit(self._entry(call), self._calls(call))
 
     def _entry(self, call: Call) -> str:

@@ -70,7 +70,6 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
 def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
     """Seeds for what is foretold of further calls: these, made for real."""
     with tracing.tensor_mode(tracee.fake):
-        torch.manual_seed(0)
         calls = further.calls_of(wanted, tracee.call())
         recordings = calls.trace() if calls is not None else []
     source = SourceText(tracee.path, tracee.text)

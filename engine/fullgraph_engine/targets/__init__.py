@@ -4,6 +4,7 @@
 which ways a target can be called; ``Probe.build`` makes the inputs, inside a run.
 """
 
+from . import chance
 from .comments import Comment
 from .discovery import Discovery, Target, discover
 from .notation import NotationError, parse, show
@@ -22,6 +23,7 @@ __all__ = [
     "ProbeError",
     "Target",
     "Tracee",
+    "chance",
     "confirm",
     "describe",
     "discover",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol import Mode
+from . import chance
 from .discovery import Target
 from .probes import Call, Probe
 
@@ -30,9 +31,11 @@ class Tracee:
         return self.mode != "real"
 
     def call(self) -> Call:
-        """Make the callable and its inputs. Runs user code, whose exceptions propagate.
+        """Make the callable and its inputs, with the same random numbers each time. Runs user
+        code, whose exceptions propagate.
 
         Raises:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
+        chance.begin_again()
         return self.probe.build(self.namespace)

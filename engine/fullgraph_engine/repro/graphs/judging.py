@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 import linecache
-import random
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
+from ...targets import chance
 from ...tracing import drive
 from ...tracing.recording import Failure
 from ..check import assembled
@@ -40,8 +40,7 @@ def judge(program: str, wish: Wish, backend: Backend) -> tuple[Verdict, Shown | 
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
     drive.install()
     torch._dynamo.reset()
-    torch.manual_seed(0)
-    random.seed(0)
+    chance.begin_again()
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
     plainly: list[BaseException] = []
     status: Any = None

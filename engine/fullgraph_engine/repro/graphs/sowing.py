@@ -39,7 +39,6 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
     # Numbers that are wrong may be so for some inputs alone.
     stores = Store.choices(always=wanted.data, if_needed=wanted.accuracy)
     graphs = _Graphs(backend, notes, stores)
-    torch.manual_seed(0)
     try:
         call = tracee.call()
     except Exception as error:

@@ -72,6 +72,23 @@ def count_lines(text: str) -> int:
     return sum(1 for line in lines if line and not line.startswith("#"))
 
 
+def end_of_imports(tree: ast.Module) -> int:
+    """How many of its first statements are a docstring or imports."""
+    return next(
+        (
+            number
+            for number, node in enumerate(tree.body)
+            if not isinstance(node, _IMPORTS) and not (number == 0 and is_text(node))
+        ),
+        len(tree.body),
+    )
+
+
+def is_text(statement: ast.stmt) -> bool:
+    """Whether it is a constant by itself, as a docstring is."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
 def format_program(text: str) -> str:
     """The program in its one style: comments gone, double quotes, a blank line around definitions.
 
