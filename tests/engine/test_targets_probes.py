@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -17,6 +19,7 @@ from fullgraph_engine.targets import (
     Probe,
     ProbeError,
     Target,
+    Tracee,
     confirm,
     describe,
     discover,
@@ -253,6 +256,15 @@ def test_build_and_example(example: str, shown: str, function: bool) -> None:
     )
     call = Loaded(text).build("build()")
     assert (call.function.d, call.inputs) == (9, shown)
+
+
+@pytest.mark.parametrize("chance", ["torch.rand(1)", "random.random()", "numpy.random.rand()"])
+def test_every_call_of_a_target_has_the_same_random_numbers(chance: str) -> None:
+    text = f"{NET}def build(): return Net({chance})\ndef example_input(): return torch.ones(1)\n"
+    loaded = Loaded(text, torch=torch, random=random, numpy=numpy)
+    target = loaded.target("build()")
+    tracee = Tracee(target, loaded.plan("build()")[0], loaded.namespace, "probed.py", text)
+    assert tracee.call().function.d == tracee.call().function.d
 
 
 def test_what_is_built_must_be_callable() -> None:
