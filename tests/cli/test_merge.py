@@ -25,6 +25,14 @@ def test_one_place_reached_by_two_targets_is_one_finding() -> None:
     assert item.finding.notes == ("n",)
 
 
+def test_the_first_target_and_run_have_the_word_whichever_ends_first() -> None:
+    words = [("Later", "Later#0"), ("Net", "Net#1"), ("Net", "Net#0")]
+    found = [change(message=run, target=target, run=run) for target, run in words]
+    for told in (found, found[::-1]):
+        (item,) = merge(told, Settings(), ("Net", "Later"))
+        assert (item.finding.message, item.targets) == ("Net#0", ("Net", "Later"))
+
+
 def test_within_a_run_the_last_word_replaces_the_earlier_ones() -> None:
     (item,) = merge([change(count=1), change(count=4), change(run="2", count=2)], Settings())
     assert item.finding.count == 6

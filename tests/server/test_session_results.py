@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fullgraph.session.findings import merge
 from fullgraph.session.motion import Edit
 from fullgraph.session.results import Results
+from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
@@ -92,18 +94,22 @@ def test_what_moved_and_is_found_again_is_not_shown_twice_meanwhile() -> None:
     assert messages(results) == ["a, in other words"]
 
 
-def test_findings_are_in_the_order_of_the_targets_whichever_ends_first() -> None:
+def test_the_first_target_of_the_text_has_the_word_whichever_ends_first() -> None:
+    def shown() -> list[tuple[str, tuple[str, ...]]]:
+        merged = merge(results.findings(), Settings(), results.names)
+        return [(item.finding.target, item.targets) for item in merged]
+
     results = Results()
     results.begin()
-    for event in (targets("A", "B"), found("b", "B", 5), done("B"), found("a", "A", 5), done("A")):
+    for event in (targets("A", "B"), found("x", "B", 5), done("B"), found("x", "A", 5), done("A")):
         results.apply(event)
-    assert [finding.message for finding in results.findings()] == ["a", "b"]
+    assert shown() == [("A", ("A", "B"))]
     results.complete()
     results.begin(only=["A"])
-    for event in (targets("A"), found("a", "A", 5), done("A")):
+    for event in (targets("A"), found("x", "A", 5), done("A")):
         results.apply(event)
     results.complete()
-    assert [finding.message for finding in results.findings()] == ["a", "b"]
+    assert shown() == [("A", ("A", "B"))]
 
 
 def test_a_target_that_is_no_more_goes_at_once() -> None:

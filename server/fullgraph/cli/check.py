@@ -207,6 +207,7 @@ class Check:
         reports: list[TargetReport] = []
         forecasts: list[ForecastFound] = []
         notes: list[str] = []
+        names: list[str] = []
         problem = ""
         async for event in tracer.analyse(request):
             if isinstance(event, FindingFound):
@@ -218,8 +219,9 @@ class Check:
                 findings += event.findings
             elif isinstance(event, TargetStarted):
                 self._listener.tracing(file.path, event.name)
-            elif isinstance(event, TargetsFound) and event.note:
-                notes.append(event.note)
+            elif isinstance(event, TargetsFound):
+                names = [target.name for target in event.targets]
+                notes += [event.note] if event.note else []
             elif isinstance(event, Failed) and not any(f.code == _SYNTAX for f in findings):
                 untraced = f"{file.path} could not be traced"
                 problem = sentences(untraced, event.reason, event.next_step)
@@ -228,7 +230,7 @@ class Check:
             file,
             targets=tuple(reports),
             forecasts=tuple(forecasts),
-            findings=merge(findings, self._settings),
+            findings=merge(findings, self._settings, names),
             notes=tuple(notes),
             seconds=time.monotonic() - began,
             problem=problem,

@@ -193,6 +193,7 @@ class _Search:
         self._settings = settings
         self._tell = tell
         self._findings: list[Finding] = []
+        self._names: list[str] = []
 
     async def run(self, analysis: Analysis) -> _Found:
         failure: Failed | None = None
@@ -201,7 +202,8 @@ class _Search:
                 if self._wish.backend:
                     analysis.cancel()
                     return _Found(self._of_target(event.targets))
-                self._check_target(event.targets)
+                self._names = [target.name for target in event.targets]
+                self._check_target()
             elif isinstance(event, TargetStarted):
                 self._tell(f"Tracing {event.name}")
             elif isinstance(event, (FindingFound, ForecastFound)):
@@ -230,10 +232,9 @@ class _Search:
         target = self._wish.target
         return not target or finding.target in (target, "")
 
-    def _check_target(self, targets: Sequence[TargetInfo]) -> None:
-        names = [target.name for target in targets]
-        if self._wish.target and self._wish.target not in names:
-            raise Nothing(self._no_target(names))
+    def _check_target(self) -> None:
+        if self._wish.target and self._wish.target not in self._names:
+            raise Nothing(self._no_target(self._names))
 
     def _of_target(self, targets: Sequence[TargetInfo]) -> Wanted:
         wish, line = self._wish, self._wish.place.line - 1
@@ -267,8 +268,11 @@ class _Search:
         return bool(self._wish.code) or reproducible(item.finding.code)
 
     def _there(self) -> Iterable[FileFinding]:
-        merged = merge(self._findings, self._settings)
-        return on_line(merged, self._wish.place.line - 1) if self._wish.place.line else merged
+        line = self._wish.place.line
+        return on_line(self._merged(), line - 1) if line else self._merged()
+
+    def _merged(self) -> tuple[FileFinding, ...]:
+        return merge(self._findings, self._settings, self._names)
 
     def _none(self) -> str:
         wish, file = self._wish, self._wish.place.file
@@ -278,8 +282,8 @@ class _Search:
             names = listing([f"`{code}`" for code in there])
             return f"A script of its own could not show {names} on {wish.where}; {look}."
         what = f"`{wish.code}`" if wish.code else "finding"
-        merged = [item for item in merge(self._findings, self._settings) if self._may_be(item)]
-        lines = sorted({item.finding.range.start.line + 1 for item in merged})
+        some = filter(self._may_be, self._merged())
+        lines = sorted({item.finding.range.start.line + 1 for item in some})
         if not lines or not wish.place.line:
             return f"There is no {what} in {file}; {look}."
         shown = [str(line) for line in lines[:_MOST_LINES]]

@@ -7,7 +7,7 @@ they become one finding with a count, get their severity, and are put in order.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -38,8 +38,15 @@ class FileFinding:
         return not self.reached.isdisjoint({(target, probe), (target, None)})
 
 
-def merge(findings: Iterable[Finding], settings: Settings) -> tuple[FileFinding, ...]:
-    """The findings of all runs of one text, as they are shown, in the order of the text."""
+def merge(
+    findings: Iterable[Finding], settings: Settings, targets: Sequence[str] = ()
+) -> tuple[FileFinding, ...]:
+    """The findings of all runs of one text, as they are shown, in the order of the text.
+
+    Runs end in any order. Where several found the same, the first of ``targets``, names in the
+    order of the text, has the word, and of its runs the first.
+    """
+    places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
     for finding in _latest(findings):
         if codes.shown(finding.code, settings.select, settings.ignore):
@@ -48,6 +55,7 @@ def merge(findings: Iterable[Finding], settings: Settings) -> tuple[FileFinding,
     for group in groups.values():
         severity = codes.severity(group[0].code, settings.severity)
         if severity is not Severity.OFF:
+            group.sort(key=lambda finding: (places.get(finding.target, -1), finding.run))
             merged.append(_merged(group, severity))
     return tuple(sorted(merged, key=_order))
 

@@ -68,7 +68,8 @@ class Results:
         self._only: frozenset[str] = frozenset()
         self._current = False
         self._note = ""
-        self._names: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = ()
+        """Of the targets, in the order of the text."""
         self._found: tuple[TargetInfo, ...] = ()
         """By the run that goes on, or was the last."""
         self._operators: tuple[Operator, ...] = ()
@@ -121,8 +122,8 @@ class Results:
             self._note, self._found = event.note, event.targets
             if self._only:
                 return False
-            self._names = tuple(target.name for target in event.targets)
-            names = set(self._names)
+            self.names = tuple(target.name for target in event.targets)
+            names = set(self.names)
             gone = [name for name in self._old if name != _FILE and name not in names]
             for name in gone:
                 del self._old[name]
@@ -203,7 +204,7 @@ class Results:
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
         copy._guards, copy._courses = self._guards.copy(), self._courses.copy()
-        copy._names, copy._operators = self._names, self._operators
+        copy.names, copy._operators = self.names, self._operators
         copy.forecasts = self.forecasts.copy()
         return copy
 
@@ -225,10 +226,7 @@ class Results:
 
     def findings(self, *, foretold: bool = True) -> tuple[Finding, ...]:
         """All of them; those of forecasts only if they are wanted."""
-        # Runs end in any order; where several found the same, the same one is to have the word.
-        known = {_FILE, *self._new, *self._old}
-        names = dict.fromkeys(name for name in (_FILE, *self._names) if name in known)
-        names.update(dict.fromkeys((*self._new, *self._old)))
+        names = dict.fromkeys((*self._new, *self._old))
         found = [finding for name in names for finding in self._shown(name).findings]
         if foretold:
             made = (self.forecasts.by_target.get(name) for name in names)

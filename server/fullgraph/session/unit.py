@@ -222,7 +222,8 @@ class Unit:
 
     def findings(self) -> tuple[FileFinding, ...]:
         settings = self._surroundings.settings(self)
-        found = merge(self.results.findings(foretold=settings.forecast), settings)
+        findings = self.results.findings(foretold=settings.forecast)
+        found = merge(findings, settings, self.results.names)
         if not self.guards_shown:
             return found
         shown = (shown.report for shown in self.reports())
