@@ -1,0 +1,181 @@
+"""What the elements of a tensor say: patterns, masks, ranges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .layouts import Layout
+from .spelling import as_arguments, as_tuple, commas
+
+READ = 1 << 20
+"""Up to how many elements contents are compared with patterns."""
+
+_SCAN = 1 << 26
+"""Up to how many elements the range of integers is looked for."""
+
+SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+
+_UNSIGNED = tuple(
+    getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)
+)
+
+INTEGERS = (*SIGNED, *_UNSIGNED)
+
+
+def is_fake(value: torch.Tensor) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(value, FakeTensor)
+
+
+def readable(data: torch.Tensor) -> bool:
+    return data.layout is torch.strided and not is_fake(data) and data.device.type != "meta"
+
+
+def guesses(
+    name: str,
+    sizes: tuple[int, ...],
+    first: Any,
+    dtype: str,
+    where: str,
+    now: str,
+    data: torch.Tensor,
+) -> Iterator[str]:
+    """Expressions that may make ``data``; each is tried."""
+    shape = as_arguments(sizes)
+    tail = f"{dtype}{where}{now}"
+    value = _literal(first)
+    if value == "True" or first == 1:
+        yield f"{name}ones({shape}{tail})"
+    if value == "False" or first == 0:
+        yield f"{name}zeros({shape}{tail})"
+    if isinstance(first, complex) or now:
+        return
+    yield f"{name}full({as_tuple(sizes)}, {value}{tail})"
+    if not sizes:
+        return
+    last, is_bool = sizes[-1], data.dtype == torch.bool
+    if not is_bool:
+        plain = "" if data.dtype == torch.int64 else dtype
+        if data.dtype == torch.float32:
+            plain = f", dtype={name}float32"
+        ranged = f"{name}arange({last}{plain}{where})"
+        if isinstance(first, int) and first != 0:
+            ranged = f"{name}arange({first}, {first + last}{plain}{where})"
+        yield ranged if len(sizes) == 1 else f"{ranged}.expand({commas(sizes)})"
+        if len(sizes) > 1:
+            yield f"{ranged.replace(f'({last}', f'({math.prod(sizes)}', 1)}.view({shape})"
+            yield ranged.replace(f"({last}", f"({sizes[0]}", 1) + f".view({sizes[0]}, 1)"
+            lead = ", ".join(["1"] * (len(sizes) - 1))
+            yield f"{ranged}.view({lead}, {last})"
+    if len(sizes) == 2 and sizes[0] == sizes[1]:
+        yield f"{name}eye({last}{tail})"
+    if len(sizes) >= 2:
+        values = [number_of(one) for one in data.unique()[:3]] if _is_computed(data) else []
+        for one in values:
+            whole = f"{name}full({as_tuple(sizes)}, {_literal(one)}{tail})"
+            if one == 1:
+                whole = f"{name}ones({shape}{tail})"
+            for cut in ("tril", "triu"):
+                for diagonal in ("", "1", "-1"):
+                    yield f"{whole}.{cut}({diagonal})"
+
+
+def makes(text: str, name: str, data: torch.Tensor) -> bool:
+    try:
+        made = eval(text, {name.split(".")[0]: torch})
+    except Exception:  # a pattern for another dtype
+        return False
+    if made.dtype != data.dtype or made.shape != data.shape or made.device != data.device:
+        return False
+    if not _is_computed(data):
+        return bool((made.float() == data.float()).all())
+    if data.dtype == torch.complex32:
+        made, data = made.to(torch.complex64), data.to(torch.complex64)
+    same: Callable[..., bool] = torch.equal
+    if same(made, data):
+        return bool((torch.signbit(made) == torch.signbit(data)).all()) if _signed(data) else True
+    return bool(data.is_floating_point() and torch.allclose(made, data, 0, 0, equal_nan=True))
+
+
+def _is_computed(data: torch.Tensor) -> bool:
+    """Whether torch has more than conversions for the dtype."""
+    return data.dtype.itemsize > 1 or not data.dtype.is_floating_point
+
+
+def _signed(data: torch.Tensor) -> bool:
+    return data.is_floating_point()
+
+
+def number_of(element: torch.Tensor) -> Any:
+    value = element.item()
+    if isinstance(value, float) and math.isfinite(value):
+        for digits in range(1, 10):
+            short = float(f"{value:.{digits}g}")
+            if torch.tensor(short, dtype=element.dtype, device=element.device).equal(element):
+                return short
+    return value
+
+
+def is_exact(value: Any, element: torch.Tensor) -> bool:
+    return not isinstance(value, complex) or element.dtype in (torch.complex64, torch.complex128)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def listed(data: torch.Tensor) -> str:
+    if data.dim() == 0:
+        return _literal(number_of(data))
+    return "[" + ", ".join(listed(part) for part in data) + "]"
+
+
+def is_mask(data: torch.Tensor | None) -> bool:
+    """Whether there is nothing but zeros and negative infinities, as attention takes them."""
+    if data is None or data.numel() > READ or not readable(data) or data.is_complex():
+        return False
+    if data.dtype.itemsize < 2:
+        return False
+    low, high = data.aminmax()
+    return bool(low == -math.inf) and bool(high == 0) and bool(((data == 0) | (data == low)).all())
+
+
+def is_unit(data: torch.Tensor | None) -> bool:
+    """Whether all elements are between 0 and 1, and so many that this is no accident."""
+    if data is None or not 8 <= data.numel() <= READ or not readable(data):
+        return False
+    if not data.is_floating_point():
+        return False
+    low, high = data.float().aminmax()
+    return bool(low >= 0) and bool(high <= 1)
+
+
+def range_of(data: torch.Tensor | None) -> tuple[int, int]:
+    if data is None or data.numel() > _SCAN or not data.numel() or not readable(data):
+        return 0, 1
+    if data.dtype in _UNSIGNED:
+        data = data.to(torch.int64)
+    low, high = data.aminmax()
+    return int(low), int(high)
+
+
+def spread(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
+    """The contents of a base of which ``data`` is a view; zero where nothing looks."""
+    if data is None or not readable(data) or max(base.count, data.numel()) > READ:
+        return None
+    whole = torch.zeros(max(base.extent, layout.extent), dtype=data.dtype, device=data.device)
+    try:
+        whole.as_strided(layout.sizes, layout.strides, layout.offset).copy_(data)
+    except RuntimeError:  # elements that overlap: each is written one by one
+        flat = whole.as_strided(layout.sizes, layout.strides, layout.offset)
+        for index in itertools.islice(itertools.product(*map(range, layout.sizes)), 1 << 12):
+            flat[index] = data[index]
+    return whole[: base.count].view(base.sizes)

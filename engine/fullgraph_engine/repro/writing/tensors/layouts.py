@@ -1,0 +1,180 @@
+"""Where elements lie in a storage, and the methods that lead from one layout to another."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..unwritable import Unwritable
+from .spelling import commas
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the elements of a strided tensor are in its storage."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def extent(self) -> int:
+        """How many elements the storage must have."""
+        if self.count == 0:
+            return self.offset
+        spans = zip(self.sizes, self.strides, strict=True)
+        return self.offset + sum((size - 1) * stride for size, stride in spans) + 1
+
+    @property
+    def is_plain(self) -> bool:
+        return self.offset == 0 and self.strides == contiguous(self.sizes)
+
+
+def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides that torch gives to a new tensor."""
+    strides = [1] * len(sizes)
+    for dim in range(len(sizes) - 2, -1, -1):
+        strides[dim] = strides[dim + 1] * max(sizes[dim + 1], 1)
+    return tuple(strides)
+
+
+def hint(value: Any) -> Any:
+    """The number that a symbolic size had in the run."""
+    node = getattr(value, "node", None)
+    if node is None:
+        return value
+    known = getattr(node, "hint", None)
+    if known is None:
+        raise Unwritable(f"the size {value} has no value")
+    return known
+
+
+def layout_of(value: torch.Tensor) -> Layout:
+    return Layout(
+        tuple(hint(size) for size in value.size()),
+        tuple(hint(stride) for stride in value.stride()),
+        hint(value.storage_offset()),
+    )
+
+
+def steps_between(base: Layout, wanted: Layout) -> str:
+    """The methods that make the view ``wanted`` of a tensor laid out as ``base``."""
+    if base == wanted:
+        return "[:]" if base.sizes else ".view(())"
+    for steps in _candidates(base, wanted):
+        if laid_out(base, steps) == wanted:
+            return steps
+    return _as_strided(wanted)
+
+
+def _candidates(base: Layout, wanted: Layout) -> Iterator[str]:
+    rank = len(wanted.sizes)
+    if base.is_plain and wanted.offset == 0 and base.count == wanted.count:
+        yield f".view({commas(wanted.sizes) or '()'})"
+    if rank == len(base.sizes):
+        indices = _slices(base, wanted)
+        if indices is not None:
+            yield indices
+    if rank < len(base.sizes):
+        for dims in itertools.combinations(range(len(base.sizes)), len(base.sizes) - rank):
+            indices = _slices(base, wanted, dims)
+            if indices is not None:
+                yield indices
+    for first, second in itertools.combinations(range(rank), 2):
+        yield ".t()" if rank == 2 else f".transpose({first}, {second})"
+    if 2 < rank <= 5:
+        for order in itertools.permutations(range(rank)):
+            yield f".permute({commas(order)})"
+
+
+def _slices(base: Layout, wanted: Layout, selected: tuple[int, ...] = ()) -> str | None:
+    """Basic indexing from ``base`` to ``wanted``; ``selected`` dimensions take one index."""
+    left = wanted.offset - base.offset
+    kept = iter(zip(wanted.sizes, wanted.strides, strict=True))
+    parts = []
+    if left < 0:
+        return None
+    for dim, (size, stride) in enumerate(zip(base.sizes, base.strides, strict=True)):
+        if stride <= 0:
+            return None
+        start, left = (min(left // stride, size - 1), left) if size else (0, left)
+        left -= start * stride
+        if dim in selected:
+            parts.append(str(start))
+            continue
+        length, step = next(kept, (0, 0))
+        if step % stride or length == 0:
+            return None
+        step = step // stride if length > 1 else 1
+        stop = start + (length - 1) * step + 1
+        if step < 1 or stop > size:
+            return None
+        begin = str(start) if start else ""
+        end = "" if stop + step > size and step > 1 else str(stop) if stop < size else ""
+        parts.append(f"{begin}:{end}:{step}" if step > 1 else f"{begin}:{end}")
+    while len(parts) > 1 and parts[-1] == ":":
+        parts.pop()
+    return None if left else f"[{', '.join(parts)}]"
+
+
+def laid_out(base: Layout, steps: str) -> Layout | None:
+    """The layout of ``tensor<steps>``, tried on a tensor without memory."""
+    tensor = torch.empty(0, device="meta").as_strided(base.sizes, base.strides, base.offset)
+    try:
+        return layout_of(eval(f"tensor{steps}", {"tensor": tensor, "torch": torch}))
+    except (RuntimeError, IndexError, ValueError, TypeError):
+        return None
+
+
+def _as_strided(layout: Layout) -> str:
+    offset = f", {layout.offset}" if layout.offset else ""
+    return f".as_strided({layout.sizes}, {layout.strides}{offset})"
+
+
+def dense_order(layout: Layout) -> tuple[int, ...] | None:
+    """The dimensions from the outermost to the innermost in memory, if there are no gaps."""
+    order = sorted(
+        range(len(layout.sizes)), key=lambda dim: (-layout.strides[dim], -layout.sizes[dim], dim)
+    )
+    strides = contiguous([layout.sizes[dim] for dim in order])
+    if all(layout.strides[dim] == stride for dim, stride in zip(order, strides, strict=True)):
+        return tuple(order)
+    return None
+
+
+def bases(layout: Layout, dense: tuple[int, ...] | None) -> Iterator[Layout]:
+    """Contiguous tensors of which ``layout`` may be a simple view."""
+    if any(stride == 0 for stride in layout.strides):
+        pairs = zip(layout.sizes, layout.strides, strict=True)
+        sizes = tuple(1 if stride == 0 else size for size, stride in pairs)
+        yield Layout(sizes, contiguous(sizes))
+    if dense is not None and layout.offset == 0:
+        sizes = tuple(layout.sizes[dim] for dim in dense)
+        yield Layout(sizes, contiguous(sizes))
+    if layout.count and layout.sizes:
+        rows = _rows(layout)
+        if rows is not None:
+            yield rows
+    extent = layout.extent
+    yield Layout((extent,), (1,))
+
+
+def _rows(layout: Layout) -> Layout | None:
+    """The tensor of which ``layout`` is a slice per dimension, if the strides nest."""
+    outer = layout.strides[:-1]
+    if min(layout.strides) < 1 or not outer:
+        return None
+    if any(stride % inner for stride, inner in itertools.pairwise(layout.strides)):
+        return None
+    inner_sizes = [stride // inner for stride, inner in itertools.pairwise(outer)]
+    sizes = (-(-layout.extent // outer[0]), *inner_sizes, outer[-1])
+    return Layout(sizes, contiguous(sizes))
