@@ -50,7 +50,7 @@ def test_the_server_starts_without_what_only_people_need(command_line: CommandLi
     code = (
         "import sys, types\n"
         "lsp = types.ModuleType('fullgraph.lsp')\n"
-        "def serve(tcp):\n"
+        "def serve(tcp, engine):\n"
         "    heavy = {'typer', 'rich', 'pathspec', 'torch'} & set(sys.modules)\n"
         "    print(tcp, sorted(heavy))\n"
         "    return 5\n"

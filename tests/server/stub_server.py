@@ -20,4 +20,6 @@ if os.environ.get("STUB_FULL_DISK"):
 
 if __name__ == "__main__":
     tcp = ("127.0.0.1", 0) if "--tcp" in sys.argv else None
-    sys.exit(serve(tcp=tcp, boot=Path(__file__).with_name("stub_engine.py")))
+    engine = sys.argv[sys.argv.index("--engine") + 1] if "--engine" in sys.argv else ""
+    boot = Path(__file__).with_name("stub_engine.py")
+    sys.exit(serve(tcp=tcp, boot=boot, engine=engine))

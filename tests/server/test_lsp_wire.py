@@ -309,3 +309,64 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+# -- an engine that is started before anybody has said anything ------------------------------------
+
+
+def counted(tmp_path: Path, word: str, number: int = 1) -> list[str]:
+    """What stands behind a word in the lines of engines, once there are as many."""
+    path = tmp_path / "count"
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        lines = path.read_text().splitlines() if path.exists() else []
+        found = [line.partition(" ")[2] for line in lines if line.split()[0] == word]
+        if len(found) >= number:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"There were never {number} lines that begin with {word}.")
+
+
+def opened(wire: Process, interpreter: Path) -> None:
+    options = {"interpreter": str(interpreter)}
+    wire.request(1, "initialize", {**INITIALIZE, "initializationOptions": options})
+    wire.send(method="initialized", params={})
+    text = "class Net(nn.Module):\n    call()\n"
+    document = {"uri": "untitled:a", "languageId": "python", "version": 1, "text": text}
+    wire.send(method="textDocument/didOpen", params={"textDocument": document})
+
+
+def test_an_early_engine_is_the_one_of_the_text(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    wire = start("--engine", sys.executable)
+    counted(tmp_path, "start")
+    opened(wire, Path(sys.executable))
+    counted(tmp_path, "analyse")
+    assert len(counted(tmp_path, "start")) == 1
+
+
+def test_an_early_engine_of_another_interpreter_is_ended(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    other = tmp_path / "python"
+    other.symlink_to(sys.executable)
+    wire = start("--engine", str(other))
+    (early,) = counted(tmp_path, "start")
+    opened(wire, Path(sys.executable))
+    counted(tmp_path, "start", 2)
+    end = time.monotonic() + 30
+    while Path(f"/proc/{early}").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{early}").exists()
+
+
+@pytest.mark.parametrize("engine", [sys.executable, "/nowhere/python"])
+def test_an_early_engine_goes_with_the_client(
+    start: Callable[..., Process], tmp_path: Path, engine: str
+) -> None:
+    wire = start("--engine", engine)
+    started = counted(tmp_path, "start") if engine == sys.executable else []
+    wire.process.stdin.close()  # type: ignore[union-attr]
+    assert wire.process.wait(30) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)

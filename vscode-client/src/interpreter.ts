@@ -50,6 +50,19 @@ export class Interpreters implements vscode.Disposable {
     return found;
   }
 
+  /**
+   * The interpreter that is certain to trace a text that is open and speaks of torch: where one is
+   * set or active. Others the server finds.
+   */
+  async ofOpen(): Promise<string | undefined> {
+    const open = vscode.workspace.textDocuments.find(
+      (document) => document.languageId === "python" && document.getText().includes("torch"),
+    );
+    const folder = open && vscode.workspace.getWorkspaceFolder(open.uri);
+    const found = open && (await this.of(folder?.uri));
+    return found && path.isAbsolute(found) ? found : undefined;
+  }
+
   /** Interpreters to run the server, the best first. */
   async *candidates(): AsyncIterable<string> {
     const folder = vscode.workspace.workspaceFolders?.[0];

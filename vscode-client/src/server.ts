@@ -126,7 +126,7 @@ export class Server implements vscode.Disposable {
       }
       throw error;
     }
-    const client = this.#made(interpreter);
+    const client = this.#made(interpreter, await this.interpreters.ofOpen());
     this.#client = client;
     try {
       await client.start();
@@ -151,16 +151,21 @@ export class Server implements vscode.Disposable {
     }
   }
 
-  #made(interpreter: string): LanguageClient {
+  /** `tracing`: the interpreter that imports torch while everything else still starts. */
+  #made(interpreter: string, tracing: string | undefined): LanguageClient {
     const script = this.context.asAbsolutePath(path.join("bundled", "start.py"));
     const cache = vscode.Uri.joinPath(this.context.globalStorageUri, "pycache").fsPath;
     this.log.info(`The server runs in ${interpreter}.`);
     // Isolated: no PYTHON* variables, no folder of the workspace and no site-packages.
     const parameters = ["-I", "-S", "-X", `pycache_prefix=${cache}`, script, "server"];
+    const program = { command: interpreter, args: [...parameters] };
+    if (tracing) {
+      program.args.push("--engine", tracing);
+    }
     const client: LanguageClient = new LanguageClient(
       "fullgraph",
       "fullgraph",
-      { command: interpreter, args: parameters },
+      program,
       {
         documentSelector: SELECTOR,
         outputChannel: this.log,
@@ -174,7 +179,11 @@ export class Server implements vscode.Disposable {
             action: (count ?? 0) <= 3 ? ErrorAction.Continue : ErrorAction.Shutdown,
             handled: true,
           }),
-          closed: (): CloseHandlerResult => this.#closed(client),
+          closed: (): CloseHandlerResult => {
+            // Until it is started again, another interpreter may have been chosen.
+            program.args = parameters;
+            return this.#closed(client);
+          },
         },
       },
     );

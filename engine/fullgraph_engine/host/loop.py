@@ -79,6 +79,9 @@ def _serve(
     read: int, write: int, user_path: list[str], pipeline: str, yaml: str | None, scratch: str
 ) -> int:
     started = time.monotonic()
+    # What is imported stays. To look for garbage in it over and over takes a tenth of the time
+    # until the engine is ready; and what little there is in the end is not worth another look.
+    gc.disable()
     inventory = Inventory(write, scratch)
     try:
         stages = chosen(pipeline)
@@ -102,8 +105,8 @@ def _serve(
     inventory.settle()
     host = Host(read, write, stages, user_path, version, inventory, scratch)
     host.send(Ready(version, round(time.monotonic() - started, 3), degraded))
-    gc.collect()
     gc.freeze()
+    gc.enable()
     return host.run()
 
 

@@ -20,12 +20,19 @@ def main(arguments: Sequence[str]) -> int:
         type=_address,
         help="listen on a socket for one client; port 0 picks a free one",
     )
+    parser.add_argument(
+        "--engine",
+        metavar="PYTHON",
+        default="",
+        help="import torch with this interpreter at once, whether or not it turns out to be the "
+        "one of the file; only for workspaces that are trusted",
+    )
     options = parser.parse_args(arguments)
 
     from fullgraph.lsp import serve
 
     try:
-        return serve(tcp=options.tcp)
+        return serve(tcp=options.tcp, engine=options.engine)
     except OSError as error:
         if options.tcp is None:
             raise

@@ -1,5 +1,6 @@
 """Find the interpreter whose torch is used; start, watch and restart the engine in it."""
 
+from fullgraph.engines.early import EarlyEngine, Hearing
 from fullgraph.engines.engine import (
     Analysis,
     Engine,
@@ -14,10 +15,12 @@ from fullgraph.engines.sentences import sentences
 
 __all__ = [
     "Analysis",
+    "EarlyEngine",
     "Engine",
     "EngineGone",
     "EngineState",
     "EngineStatus",
+    "Hearing",
     "Interpreter",
     "InterpreterNotFound",
     "Reproduction",

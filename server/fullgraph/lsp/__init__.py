@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def serve(*, tcp: tuple[str, int] | None = None, boot: Path | None = None) -> int:
+def serve(*, tcp: tuple[str, int] | None = None, boot: Path | None = None, engine: str = "") -> int:
     """Serve one client over standard streams, or over a socket; returns the exit status.
 
     ``boot`` starts something else than the engine that belongs to this server, for tests.
+    ``engine`` is an interpreter whose engine is started at once, over standard streams.
 
     Raises:
         OSError: the address cannot be listened on.
@@ -18,7 +19,7 @@ def serve(*, tcp: tuple[str, int] | None = None, boot: Path | None = None) -> in
 
     if tcp is not None:
         return serve_socket(*tcp, boot=boot)
-    return serve_streams(StandardStreams.take(), boot=boot)
+    return serve_streams(StandardStreams.take(), boot=boot, engine=engine)
 
 
 __all__ = ["serve"]

@@ -16,6 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 from fullgraph import __version__
+from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
 from fullgraph.lsp.offer import STATUS
 from fullgraph.lsp.progress import Progress
@@ -46,7 +47,11 @@ class Server(LanguageServer):
     protocol: Protocol
 
     def __init__(
-        self, *, boot: Path | None = None, answered: frozenset[int | str] = frozenset()
+        self,
+        *,
+        boot: Path | None = None,
+        answered: frozenset[int | str] = frozenset(),
+        early: EarlyEngine | None = None,
     ) -> None:
         super().__init__(
             "fullgraph",
@@ -56,7 +61,7 @@ class Server(LanguageServer):
         )
         # At INFO pygls writes the body of every message.
         logging.getLogger("pygls").setLevel(logging.ERROR)
-        self.session = Session(self, boot=boot)
+        self.session = Session(self, boot=boot, early=early)
         self.publication = Publication(self)
         self.bars = Progress(self)
         self.reading = Reading(self)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fullgraph.lsp.greeting import Greeting, greet
 
 if TYPE_CHECKING:
+    from fullgraph.engines import EarlyEngine
     from fullgraph.lsp.server import Server
 
 _CHUNK = 1 << 16
@@ -56,25 +59,56 @@ class _Writer:
         """The process ends soon enough."""
 
 
-def serve_streams(streams: StandardStreams, *, boot: Path | None) -> int:
+def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -> int:
     writer = _Writer(streams.write)
-    try:
-        greeting = greet(lambda: os.read(streams.read, _CHUNK), writer.write)
-    except BrokenPipeError:
-        return 1
-    if not greeting.read:
-        return 0
-
-    from fullgraph.lsp.server import Server
 
     async def main() -> int:
-        server = Server(boot=boot, answered=greeting.answered)
+        early = await _early(engine, boot)
+        try:
+            # Nothing else happens on the loop yet: whatever an engine says waits in its pipe.
+            with _interrupted_at_once():
+                greeting = greet(lambda: os.read(streams.read, _CHUNK), writer.write)
+        except BrokenPipeError:
+            greeting = None
+        if greeting is None or not greeting.read:
+            if early is not None:
+                await early.engine.close()
+            return 1 if greeting is None else 0
+
+        from fullgraph.lsp.server import Server
+
+        server = Server(boot=boot, answered=greeting.answered, early=early)
         server.protocol.set_writer(writer)
         reader = asyncio.StreamReader(limit=_LONGEST_HEADER)
         _pump(streams.read, reader, greeting)
         return await _run(server, reader)
 
     return _until_done(main)
+
+
+@contextlib.contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """The loop only notes an interrupt, and waits for whoever does not wait on it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
+    """The engine of an interpreter; what is wrong with it is told when a text needs it."""
+    if not interpreter:
+        return None
+    from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter
+
+    try:
+        found = find_interpreter(interpreter, None, os.environ)
+    except InterpreterNotFound:
+        return None
+    early = EarlyEngine(found.path, boot)
+    await early.engine.start()
+    return early
 
 
 def serve_socket(host: str, port: int, *, boot: Path | None) -> int:

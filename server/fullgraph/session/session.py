@@ -17,9 +17,11 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from fullgraph.engines import (
+    EarlyEngine,
     Engine,
     EngineState,
     EngineStatus,
+    Hearing,
     InterpreterNotFound,
     find_interpreter,
     sentences,
@@ -111,11 +113,15 @@ class _Folder:
 
 
 class Session:
-    def __init__(self, listener: Listener, *, boot: Path | None = None) -> None:
+    def __init__(
+        self, listener: Listener, *, boot: Path | None = None, early: EarlyEngine | None = None
+    ) -> None:
         self.client = ClientCapabilities()
         self.units: dict[str, Unit] = {}
         self._listener = listener
         self._boot = boot
+        self._early = early
+        """Until some text needs an engine: it is this one, or not of the right interpreter."""
         self._folders: dict[str, _Folder] = {}
         self._options: Mapping[str, Any] = {}
         self._configuration: dict[str, Any] = {}
@@ -303,16 +309,23 @@ class Session:
             self._tell_once(Loudness.WARNING, str(error))
             return str(error)
         engine = self._engines.get(path)
-        if engine is None:
-            engine = Engine(
-                path,
-                on_status=lambda status: self._engine_said(path, status),
-                on_log=self._logged,
-                on_index=lambda event: self._in_background(self._indices.read(path, event)),
-                boot=self._boot,
-            )
-            self._engines[path] = engine
-            self._in_background(engine.start())
+        return engine if engine is not None else self._begun(path)
+
+    def _begun(self, path: Path) -> Engine:
+        hearing = Hearing(
+            lambda status: self._engine_said(path, status),
+            self._logged,
+            lambda event: self._in_background(self._indices.read(path, event)),
+        )
+        early, self._early = self._early, None
+        if early is not None and early.engine.interpreter == path:
+            self._engines[path] = early.engine
+            early.hear(hearing)
+            return early.engine
+        if early is not None:
+            self._in_background(early.engine.close())
+        engine = self._engines[path] = hearing.engine(path, self._boot)
+        self._in_background(engine.start())
         return engine
 
     def index(self, unit: Unit) -> OperatorIndex | None:
@@ -532,13 +545,17 @@ class Session:
         for task in list(self._starts):
             task.cancel()
         await asyncio.gather(
-            *(engine.close() for engine in self._engines.values()), return_exceptions=True
+            *(engine.close() for engine in self._all_engines()), return_exceptions=True
         )
 
     def kill(self) -> None:
         """End the engines at once, where there is no loop any more to wait on."""
-        for engine in self._engines.values():
+        for engine in self._all_engines():
             engine.kill()
+
+    def _all_engines(self) -> tuple[Engine, ...]:
+        early = (self._early.engine,) if self._early is not None else ()
+        return (*self._engines.values(), *early)
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
