@@ -46,6 +46,16 @@ def test_a_bad_setting_is_shown_and_is_status_1(command_line: CommandLine) -> No
     assert "is unknown; did you mean 'jobs'?" in ran.out
 
 
+def test_an_active_environment_that_is_gone_is_a_problem_unless_another_is_chosen(
+    command_line: CommandLine,
+) -> None:
+    gone = str(command_line.folder / "gone")
+    ran = command_line.run("doctor", VIRTUAL_ENV=gone)
+    assert f"warning: The active environment {gone} (VIRTUAL_ENV) has no Python" in ran.out
+    ran = command_line.run("doctor", "--python", str(command_line.interpreter), VIRTUAL_ENV=gone)
+    assert "VIRTUAL_ENV" not in ran.out
+
+
 def test_the_server_starts_without_what_only_people_need(command_line: CommandLine) -> None:
     code = (
         "import sys, types\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.engines import InterpreterNotFound, find_interpreter
+from fullgraph.engines import InterpreterNotFound, find_interpreter, stale_environment
 
 
 def python(path: Path) -> Path:
@@ -48,6 +48,9 @@ def test_an_active_environment_that_is_gone_is_passed_over(
 ) -> None:
     env["VIRTUAL_ENV"] = str(tmp_path / "removed")
     assert find_interpreter("", root, env).origin == "PATH"
+    assert f"{tmp_path / 'removed'} (VIRTUAL_ENV) has no Python" in stale_environment(env)
+    env["VIRTUAL_ENV"] = str(python(tmp_path / "active" / "bin" / "python").parents[1])
+    assert not stale_environment(env)
 
 
 @pytest.mark.parametrize(

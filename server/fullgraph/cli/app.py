@@ -23,7 +23,7 @@ from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
 from fullgraph.cli.terminal import Colour, paint_for, utf8, write
-from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
+from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter, stale_environment
 from fullgraph.render.checked import Checked
 from fullgraph.render.codes import is_known_selector
 from fullgraph.session.settings import (
@@ -552,7 +552,11 @@ def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]
         raise typer.Exit(UNABLE)
     project = find_project(start)
     resolved = resolve(project.source, source)
-    return project, dataclasses.replace(resolved, problems=(*project.problems, *resolved.problems))
+    problems = [*project.problems, *resolved.problems]
+    stale = stale_environment(os.environ)
+    if stale and not resolved.settings.interpreter:
+        problems.append(f"{stale}.")
+    return project, dataclasses.replace(resolved, problems=tuple(problems))
 
 
 def _common(paths: Sequence[str]) -> Path:

@@ -9,7 +9,12 @@ from fullgraph.engines.engine import (
     EngineStatus,
     Reproduction,
 )
-from fullgraph.engines.interpreter import Interpreter, InterpreterNotFound, find_interpreter
+from fullgraph.engines.interpreter import (
+    Interpreter,
+    InterpreterNotFound,
+    find_interpreter,
+    stale_environment,
+)
 from fullgraph.engines.process import boot_script, working_folder
 from fullgraph.engines.sentences import sentences
 
@@ -27,5 +32,6 @@ __all__ = [
     "boot_script",
     "find_interpreter",
     "sentences",
+    "stale_environment",
     "working_folder",
 ]

@@ -46,6 +46,17 @@ def find_interpreter(setting: str | None, root: Path | None, env: Mapping[str, s
     )
 
 
+def stale_environment(env: Mapping[str, str]) -> str:
+    """A sentence about an active environment that has no Python, so that another is taken."""
+    active = env.get("VIRTUAL_ENV")
+    if not active or _of_environment(Path(active)):
+        return ""
+    return (
+        f"The active environment {active} (VIRTUAL_ENV) has no Python that can be executed here, "
+        "so another one is used; run `deactivate`, or activate one that exists"
+    )
+
+
 def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Path:
     if root is not None:
         setting = setting.replace("${workspaceFolder}", str(root))
