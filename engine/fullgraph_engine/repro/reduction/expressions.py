@@ -44,7 +44,7 @@ def elements(program: Program) -> Iterator[Sequence[Edit]]:
     for level in _levels(program.tree):
         edits: list[Edit] = []
         for node in level:
-            edits.extend(Edit({part: None}) for part in _removable(node))
+            edits.extend(Edit(dict.fromkeys(parts)) for parts in _removable(node))
         yield edits[::-1]
 
 
@@ -103,7 +103,9 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions one level deeper."""
+    """The expressions one level deeper; numbers in a list of nothing else are none."""
+    if _is_data(node):
+        return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             yield child
@@ -111,7 +113,16 @@ def _inside(node: ast.AST) -> Iterator[ast.expr]:
             yield from _inside(child)
 
 
+def _is_data(node: ast.AST) -> bool:
+    """Whether this is a list of several constants, or of lists of them."""
+    if not isinstance(node, (ast.List, ast.Tuple, ast.Set)) or len(node.elts) < 2:
+        return False
+    return all(isinstance(each, ast.Constant) or _is_data(each) for each in node.elts)
+
+
 def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    if _is_data(node):
+        return
     match node:
         case ast.Call(func=func):
             values = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -140,23 +151,24 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
             yield from _inside(node)
 
 
-def _removable(node: ast.expr) -> Iterator[ast.AST]:
+def _removable(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
+    """What can go by itself; of data all but the first, or all that is in the latter half."""
     match node:
+        case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if _is_data(node):
+            yield elts[1:]
+            if len(elts) > 2:
+                yield elts[len(elts) // 2 :]
         case ast.Call():
             for keyword in node.keywords:
                 if not (keyword.arg == "backend" and ast.unparse(node.func) == "torch.compile"):
-                    yield keyword
-            yield from node.args
-        case ast.List() | ast.Tuple() | ast.Set():
-            yield from node.elts
-        case ast.Dict():
-            yield from node.values
-        case ast.JoinedStr():
-            yield from node.values
+                    yield (keyword,)
+            yield from zip(node.args)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            yield from zip(parts)
+        case ast.Dict(values=parts) | ast.JoinedStr(values=parts) | ast.BoolOp(values=parts):
+            yield from zip(parts)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             for generator in node.generators:
-                yield from generator.ifs
-        case ast.BoolOp():
-            yield from node.values
+                yield from zip(generator.ifs)
         case ast.Lambda():
-            yield from node.args.args
+            yield from zip(node.args.args)

@@ -9,10 +9,12 @@ The way taken depends on the verdicts alone, not on their order in time.
 from __future__ import annotations
 
 import enum
+import re
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from time import monotonic
 from typing import Protocol
 
@@ -301,7 +303,7 @@ def _halves(group: _Group, finest: int) -> tuple[_Group, ...]:
 def _trace(name: str, before: Program, after: Program) -> object:
     """What a change looks like where it is made: it is not tried again while this stays the same.
 
-    A change that fails in one program mostly does so in a smaller one.
+    A change that fails in one program mostly does so in a smaller one, and in one of other sizes.
     """
     old, new = before.text.splitlines(), after.text.splitlines()
     first = 0
@@ -310,4 +312,15 @@ def _trace(name: str, before: Program, after: Program) -> object:
     last = 0
     while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
         last += 1
-    return name, tuple(old[first : len(old) - last]), tuple(new[first : len(new) - last])
+    changed = "\n".join(old[first : len(old) - last]), "\n".join(new[first : len(new) - last])
+    alike = [_NUMBER.sub("0", text) for text in changed]
+    if alike[0] == alike[1]:
+        return name, *changed
+    # Where numbers are left out, f(1, 2) with either argument gone looks the same.
+    words = [_WORD.findall(text) for text in changed]
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False))
+    return name, *alike, sum(1 for _ in same)
+
+
+_NUMBER = re.compile(r"\b\d+\b")
+_WORD = re.compile(r"\w+|\W")
