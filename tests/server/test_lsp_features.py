@@ -386,7 +386,7 @@ async def test_a_dead_engine_is_told_once_and_the_next_edit_works(
     assert counter.analysed == 1
     editor.edit(uri, "    # die\n", "")
     await editor.until_seen(uri, BREAK)
-    assert [m.type for m in editor.client.messages] == [types.MessageType.Error]
+    assert [m.type for m in editor.client.messages] == [types.MessageType.Warning]
 
 
 async def test_a_server_error_says_no_more_than_that(editor: Any) -> None:

@@ -98,7 +98,7 @@ export class Interpreters implements vscode.Disposable {
     throw new NoInterpreter(
       older
         ? `fullgraph needs Python 3.10 or newer, but ${older}.`
-        : "fullgraph found no Python to work with.",
+        : "fullgraph found no Python. Select one, 3.10 or newer, that has torch.",
     );
   }
 

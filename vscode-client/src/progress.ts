@@ -19,7 +19,11 @@ const PATIENCE = 5000;
 export class LongProgress implements vscode.Disposable {
   readonly #running = new Map<ProgressToken, Running>();
 
-  constructor(private readonly client: () => LanguageClient | undefined) {}
+  /** `starting`: what goes on waits for the engine, and the status bar says so. */
+  constructor(
+    private readonly client: () => LanguageClient | undefined,
+    private readonly starting: () => boolean,
+  ) {}
 
   heard(token: ProgressToken, value: Value): void {
     const running = this.#running.get(token);
@@ -27,7 +31,7 @@ export class LongProgress implements vscode.Disposable {
       case "begin":
         if (value.cancellable) {
           const cancel = (): void => this.#cancel(token);
-          this.#running.set(token, new Running(value, cancel));
+          this.#running.set(token, new Running(value, this.starting, cancel));
         }
         break;
       case "report":
@@ -58,7 +62,7 @@ export class LongProgress implements vscode.Disposable {
 }
 
 class Running {
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout;
   #message: string | undefined;
   #percentage: number;
   #shown = 0;
@@ -67,11 +71,12 @@ class Running {
 
   constructor(
     private readonly begin: WorkDoneProgressBegin,
+    private readonly starting: () => boolean,
     private readonly cancel: () => void,
   ) {
     this.#message = begin.message;
     this.#percentage = begin.percentage ?? 0;
-    this.#timer = setTimeout(() => this.#show(), PATIENCE);
+    this.#timer = this.#wait();
   }
 
   report(value: WorkDoneProgressReport): void {
@@ -83,6 +88,16 @@ class Running {
   end(): void {
     clearTimeout(this.#timer);
     this.#ended?.();
+  }
+
+  #wait(): NodeJS.Timeout {
+    return setTimeout(() => {
+      if (this.starting()) {
+        this.#timer = this.#wait();
+      } else {
+        this.#show();
+      }
+    }, PATIENCE);
   }
 
   #show(): void {

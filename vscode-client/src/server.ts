@@ -38,7 +38,10 @@ const SPAN = 180_000;
 
 export class Server implements vscode.Disposable {
   readonly #changed = new vscode.EventEmitter<{ uri: vscode.Uri; final: boolean }>();
-  readonly #progress = new LongProgress(() => this.client);
+  readonly #progress = new LongProgress(
+    () => this.client,
+    () => this.status.current?.state === "starting",
+  );
   readonly #disposables: vscode.Disposable[] = [this.#changed, this.#progress];
   #client: LanguageClient | undefined;
   #work: Promise<void> = Promise.resolve();
@@ -193,7 +196,7 @@ export class Server implements vscode.Disposable {
       this.#changed.fire({ uri: client.protocol2CodeConverter.asUri(uri), final });
     });
     client.onNotification(ShowMessageNotification.type, ({ type, message }) => {
-      void this.#tell(type, message, this.#remedy());
+      void this.#tell(type, message, this.#remedy(type));
     });
     return client;
   }
@@ -261,12 +264,13 @@ export class Server implements vscode.Disposable {
     return { action: CloseAction.Restart, handled: true };
   }
 
-  #remedy(): Remedy | undefined {
+  #remedy(type: MessageType): Remedy | undefined {
     switch (this.status.current?.state) {
       case "unusable":
         return "Select Interpreter";
       case "crashed":
-        return "Restart Engine";
+        // Below an error it is started again by itself.
+        return type === MessageType.Error ? "Restart Engine" : undefined;
       default:
         return undefined;
     }

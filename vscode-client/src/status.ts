@@ -70,8 +70,9 @@ export class LanguageStatus implements vscode.Disposable {
     if (!this.#last) {
       return "";
     }
-    const time = this.#last.at.toLocaleTimeString(undefined, { hourCycle: "h23" });
-    return `last run ${this.#last.seconds.toFixed(1)} s, at ${time}`;
+    const { at, seconds } = this.#last;
+    const took = seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`;
+    return `last run ${took}, at ${at.toLocaleTimeString(undefined, { hourCycle: "h23" })}`;
   }
 
   #show(

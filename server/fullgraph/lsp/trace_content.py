@@ -13,7 +13,7 @@ from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.places import range_in
 from fullgraph.render.guards import sentences
 from fullgraph.render.shapes import brief
-from fullgraph.render.summary import probe_words
+from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
@@ -151,6 +151,7 @@ def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, A
         "error": "",
         "mode": "",
         "probe": "",
+        "inputs": "",
         **nothing,
         **empty,
     }
@@ -317,6 +318,7 @@ def _facts(report: TargetReport) -> dict[str, Any]:
         "error": (report.error or "").strip().split("\n", 1)[0],
         "mode": report.mode,
         "probe": probe_words(report.probe) if report.probe is not None else "",
+        "inputs": probe_inputs(report.probe) if report.probe is not None else "",
         "graphs": report.graphs,
         "ops": report.ops,
         "breaks": report.breaks,

@@ -40,11 +40,13 @@ def lens_title(report: TargetReport) -> str:
 
 def probe_words(probe: ProbeInfo) -> str:
     """``f32[4, 16] from get_inputs``, with constructor arguments before it."""
+    return f"{probe_inputs(probe)} from {probe.source or probe.origin}"
+
+
+def probe_inputs(probe: ProbeInfo) -> str:
+    """``init(dim=16) f32[4, 16]``, as far as it is notation."""
     inputs = probe.inputs or "no inputs"
-    if probe.init:
-        inputs = f"init({probe.init}) {inputs}"
-    source = probe.source or probe.origin
-    return f"{inputs} from {source}"
+    return f"init({probe.init}) {inputs}" if probe.init else inputs
 
 
 def amount(number: int, noun: str) -> str:

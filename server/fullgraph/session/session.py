@@ -490,7 +490,8 @@ class Session:
         elif status.state is EngineState.STARTING and status.next_step:
             self._tell_once(Loudness.INFORMATION, sentence)
         elif status.state is EngineState.CRASHED and not status.quiet:
-            self._listener.tell(Loudness.ERROR, sentence)
+            loudness = Loudness.ERROR if status.final else Loudness.WARNING
+            self._listener.tell(loudness, sentence)
         elif status.state is EngineState.READY and status.degraded:
             for line in status.degraded:
                 self._tell_once(Loudness.INFORMATION, line, quiet=True)

@@ -89,7 +89,9 @@ export interface Run {
   readonly status: string;
   readonly error: string;
   readonly mode: string;
+  /** In words; it begins with `inputs`, which is probe notation. */
   readonly probe: string;
+  readonly inputs: string;
   readonly graphs: number;
   readonly ops: number;
   readonly breaks: number;

@@ -180,7 +180,9 @@ function summary(run: Run): string[] {
 function calledWith(trace: Trace): HTMLElement {
   const words = (run: Run): string => `${run.probe} · ${run.mode} tensors`;
   if (trace.runs.length === 1) {
-    return element("p", { class: "probe" }, "Called with ", element("code", {}, words(trace)));
+    const inputs = element("code", {}, trace.inputs);
+    const rest = words(trace).slice(trace.inputs.length);
+    return element("p", { class: "probe" }, "Called with ", inputs, rest);
   }
   const select = element(
     "select",
