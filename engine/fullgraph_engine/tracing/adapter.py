@@ -136,6 +136,13 @@ STATIC_SHAPE = Private(
     "torch._dynamo.variables.builder", "tensor_always_has_static_shape", _PARAMETERS
 )
 
+_SCALARS = "values of scalars that Dynamo reads, in runs with fake tensors"
+MADE_FAKE = Private(
+    "torch._subclasses.fake_tensor", "FakeTensorConverter.from_real_tensor", _SCALARS
+)
+FAKE_OPERATORS = Private("torch._subclasses.fake_impls", "op_implementations_dict", _SCALARS)
+TRACKED_FAKE = Private("torch._dynamo.variables.builder", "TrackedFake", _SCALARS)
+
 BYTECODE_HOOK = Private(
     "torch._dynamo.convert_frame", "register_bytecode_hook", "bytecode before and after Dynamo"
 )
@@ -223,6 +230,9 @@ HOOKS = (
     PROFILE_GUARDS,
     EXACT_TYPE,
     STATIC_SHAPE,
+    MADE_FAKE,
+    FAKE_OPERATORS,
+    TRACKED_FAKE,
     BYTECODE_HOOK,
     *VALUES,
     *SHAPES,

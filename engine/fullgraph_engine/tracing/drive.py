@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from . import absent_cuda, adapter, causes, hooks, recorder, recurrent, stacks
 from .recording import Break, Cause, ChosenValue, Failure, Recording
+from .scalars import readable_scalars
 from .tensors import (
     RunTensorMode,
     ValueNeeded,
@@ -50,6 +51,7 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
         recognised_parameters(),
         copyable_constants(),
         formattable_scalars(),
+        readable_scalars(),
     ):
         yield mode
 
