@@ -6,7 +6,8 @@ import dis
 import linecache
 import types
 from collections.abc import Iterator
-from typing import Any
+
+from ..code_objects import exception_entries, label, line_begun
 
 
 def disassembly(code: types.CodeType) -> str:
@@ -21,12 +22,12 @@ def instruction_count(code: types.CodeType) -> int:
 def _lines(code: types.CodeType) -> Iterator[str]:
     last: int | None = None
     for instruction in dis.get_instructions(code):
-        line = _line_begun(instruction)
+        line = line_begun(instruction)
         if line is not None and line != last:
             last = line
             yield f"{line:>5}  {linecache.getline(code.co_filename, line).strip()}".rstrip()
         yield f"         {_instruction(instruction)}".rstrip()
-    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+    entries = exception_entries(code)
     if entries:
         yield "       exceptions"
     for entry in entries:
@@ -37,20 +38,8 @@ def _lines(code: types.CodeType) -> Iterator[str]:
         )
 
 
-def _line_begun(instruction: dis.Instruction) -> int | None:
-    begun: Any = instruction.starts_line
-    # Since Python 3.13 it only says whether, and the number is elsewhere.
-    if isinstance(begun, bool):
-        return getattr(instruction, "line_number", None) if begun else None
-    return begun  # type: ignore[no-any-return]
-
-
 def _instruction(instruction: dis.Instruction) -> str:
-    mark = ">>" if instruction.is_jump_target else "  "
-    label = getattr(instruction, "label", None)
-    if label is not None:
-        mark = f"L{label}"
-    text = f"{mark:>4} {instruction.offset:>5} {instruction.opname:<28}"
+    text = f"{label(instruction):>4} {instruction.offset:>5} {instruction.opname:<28}"
     if instruction.arg is not None:
         text += f" {instruction.arg:>3}"
         if instruction.argrepr:

@@ -1,6 +1,7 @@
 """Executing a module's top-level statements one at a time, and going on after those that fail."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -307,7 +308,7 @@ class Execution:
             self.unavailable[name] = describe(stand_in)
 
 
-_LAZY_ANNOTATIONS = 0x1000000 if sys.version_info >= (3, 8) else 0
+_LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
 
 
 def _contains(outer: Range, inner: Range) -> bool:

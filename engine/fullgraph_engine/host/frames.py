@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import linecache
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
+from ..code_objects import position
 from ..protocol import Frame, Position, Range
 
 _ENGINE = str(Path(__file__).resolve().parent.parent)
@@ -59,20 +60,19 @@ def _is_machinery(path: str) -> bool:
 
 
 def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
-    number = line or code.co_firstlineno
-    text = _getline(code.co_filename, number).strip()
-    if lasti >= 0 and sys.version_info >= (3, 11):
-        found = next(itertools.islice(code.co_positions(), lasti // 2, None), None)
-        if found is not None:
-            start, end, byte, end_byte = found
-            if start == number and byte is not None and end_byte is not None:
-                return Frame(
-                    code.co_filename,
-                    code.co_name,
-                    number - 1,
-                    byte,
-                    (end or start) - 1,
-                    end_byte,
-                    text,
-                )
-    return Frame(code.co_filename, code.co_name, number - 1, text=text)
+    place = position(code, lasti)
+    number = (line if place is None else place.lineno) or code.co_firstlineno
+    found = Frame(
+        code.co_filename,
+        code.co_name,
+        number - 1,
+        text=_getline(code.co_filename, number).strip(),
+    )
+    if place is None:
+        return found
+    return replace(
+        found,
+        byte=place.col_offset,
+        end_line=place.end_lineno - 1,
+        end_byte=place.end_col_offset,
+    )

@@ -10,7 +10,6 @@ before; only the last attempt counts. What it gave up is forgotten: that code ra
 from __future__ import annotations
 
 import dis
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..code_objects import HAS_COLUMNS, loads_method
 from ..protocol.shapes import MOST_VALUES, ShapeKind, ShapeRole, ShapeSeen
 from . import stacks, variables
 from .describe import dtype_name
@@ -33,17 +33,13 @@ _RESULTS = (
         *(name for name in dis.opmap if name.startswith(("BINARY_", "UNARY_", "CALL"))),
         *("COMPARE_OP", "LOAD_ATTR"),
     )
-    if sys.version_info >= (3, 11)
+    if HAS_COLUMNS
     else ()
 )
 _VARIABLES = (
-    ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF")
-    if sys.version_info >= (3, 11)
-    else ()
+    ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF") if HAS_COLUMNS else ()
 )
 _NOT_RESULTS = ("CALL_INTRINSIC_1", "CALL_INTRINSIC_2", "CALL_FINALLY")
-_METHOD_FLAG = sys.version_info >= (3, 12)
-"""``LOAD_ATTR`` may load a method and its object."""
 
 MOST_ENTRIES = 200_000
 """Values that are kept of one attempt at a frame."""
@@ -157,9 +153,8 @@ class Shapes:
         self._note("return", content, instruction.positions, "", code, line)
 
     def _computed(self, translator: Any, instruction: Any) -> None:
-        if _METHOD_FLAG and instruction.opname == "LOAD_ATTR" and instruction.arg & 1:
-            return
-        self._expression(translator, instruction, "")
+        if not loads_method(instruction):
+            self._expression(translator, instruction, "")
 
     def _loaded(self, translator: Any, instruction: Any) -> None:
         self._expression(translator, instruction, instruction.argval)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import dis
-import itertools
 import sys
 import types
 from collections.abc import Iterable
@@ -13,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..code_objects import position
 from ..protocol import Frame
 from .recording import Stack
 
@@ -20,8 +19,6 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _STDLIB = str(Path(dataclasses.__file__).resolve().parent)
 _RESUME = "torch_dynamo_resume_in_"
-_TRUTH = dis.opmap.get("TO_BOOL")
-"""Since Python 3.13 it asks for the truth of what the jump behind it decides by."""
 
 
 def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
@@ -205,22 +202,6 @@ def _is_passage(frame: Frame) -> bool:
     return is_machinery(frame.path)
 
 
-class _Positions:
-    __slots__ = ("col_offset", "end_col_offset", "end_lineno", "lineno")
-
-    def __init__(self, entry: tuple[int | None, int | None, int | None, int | None]) -> None:
-        self.lineno, self.end_lineno, self.col_offset, self.end_col_offset = entry
-
-
 def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
-    if lasti < 0 or not hasattr(code, "co_positions"):
-        return frame_of(code, line, None)
-    entries = itertools.islice(code.co_positions(), lasti // 2, None)
-    entry = next(entries, None)
-    if entry is None:
-        return frame_of(code, line, None)
-    if entry[2] is None and code.co_code[lasti] == _TRUTH:
-        # Dynamo writes it without columns, in front of the jump that has them.
-        entry = next((later for later in entries if later[2] is not None), entry)
-        line = entry[0]
-    return frame_of(code, line, _Positions(entry))
+    place = position(code, lasti)
+    return frame_of(code, line if place is None else place.lineno, place)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from typing import Any
 
+from ..code_objects import HAS_COLUMNS
 from ..protocol import SeenKind
 from . import stacks, variables
 from .instructions import Instructions
 from .recording import Local, Receiver
 
-_LOADS = ("LOAD_ATTR", "LOAD_METHOD") if sys.version_info >= (3, 11) else ()
+_LOADS = ("LOAD_ATTR", "LOAD_METHOD") if HAS_COLUMNS else ()
 """Instructions with an object on top of the stack and the columns of the attribute."""
 STORES = ("STORE_FAST", "STORE_DEREF")
 

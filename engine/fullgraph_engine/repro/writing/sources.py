@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ...code_objects import positions
 from .scopes import Function, bound
 
 Origin = Literal["torch", "standard", "third-party", "own"]
@@ -305,13 +306,11 @@ def imported_from(home: Home, node: ast.ImportFrom) -> str:
 
 
 def _same_code(node: ast.Lambda, code: types.CodeType) -> bool:
-    if sys.version_info >= (3, 11):
-        start = [place for place in code.co_positions() if place[2] is not None]
-        columns = [(place[0], place[2]) for place in start if place[0] is not None]
+    columns = [(place.lineno, place.col_offset) for place in positions(code)]
+    if columns:
         body = node.body
-        if columns:
-            end = (body.end_lineno or 0, body.end_col_offset or 0)
-            return any((body.lineno, body.col_offset) <= place < end for place in columns[1:])
+        end = (body.end_lineno or 0, body.end_col_offset or 0)
+        return any((body.lineno, body.col_offset) <= place < end for place in columns[1:])
     compiled = compile(ast.Expression(node), "<lambda>", "eval")
     inner = next(const for const in compiled.co_consts if isinstance(const, types.CodeType))
     return _shape(inner) == _shape(code)

@@ -1,0 +1,86 @@
+"""What code objects tell is the same on every Python, or known not to be told."""
+
+from __future__ import annotations
+
+import dis
+import types
+
+import pytest
+
+from fullgraph_engine.code_objects import (
+    HAS_COLUMNS,
+    Position,
+    exception_entries,
+    label,
+    line_begun,
+    loads_method,
+    position,
+    positions,
+)
+
+LOOP = """\
+def f(items):
+    total = 0
+    for item in items:
+        if item.known:
+            total += item.size(
+                1,
+            )
+    return total
+"""
+
+
+def code_of(text: str) -> types.CodeType:
+    namespace: dict[str, types.FunctionType] = {}
+    exec(compile(text, "<text>", "exec"), namespace)
+    return namespace["f"].__code__
+
+
+def at(code: types.CodeType, *names: str) -> dis.Instruction:
+    return next(step for step in dis.get_instructions(code) if step.opname in names)
+
+
+def test_an_instruction_has_the_position_of_its_expression() -> None:
+    code = code_of(LOOP)
+    call = at(code, "CALL", "CALL_METHOD")
+    expected = Position(5, 7, 21, 13) if HAS_COLUMNS else None
+    assert position(code, call.offset) == expected
+    assert expected is None or expected in positions(code)
+    assert bool(list(positions(code))) == HAS_COLUMNS
+
+
+def test_code_that_has_not_begun_is_nowhere() -> None:
+    assert position(code_of(LOOP), -1) is None
+
+
+@pytest.mark.skipif(not HAS_COLUMNS, reason="there are none to be taken away")
+def test_code_without_columns_has_no_positions() -> None:
+    code = code_of(LOOP)
+    bare = code.replace(co_linetable=b"")
+    assert not list(positions(bare))
+    assert position(bare, at(bare, "CALL").offset) is None
+
+
+def test_every_line_of_the_code_begins_once_or_more() -> None:
+    code = code_of(LOOP)
+    begun = {line_begun(step) for step in dis.get_instructions(code)}
+    assert begun - {None} == {line for _, line in dis.findlinestarts(code)}
+
+
+def test_what_is_jumped_to_is_marked() -> None:
+    steps = list(dis.get_instructions(code_of(LOOP)))
+    assert any(step.is_jump_target for step in steps)
+    assert all(bool(label(step)) == step.is_jump_target for step in steps)
+
+
+def test_a_method_that_is_called_is_no_value() -> None:
+    steps = list(dis.get_instructions(code_of(LOOP)))
+    loaded = [step for step in steps if step.opname in ("LOAD_ATTR", "LOAD_METHOD")]
+    methods = [step for step in loaded if step.opname == "LOAD_METHOD" or loads_method(step)]
+    assert [step.argval for step in loaded] == ["known", "size"]
+    assert [step.argval for step in methods] == ["size"]
+
+
+def test_where_an_exception_leads_is_told_since_there_is_a_table() -> None:
+    code = code_of("def f(x):\n    with x:\n        x()\n")
+    assert bool(exception_entries(code)) == hasattr(code, "co_exceptiontable")
