@@ -357,26 +357,25 @@ def copyable_constants() -> Iterator[None]:
 def storage_bytes(values: Any) -> int:
     """Bytes of all tensors and module states in nested data, each storage's tensor once."""
     seen: dict[int, int] = {}
-    for leaf in pytree.tree_leaves(values):
-        tensors = (
-            [*leaf.parameters(), *leaf.buffers()] if isinstance(leaf, torch.nn.Module) else [leaf]
-        )
-        for tensor in tensors:
-            if isinstance(tensor, torch.Tensor):
-                with contextlib.suppress(Exception):
-                    seen[id(tensor)] = math.prod(tensor.shape) * tensor.element_size()
+    for tensor in _tensors(values):
+        with contextlib.suppress(Exception):
+            seen[id(tensor)] = math.prod(tensor.shape) * tensor.element_size()
     return sum(seen.values())
 
 
 def devices(values: Any) -> set[str]:
     """The device types of all tensors and module states in nested data."""
-    found: set[str] = set()
+    return {tensor.device.type for tensor in _tensors(values)}
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
     for leaf in pytree.tree_leaves(values):
-        if isinstance(leaf, torch.nn.Module):
-            found.update(t.device.type for t in [*leaf.parameters(), *leaf.buffers()])
-        elif isinstance(leaf, torch.Tensor):
-            found.add(leaf.device.type)
-    return found
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif isinstance(leaf, torch.nn.Module):
+            # One whose constructor has not called that of Module has no state.
+            with contextlib.suppress(AttributeError):
+                yield from (*leaf.parameters(), *leaf.buffers())
 
 
 def has_device(kind: str) -> bool:
