@@ -268,7 +268,9 @@ def _misfit(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        return str(error)
+        name = "init" if isinstance(function, type) else getattr(function, "__name__", "forward")
+        hint = "" if signature.parameters else f"; it takes none, write `{name}()`"
+        return f"{error}{hint}"
     return ""
 
 
