@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import random
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -341,6 +342,24 @@ def test_it_ends_at_the_deadline_with_the_best_so_far(ticks: int) -> None:
     assert len(tester.tried) <= ticks + 2
     assert "hit" in written(found)
     assert not tester._waiting
+
+
+def test_numbers_of_data_are_not_tried_one_by_one() -> None:
+    text = f"print('hit', sum({list(range(40))}))"
+    shrunk(text, prints("hit 780"), most=20)
+
+
+def test_what_a_function_must_be_given_is_not_left_out() -> None:
+    tester = InProcess(lambda text: "hit 5\nhit 6" in written(text))
+    run("def f(x, y):\n    g = x + y\n    print('hit', g)\nf(2, 3)\nf(3, 3)", tester)
+    assert not any("f()" in text or "f(2)" in text for text in tester.tried)
+
+
+def test_what_has_failed_is_not_tried_again_for_smaller_numbers() -> None:
+    tester = InProcess(lambda text: "hit" in written(text))
+    found = run("x = [40]\nx.append(50)\nif x.pop() > 1:\n    print('hit', x.pop(), 60)", tester)
+    plain = [re.sub(r"\d+", "0", text) for text in tester.tried]
+    assert max(plain.count(text) for text in plain if "pop" in text) <= 4, found
 
 
 def test_what_is_no_program_comes_back() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from .callees import Callees
 from .edits import Edit
 from .places import Places
 from .program import Program
+from .values import is_data
 
 _DEEPEST = 6
 
@@ -15,23 +17,34 @@ _DEEPEST = 6
 def leaves(program: Program) -> Iterator[Sequence[Edit]]:
     """By the first variable in it; the outermost expressions of all statements together first."""
     places = Places.of(program.tree)
-    for level in _levels(program.tree):
+    for level in _levels(places):
         edits: list[Edit] = []
         for node in level:
             leaf = None if isinstance(node, (ast.Name, ast.Constant)) else places.value_in(node)
-            if leaf is not None:
+            if leaf is not None and not _is_idle(node, leaf, places):
                 edits.append(Edit({node: leaf}))
         yield edits[::-1]
 
 
+def negations(program: Program) -> Iterator[Sequence[Edit]]:
+    """By the least that is an operation on the first variable in it, in functions."""
+    places = Places.of(program.tree)
+    edits: list[Edit] = []
+    for node in _levels(places)[0]:
+        leaf = places.value_in(node) if isinstance(node, (ast.Call, ast.BinOp)) else None
+        if leaf is not None and places.scopes[node] is not places.tree:
+            edits.append(Edit({node: ast.UnaryOp(op=ast.USub(), operand=leaf)}))
+    yield edits[::-1]
+
+
 def children(program: Program) -> Iterator[Sequence[Edit]]:
     """By one of the expressions directly in it."""
-    levels = _levels(program.tree)
-    for level in levels:
+    places = Places.of(program.tree)
+    for level in _levels(places):
         first: list[Edit] = []
         others: list[Edit] = []
         for node in level:
-            parts = list(_parts(node))
+            parts = [part for part in _parts(node, places) if not _is_idle(node, part, places)]
             first.extend(Edit({node: part}) for part in parts[:1])
             others.extend(Edit({node: part}) for part in parts[1:])
         yield first[::-1]
@@ -41,20 +54,25 @@ def children(program: Program) -> Iterator[Sequence[Edit]]:
 
 def elements(program: Program) -> Iterator[Sequence[Edit]]:
     """Arguments, keywords, elements and conditions that can go."""
-    for level in _levels(program.tree):
+    places = Places.of(program.tree)
+    needed = _needed(Callees(places))
+    for level in _levels(places):
         edits: list[Edit] = []
         for node in level:
-            edits.extend(Edit(dict.fromkeys(parts)) for parts in _removable(node))
+            if node not in needed:
+                edits.extend(Edit(dict.fromkeys(parts)) for parts in _removable(node))
         yield edits[::-1]
 
 
 def constants(program: Program) -> Iterator[Sequence[Edit]]:
-    """By 1, where what stands there is more than a name."""
-    for level in _levels(program.tree):
+    """By 1, where what stands there is more than a name; statements are not worth it."""
+    places = Places.of(program.tree)
+    for level in _levels(places):
         yield [
             Edit({node: ast.Constant(value=1)})
             for node in level
-            if not isinstance(node, (ast.Name, ast.Constant)) and not _is_torch(node)
+            if not (isinstance(node, ast.Constant) or _root(node))
+            and not isinstance(places.parents[node], ast.Expr)
         ][::-1]
 
 
@@ -68,25 +86,55 @@ def bare(program: Program) -> Iterator[Sequence[Edit]]:
     yield edits[::-1]
 
 
-def _is_torch(node: ast.expr) -> bool:
-    """Whether this is no more than a dotted name."""
+def _is_idle(node: ast.expr, part: ast.expr, places: Places) -> bool:
+    """Whether a statement of nothing but an expression would do nothing with this in its place."""
+    return (
+        isinstance(places.parents[node], ast.Expr)
+        and isinstance(part, ast.Name)
+        and places.home(part) is places.scopes[part]
+    )
+
+
+def _needed(callees: Callees) -> set[ast.Call]:
+    """The calls of functions of the program that give no more than these must have."""
+    found: set[ast.Call] = set()
+    for function, sites in callees.sites.items():
+        given = function.args
+        if given.vararg or given.kwarg:
+            continue
+        least = len(given.posonlyargs) + len(given.args) - len(given.defaults)
+        least += given.kw_defaults.count(None)
+        found |= {
+            call for call, offset in sites if len(call.args) + len(call.keywords) <= least - offset
+        }
+    return found
+
+
+def _root(node: ast.expr) -> str:
+    """The first name of a dotted one, empty for everything else."""
     while isinstance(node, ast.Attribute):
         node = node.value
-    return isinstance(node, ast.Name)
+    return node.id if isinstance(node, ast.Name) else ""
 
 
-def _levels(tree: ast.Module) -> list[list[ast.expr]]:
-    """The expressions that are read, by how deep they are in their statement."""
+def _levels(places: Places) -> list[list[ast.expr]]:
+    """The expressions that are read, by how deep they are in their statement.
+
+    What is no more than a name of a module is none.
+    """
     level: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in ast.walk(places.tree):
         if isinstance(node, (ast.stmt, ast.arguments, ast.ExceptHandler, ast.match_case)):
             level.extend(_expressions(node))
         elif isinstance(node, ast.withitem):
             level.append(node.context_expr)
     levels: list[list[ast.expr]] = []
-    while level and len(levels) < _DEEPEST:
+    while len(levels) < _DEEPEST:
+        level = [node for node in level if _root(node) not in places.imported]
         levels.append([node for node in level if _is_read(node)])
         level = [part for node in level for part in _inside(node)]
+        if not level:
+            break
     return levels
 
 
@@ -104,7 +152,7 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
 
 def _inside(node: ast.AST) -> Iterator[ast.expr]:
     """The expressions one level deeper; numbers in a list of nothing else are none."""
-    if _is_data(node):
+    if is_data(node):
         return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
@@ -113,24 +161,17 @@ def _inside(node: ast.AST) -> Iterator[ast.expr]:
             yield from _inside(child)
 
 
-def _is_data(node: ast.AST) -> bool:
-    """Whether this is a list of several constants, or of lists of them."""
-    if not isinstance(node, (ast.List, ast.Tuple, ast.Set)) or len(node.elts) < 2:
-        return False
-    return all(isinstance(each, ast.Constant) or _is_data(each) for each in node.elts)
-
-
-def _parts(node: ast.expr) -> Iterator[ast.expr]:
-    if _is_data(node):
+def _parts(node: ast.expr, places: Places) -> Iterator[ast.expr]:
+    if is_data(node):
         return
     match node:
         case ast.Call(func=func):
             values = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if isinstance(func, ast.Attribute) and not _is_torch(func):
+            if isinstance(func, ast.Attribute) and not _root(func):
                 yield func.value
             for value in values:
                 yield value.value if isinstance(value, ast.Starred) else value
-            if isinstance(func, ast.Attribute) and _is_torch(func) and func.value:
+            if isinstance(func, ast.Attribute) and _root(func) not in {"", *places.imported}:
                 yield func.value
             if isinstance(func, ast.Call):
                 yield func
@@ -154,14 +195,15 @@ def _parts(node: ast.expr) -> Iterator[ast.expr]:
 def _removable(node: ast.expr) -> Iterator[Sequence[ast.AST]]:
     """What can go by itself; of data all but the first, or all that is in the latter half."""
     match node:
-        case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if _is_data(node):
-            yield elts[1:]
+        case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts) if is_data(node):
+            if len(elts) > 1:
+                yield elts[1:]
             if len(elts) > 2:
                 yield elts[len(elts) // 2 :]
+        case ast.Call() if ast.unparse(node.func) == "torch.compile":
+            yield from ((keyword,) for keyword in node.keywords if keyword.arg != "backend")
         case ast.Call():
-            for keyword in node.keywords:
-                if not (keyword.arg == "backend" and ast.unparse(node.func) == "torch.compile"):
-                    yield (keyword,)
+            yield from zip(node.keywords)
             yield from zip(node.args)
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             yield from zip(parts)

@@ -17,6 +17,7 @@ PASSES = (
     Pass("unwrapped", compound.unwrapped, basic=True),
     Pass("fixed", calls.fixed),
     Pass("leaves", expressions.leaves),
+    Pass("negations", expressions.negations),
     Pass("variables", calls.variables),
     Pass("inlined", calls.inlined),
     Pass("callbacks", calls.callbacks),

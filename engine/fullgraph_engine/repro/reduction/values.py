@@ -8,16 +8,24 @@ from collections.abc import Iterator, Sequence
 from .edits import Edit
 from .program import Program
 
-_FACTORIES = frozenset({"randn", "rand", "zeros", "empty", "randint", "full", "normal", "arange"})
+_FACTORIES = frozenset(
+    {"randn", "rand", "zeros", "empty", "randint", "full", "normal", "arange", "tensor"}
+)
 _SIZES = (1, 2)
+_FEW = 4
 
 
 def numbers(program: Program) -> Iterator[Sequence[Edit]]:
-    """Every number at once, then the same number everywhere, then each by itself."""
+    """Every number at once, then the same number everywhere, then each by itself.
+
+    Those of a longer list of nothing else are made smaller together.
+    """
     whole: dict[int, list[ast.Constant]] = {}
     parts: list[ast.Constant] = []
+    lists = list(_lists(program.tree))
+    within = {node for nodes in lists for node in nodes}
     for node in ast.walk(program.tree):
-        if isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant) and node not in within:
             if isinstance(node.value, bool):
                 continue
             if isinstance(node.value, int):
@@ -31,6 +39,7 @@ def numbers(program: Program) -> Iterator[Sequence[Edit]]:
             if number > small
         ]
         yield edits
+        yield [_all(nodes, small) for nodes in lists]
         for nodes in whole.values():
             if len(nodes) > 1:
                 yield [_all([node], small) for node in nodes if node.value != small]
@@ -39,6 +48,24 @@ def numbers(program: Program) -> Iterator[Sequence[Edit]]:
             if 2 < smaller < number:
                 yield (_all(nodes, smaller),)
     yield [Edit({node: ast.Constant(value=1.0)}) for node in parts if node.value not in (0.0, 1.0)]
+
+
+def is_data(node: ast.AST) -> bool:
+    """Whether this is a list of constants, or of lists of them."""
+    if not isinstance(node, (ast.List, ast.Tuple, ast.Set)) or not node.elts:
+        return False
+    return all(isinstance(each, ast.Constant) or is_data(each) for each in node.elts)
+
+
+def _lists(node: ast.AST) -> Iterator[list[ast.Constant]]:
+    """The numbers of each longer list of data."""
+    if not is_data(node):
+        for child in ast.iter_child_nodes(node):
+            yield from _lists(child)
+        return
+    found = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    if len(found) > _FEW and all(type(each.value) in (int, float) for each in found):
+        yield found
 
 
 def _all(nodes: Sequence[ast.Constant], number: int) -> Edit:
@@ -77,7 +104,7 @@ def tensors(program: Program) -> Iterator[Sequence[Edit]]:
                         simpler.append(
                             Edit({node: ast.Call(func=ones, args=size, keywords=node.keywords)})
                         )
-                if name in _FACTORIES | {"ones"} and (len(node.args) > 1 or node.keywords):
+                if name in _FACTORIES | {"ones"} and _is_large(node):
                     ones = ast.Attribute(value=torch, attr="ones", ctx=ast.Load())
                     one = ast.Call(func=ones, args=[ast.Constant(value=1)], keywords=[])
                     flat.append(Edit({node: one}))
@@ -85,9 +112,28 @@ def tensors(program: Program) -> Iterator[Sequence[Edit]]:
     yield simpler
 
 
+def _is_large(node: ast.Call) -> bool:
+    """Whether this is more than a tensor of one number."""
+    return len(node.args) + len(node.keywords) > 1 or any(
+        isinstance(each, ast.List) for each in node.args
+    )
+
+
 def _size(name: str, args: list[ast.expr]) -> list[ast.expr] | None:
+    """The arguments with which ``torch.ones`` makes a tensor as large."""
+    if name == "tensor":
+        sizes = _sizes(args[0]) if args else []
+        return [ast.Constant(value=size) for size in sizes] or None
     if name == "randint":
         return args[-1:] if len(args) > 1 else None
     if name == "full":
         return args[:1]
     return list(args)
+
+
+def _sizes(data: ast.expr) -> list[int]:
+    """Of a list of numbers, or of lists of them."""
+    match data:
+        case ast.List(elts=[first, *_]):
+            return [len(data.elts), *_sizes(first)]
+    return []
