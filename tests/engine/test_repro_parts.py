@@ -54,6 +54,23 @@ def break_at(text: str, part: str, context: str, kind: str = "Unsupported method
 # -- likeness ---------------------------------------------------------------------------------
 
 
+def test_what_is_behind_an_exception_counts() -> None:
+    kind = "UncapturedHigherOrderOpError"
+    message = f"torch.compile fails here: {kind}: This operator doesn't work unless captured."
+    titles = ("Call to `torch._dynamo.graph_break()`", "Unsupported context manager")
+    findings = [
+        Finding("trace/compile-error", message, NOWHERE, data={"exception": kind, "type": title})
+        for title in titles
+    ]
+    asked, other = map(Likeness.of, findings)
+    assert not asked.resembles(other, NONE)
+    check = Check.of(findings[0])
+    for title, expected in zip(titles, (True, False), strict=True):
+        error = f"{kind}: This operator doesn't work unless captured. Got: {title}"
+        assert eval(check.found, {"error": error}) is expected
+    assert check.what == f"{kind}: {titles[0]}"
+
+
 def test_names_sizes_and_arguments_may_differ() -> None:
     big = break_at(
         "out = self.cache.store(key, x)",

@@ -96,8 +96,16 @@ def of_failure(
         related=related_to(place),
         notes=notes_on(failure.causes, failure.operator),
         identity=identity(code, place.range),
-        data={"exception": failure.kind, "phase": failure.phase},
+        data=_data(failure),
     )
+
+
+def _data(failure: Failure) -> dict[str, str]:
+    """``type`` is Dynamo's title of what it could not do, as in breaks."""
+    data = {"exception": failure.kind, "phase": failure.phase}
+    if failure.phase == "tracer" and failure.causes:
+        data["type"] = failure.causes[0].kind
+    return data
 
 
 def _hints(failure: Failure) -> tuple[str, ...]:

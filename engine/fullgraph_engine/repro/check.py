@@ -57,17 +57,21 @@ class Check:
                 '"ConstraintViolationError" in error',
                 error=True,
             )
-        return cls.of_error(str(finding.data.get("exception", "")), finding.message)
+        kind, title = (str(finding.data.get(name, "")) for name in ("exception", "type"))
+        return cls.of_error(kind, finding.message, title)
 
     @classmethod
-    def of_error(cls, kind: str, message: str) -> Check:
-        """By the class of the exception and the longest part of its message that cannot vary."""
-        words = message.partition(f"{kind}: ")[2]
-        part = max((part.strip() for part in _VARYING.split(words)), key=len, default="")
-        found = f'"{_literal(kind)}" in error'
-        if len(part) > 8:
-            found += f' and "{_literal(part)}" in error'
-        return cls(f"{kind}: {part}".rstrip(": "), found, error=True)
+    def of_error(cls, kind: str, message: str, title: str = "") -> Check:
+        """By the class of the exception, and the longest parts that cannot vary of its message and
+        of Dynamo's title of what is behind it."""
+        part = _steady(message.partition(f"{kind}: ")[2])
+        parts = [kind, *(each for each in (part, _steady(title)) if len(each) > 8)]
+        found = " and ".join(f'"{_literal(each)}" in error' for each in parts)
+        return cls(f"{kind}: {title or part}".rstrip(": "), found, error=True)
+
+
+def _steady(words: str) -> str:
+    return max((part.strip() for part in _VARYING.split(words)), key=len, default="")
 
 
 def assembled(program: str, check: Check) -> str:

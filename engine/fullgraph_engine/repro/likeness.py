@@ -26,9 +26,9 @@ _TRUTHS = frozenset({"True", "False", "None", "self"})
 class Likeness:
     """What a finding is about, without what names and sizes happen to be.
 
-    ``kind`` is Dynamo's title of a break or the class of an exception; ``reason`` the words of its
-    context in order; ``construct`` the class of the syntax node where it arises and ``callee`` what
-    is called there, both empty where they are not known.
+    ``kind`` is Dynamo's title of a break, the class of an exception or both; ``reason`` the words
+    of its context in order; ``construct`` the class of the syntax node where it arises and
+    ``callee`` what is called there, both empty where they are not known.
     """
 
     code: str
@@ -102,8 +102,8 @@ def own_names(text: str) -> frozenset[str]:
 def _kind(finding: Finding) -> str:
     if finding.code.startswith("recompile/"):
         return ""
-    kind = finding.data.get("type") or finding.data.get("exception") or ""
-    return str(kind)
+    titles = (finding.data.get("type"), finding.data.get("exception"))
+    return ": ".join(str(title) for title in titles if title)
 
 
 def _reason(finding: Finding) -> tuple[str, ...]:
