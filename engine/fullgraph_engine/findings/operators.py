@@ -12,6 +12,14 @@ _HOW = {
     "resolved packet": "The arguments of this call chose this overload.",
 }
 
+_TORCH = ("aten", "prims")
+_OF_TORCH = ("It is PyTorch's own operator, which only PyTorch can tag: report it there.",)
+_OF_OTHERS = (
+    "Define it with `torch.library.custom_op`, which tags it, or pass "
+    "`tags=(torch.Tag.pt2_compliant_tag,)` to `torch.library.define`.",
+    "Check the registration with `torch.library.opcheck` before you tag it.",
+)
+
 
 def of_operator(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
     """A call of an operator without the tag."""
@@ -25,11 +33,7 @@ def of_operator(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
             "It is not tagged `pt2_compliant_tag`, so nothing says that it works with fake "
             f"tensors, functionalization and autograd under torch.compile. {_HOW[op.resolution]}"
         ),
-        hints=(
-            "Define it with `torch.library.custom_op`, which tags it, or pass "
-            "`tags=(torch.Tag.pt2_compliant_tag,)` to `torch.library.define`.",
-            "Check the registration with `torch.library.opcheck` before you tag it.",
-        ),
+        hints=_OF_TORCH if op.name.partition(".")[0] in _TORCH else _OF_OTHERS,
         href="https://docs.pytorch.org/docs/stable/library.html",
         stack=place.stack,
         related=related_to(place),
