@@ -7,6 +7,7 @@ value by itself; what belongs to a value that is no longer what it was is left o
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -180,7 +181,9 @@ class _Walk:
             stack = self._stack(type(leaf).__name__, "", words)
             of_tensor = ".size()" in words or ".stride()" in words
             family: GuardFamily = "size" if of_tensor else "value"
-            self._add(family, "SHAPE_ENV", "", words, stack=stack)
+            source, was = _equal_to(words)
+            now = str(eval(source, self._scope)) if source else ""
+            self._add(family, "SHAPE_ENV", source, words, was=was, now=now, stack=stack)
 
     def _tensor(self, source: str, value: Any, words: str, stack: Stack) -> None:
         match = _TENSOR.search(words)
@@ -267,6 +270,14 @@ def _both(kind: str, words: str, value: Any) -> tuple[str, str]:
         return _short(expected) if equals else "", _value(value)
     if kind == "MAPPING_KEYS_MATCH":
         return "", _short(", ".join(_value(key) for key in value)) if _is_mapping(value) else ""
+    return "", ""
+
+
+def _equal_to(condition: str) -> tuple[str, str]:
+    """What has to be equal to a constant, and that; both empty for other conditions."""
+    match ast.parse(condition, mode="eval").body:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant() as constant]):
+            return ast.unparse(left), ast.unparse(constant)
     return "", ""
 
 
