@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -294,6 +295,54 @@ def test_a_module_becomes_a_function() -> None:
         torch.compile(f, backend="eager")(torch.ones(1))
         """,
     )
+
+
+@pytest.mark.parametrize(("dtype", "one"), [("bool", "True"), ("int64", "3")])
+def test_tensors_stay_of_the_dtype_that_is_needed(dtype: str, one: str) -> None:
+    pytest.importorskip("torch")
+    row = f"[{one}, {one}, {one}, {one}]"
+    text = f"""
+        import torch
+
+        show(torch.randn(2, 4), torch.tensor([{row}, {row}]))
+    """
+
+    def shows(text: str) -> bool:
+        seen: list[bool] = []
+
+        def show(values: Any, other: Any) -> None:
+            alike = values.dim() > 0 and values.shape == other.shape
+            seen.append(alike and values.is_floating_point() and str(other.dtype) == f"torch.{dtype}")
+
+        with contextlib.suppress(Exception):
+            exec(text, {"show": show})
+        return any(seen)
+
+    same(
+        shrunk(text, shows),
+        f"""
+        import torch
+
+        show(torch.ones(1), torch.ones(1, dtype=torch.{dtype}))
+        """,
+    )
+
+
+def test_what_a_parameter_stands_for_is_called() -> None:
+    text = """
+        class Attention:
+            def forward(self, query, dropped):
+                print("hit", query)
+
+        def layer(attention, query, dropped):
+            attention.forward(query, dropped)
+
+        layer(Attention(), 1, 0)
+        layer(Attention(), 2, 3)
+    """
+    found = shrunk(text, lambda text: "class" in text and prints("hit 1\nhit 2")(text))
+    assert "def forward(self, y):" in found
+    assert "x.forward(y)" in found
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 5])

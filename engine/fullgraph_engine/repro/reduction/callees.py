@@ -10,6 +10,8 @@ from typing import Union
 from .places import FUNCTIONS, Function, Places
 
 _DEPTH = 8
+_ROUNDS = 3
+"""A function that is given to another one is called there, and so is what it is given itself."""
 # What gives the module back on which it is called.
 _SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
 
@@ -39,10 +41,19 @@ class Callees:
                 case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
                     self._attributes.setdefault(name, []).append(node.value)
         self.sites: dict[Function, list[tuple[ast.Call, int]]] = {}
-        for node in ast.walk(places.tree):
+        for _ in range(_ROUNDS):
+            before, self.sites = self.sites, self._found()
+            if len(self.sites) == len(before):
+                break
+
+    def _found(self) -> dict[Function, list[tuple[ast.Call, int]]]:
+        """The sites, by what is known of them until now."""
+        found: dict[Function, list[tuple[ast.Call, int]]] = {}
+        for node in ast.walk(self._places.tree):
             if isinstance(node, ast.Call):
                 for function, offset in self._called(self.meaning(node.func)):
-                    self.sites.setdefault(function, []).append((node, offset))
+                    found.setdefault(function, []).append((node, offset))
+        return found
 
     def of(self, call: ast.Call) -> Function | None:
         return next((function for function, _ in self._called(self.meaning(call.func))), None)
@@ -64,6 +75,7 @@ class Callees:
                     parent = self._places.parents[stores[0]]
                     if isinstance(parent, ast.Assign):
                         return self.meaning(parent.value, depth + 1)
+                return None if stores else self._given(node, depth)
             case ast.Call(func=ast.Attribute(attr="compile"), args=[inner, *_]):
                 return self.meaning(inner, depth + 1)
             case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _SAME:
@@ -82,6 +94,21 @@ class Callees:
                     if len(values) == 1:
                         return self.meaning(values[0], depth + 1)
         return None
+
+    def _given(self, node: ast.Name, depth: int) -> Meaning:
+        """What a parameter stands for, if that is the same in all calls."""
+        function = self._places.home(node)
+        if not isinstance(function, FUNCTIONS):
+            return None
+        found: set[Meaning] = set()
+        for call, offset in self.sites.get(function, ()):
+            try:
+                given = argument_for(call, function, offset, node.id)
+            except LookupError:
+                return None
+            value = given.value if isinstance(given, ast.keyword) else given
+            found.add(self.meaning(value, depth + 1) if isinstance(value, ast.expr) else None)
+        return found.pop() if len(found) == 1 else None
 
     def _called(self, meant: Meaning) -> Iterator[tuple[Function, int]]:
         match meant:

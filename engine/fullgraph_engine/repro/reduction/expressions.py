@@ -162,9 +162,9 @@ def _inside(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _parts(node: ast.expr, places: Places) -> Iterator[ast.expr]:
-    if is_data(node):
-        return
     match node:
+        case ast.List(elts=[_, _, *_]) | ast.Tuple(elts=[_, _, *_]) if is_data(node):
+            return
         case ast.Call(func=func):
             values = [*node.args, *(keyword.value for keyword in node.keywords)]
             if isinstance(func, ast.Attribute) and not _root(func):

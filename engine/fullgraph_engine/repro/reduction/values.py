@@ -91,30 +91,53 @@ def strings(program: Program) -> Iterator[Sequence[Edit]]:
 
 
 def tensors(program: Program) -> Iterator[Sequence[Edit]]:
-    """Tensors of any contents as tensors of ones, and in fewer dimensions."""
+    """Tensors of any contents as tensors of ones of the same dtype, and in fewer dimensions."""
     simpler: list[Edit] = []
     flat: list[Edit] = []
     for node in ast.walk(program.tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch") as torch, attr=name)):
-                if name in _FACTORIES:
-                    size = _size(name, node.args)
-                    ones = ast.Attribute(value=torch, attr="ones", ctx=ast.Load())
-                    if size is not None:
-                        simpler.append(
-                            Edit({node: ast.Call(func=ones, args=size, keywords=node.keywords)})
-                        )
-                if name in _FACTORIES | {"ones"} and _is_large(node):
-                    ones = ast.Attribute(value=torch, attr="ones", ctx=ast.Load())
-                    one = ast.Call(func=ones, args=[ast.Constant(value=1)], keywords=[])
-                    flat.append(Edit({node: one}))
+                if name not in _FACTORIES | {"ones"}:
+                    continue
+                ones = ast.Attribute(value=torch, attr="ones", ctx=ast.Load())
+                dtype = _dtype(name, node, torch)
+                others = [each for each in node.keywords if each.arg != "dtype"]
+                size = _size(name, node.args) if name != "ones" else None
+                if size is not None:
+                    keywords = [*others, *dtype]
+                    simpler.append(
+                        Edit({node: ast.Call(func=ones, args=size, keywords=keywords)})
+                    )
+                if _is_large(node):
+                    one = ast.Constant(value=1)
+                    flat.append(Edit({node: ast.Call(func=ones, args=[one], keywords=dtype)}))
     yield flat
     yield simpler
 
 
+def _dtype(name: str, node: ast.Call, torch: ast.Name) -> list[ast.keyword]:
+    """What has to be said of the dtype for ``torch.ones`` to make the same."""
+    given = [keyword for keyword in node.keywords if keyword.arg == "dtype"]
+    if given:
+        return given
+    kind = "int64" if name == "randint" else ""
+    if name == "tensor" and node.args:
+        kind = _kind(node.args[0])
+    if not kind:
+        return []
+    dtype = ast.Attribute(value=torch, attr=kind, ctx=ast.Load())
+    return [ast.keyword(arg="dtype", value=dtype)]
+
+
+def _kind(data: ast.expr) -> str:
+    """The dtype of whole numbers or truths in a list, or in lists of them."""
+    found = {type(each.value) for each in ast.walk(data) if isinstance(each, ast.Constant)}
+    return "int64" if found == {int} else "bool" if found == {bool} else ""
+
+
 def _is_large(node: ast.Call) -> bool:
     """Whether this is more than a tensor of one number."""
-    return len(node.args) + len(node.keywords) > 1 or any(
+    return len(node.args) + sum(each.arg != "dtype" for each in node.keywords) > 1 or any(
         isinstance(each, ast.List) for each in node.args
     )
 
