@@ -89,6 +89,57 @@ async def test_which_target_is_meant(editor: Any) -> None:
     assert await ask(editor, "file:///nowhere.py") is None
 
 
+MODEL = """\
+import torch
+import torch.nn as nn
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x):
+        y = self.linear(x)
+        print("here")
+        return y
+
+
+class Unused(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer()
+
+    def forward(self, x: "f32[4, 16]"):
+        y = x + 1
+        return self.layer(y)
+"""
+
+
+async def test_a_layer_belongs_to_the_model_that_it_was_traced_with(editor: Any) -> None:
+    uri = editor.open("model.py", MODEL)
+    await editor.command("fullgraph.server.analyse", uri)
+    assert (await ask(editor, uri, line=10))["target"] == "Model"
+    unused = await ask(editor, uri, line=16)
+    assert (unused["target"], unused["status"]) == ("Unused", "no-probe")
+    assert unused["remarks"][0]["code"] == "probe/missing" and unused["remarks"][0]["fixes"]
+
+
+async def test_a_call_that_is_left_to_python_stands_at_its_place(editor: Any) -> None:
+    uri = editor.open("model.py", MODEL)
+    await editor.command("fullgraph.server.analyse", uri)
+    trace = await ask(editor, uri, target="Model")
+    call, cut = [step for step in trace["steps"] if step["kind"] == "break"]
+    assert (call["through"], cut["through"]) == (True, False)
+    assert call["text"] == "return self.layer(y)" and cut["text"] == 'print("here")'
+    assert call["outcome"].endswith("compiled by itself, and breaks there.")
+
+
 PROBES = """\
 import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
 from fullgraph.session.unit import Unit
-from fullgraph_engine.protocol import Position, Range, TargetReport
+from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
 from fullgraph_engine.protocol.course import CourseStep
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -33,7 +34,12 @@ _OUTCOMES = {
     "frame-skipped": "The whole function is left to Python.",
     "raised": "An error, because of `fullgraph=True`.",
 }
-_CALL_OUTCOME = "The call is left to Python. What it calls is compiled by itself, and breaks there."
+_CALLED = "What it calls is compiled by itself, and breaks there."
+_CALL_OUTCOMES = {
+    "frame-skipped": f"{_OUTCOMES['frame-skipped']} {_CALLED}",
+    "rest-skipped": f"{_OUTCOMES['rest-skipped']} {_CALLED}",
+}
+_CALL_OUTCOME = f"The call is left to Python. {_CALLED}"
 
 _GUARD_KINDS = {
     "TENSOR_MATCH": "Dtype, sizes, strides and device of tensors",
@@ -115,16 +121,30 @@ def _busy(unit: Unit) -> bool:
 def _chosen(
     unit: Unit, subjects: Sequence[_Subject], name: str | None, line: int | None
 ) -> _Subject | None:
-    chosen = None
     for subject in subjects:
         if name is not None and subject.name == name:
             return subject
-        first = range_in(unit.document, subject.range).start.line
-        if line is not None and first <= line and subject.traced:
-            chosen = subject
-    return chosen or next(
-        (subject for subject in subjects if subject.traced), subjects[0] if subjects else None
-    )
+    traced = [subject for subject in subjects if subject.traced]
+    if line is None or not subjects:
+        return next(iter(traced or subjects), None)
+    starts = [range_in(unit.document, subject.range).start.line for subject in subjects]
+    number = bisect.bisect_right(starts, line) - 1
+    if number < 0:
+        return next(iter(traced or subjects), None)
+    around = subjects[number]
+    if around.traced:
+        return around
+    # A part of other targets, as a layer of a model is, was traced with them.
+    end = starts[number + 1] if number + 1 < len(starts) else len(unit.document.positions)
+    whole = (subject for subject in traced if _reached(unit, subject, starts[number], end))
+    return next(whole, around)
+
+
+def _reached(unit: Unit, subject: _Subject, first: int, end: int) -> bool:
+    """Some operator of a target comes from these lines."""
+    course = unit.results.courses.get(subject.name)
+    steps = (step for steps in course.by_probe.values() for step in steps) if course else ()
+    return any(first <= line.line < end for step in steps for line in step.lines)
 
 
 def _about(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
@@ -220,21 +240,36 @@ class _Content:
         message = finding.message if finding is not None else step.code
         title = str(finding.data.get("type", "")) if finding is not None else ""
         through = step.inlined > 1
+        place = self._range(range_)
+        if through and finding is not None:
+            place = self._call(finding.stack, step.inlined) or place
+        outcomes = _CALL_OUTCOMES if through else _OUTCOMES
         return {
             "kind": "break",
             "function": step.function,
             "code": step.code,
             "title": title or message,
-            "outcome": _CALL_OUTCOME if through else _OUTCOMES.get(step.outcome, ""),
+            "outcome": outcomes.get(step.outcome, _CALL_OUTCOME if through else ""),
             "through": through,
             "explanation": finding.explanation if finding is not None else "",
             "hints": list(finding.hints) if finding is not None else [],
             "href": item.href if item is not None else "",
-            "range": self._range(range_),
-            "text": self._text(range_.start.line),
+            "range": place,
+            "text": self._text(place["start"]["line"]),
             "fixes": self._fixes(item),
             "reproducible": item is not None and reproducible(step.code),
         }
+
+    def _call(self, stack: Sequence[Frame], inlined: int) -> dict[str, Any] | None:
+        """Where the function that was compiled calls what leads to a break."""
+        frame = stack[-inlined] if 0 < inlined <= len(stack) else None
+        if frame is None or frame.path != self._unit.document.name or not self._shown.current:
+            return None
+        start = Position(frame.line, frame.byte)
+        known = frame.end_byte >= 0 and frame.end_line >= 0
+        return self._range(
+            Range(start, Position(frame.end_line, frame.end_byte) if known else start)
+        )
 
     def _finding_of(self, step: CourseStep) -> FileFinding | None:
         for item in self._findings:

@@ -25,6 +25,9 @@ const unfolded = new Set<string>();
 const TRACED_IN =
   "What Dynamo took for this piece of code: analysis, guards and new bytecode, without a backend.";
 
+/** How a run ended that was not traced to its end. */
+const OUTCOMES: Readonly<Record<string, string>> = { timeout: "took too long" };
+
 let said = "";
 let cursor: number | undefined;
 
@@ -124,12 +127,14 @@ function nothingTraced(trace: Trace): string {
         ? `${trace.target} is being traced for the first time.`
         : `${trace.file} is being traced.`;
     default:
-      return trace.busy ? "Tracing …" : "No graph was captured.";
+      return trace.busy && !trace.current ? "Tracing …" : "No graph was captured.";
   }
 }
 
 function header(trace: Trace): HTMLElement {
-  const state = trace.busy ? "tracing" : trace.current ? "" : "before the last edit";
+  // Other targets may still be traced when this one is done.
+  const done = trace.current && trace.status !== "tracing";
+  const state = done ? "" : trace.busy ? "tracing" : "before the last edit";
   const title = element("h1", {}, element("code", {}, trace.target || trace.file));
   const others = trace.targets.length > 1 ? [targets(trace)] : [];
   const mark = state ? [element("span", { class: `state ${trace.busy ? "busy" : ""}` }, state)] : [];
@@ -148,7 +153,7 @@ function header(trace: Trace): HTMLElement {
         ]
       : []),
     ...(traced && trace.probe ? [calledWith(trace)] : []),
-    ...(trace.error ? [element("p", { class: "error", role: "alert" }, trace.error)] : []),
+    ...(trace.error ? [element("p", { class: "error", role: "alert" }, sentence(trace.error))] : []),
     ...(traced
       ? [
           element(
@@ -162,13 +167,21 @@ function header(trace: Trace): HTMLElement {
   );
 }
 
+/** What came of a run. Of one that did not end well, nothing that there is none of. */
 function summary(run: Run): string[] {
-  const facts = [
-    amount(run.graphs, "graph"),
-    amount(run.breaks, "break"),
-    amount(run.ops, "op"),
-    amount(run.guards, "guard"),
+  const counts: readonly [number, string][] = [
+    [run.graphs, "graph"],
+    [run.breaks, "break"],
+    [run.ops, "op"],
+    [run.guards, "guard"],
   ];
+  const traced = run.status === "traced";
+  const facts = counts
+    .filter(([number]) => traced || number > 0)
+    .map(([number, noun]) => amount(number, noun));
+  if (!traced) {
+    facts.unshift(OUTCOMES[run.status] ?? run.status);
+  }
   if (run.recompiles) {
     facts.push(amount(run.recompiles, "recompile"));
   }
@@ -189,7 +202,7 @@ function calledWith(trace: Trace): HTMLElement {
     { id: "runs", "data-key": "runs" },
     ...trace.runs.map((run, number) => {
       const came = [amount(run.graphs, "graph"), amount(run.breaks, "break")].join(" · ");
-      const outcome = run.status === "traced" ? came : run.status;
+      const outcome = run.status === "traced" ? came : (OUTCOMES[run.status] ?? run.status);
       const option = element(
         "option",
         { value: String(number) },
@@ -348,8 +361,8 @@ function breakCard(trace: Trace, step: Break, index: number): HTMLElement {
       "li",
       { class: "card cut through" },
       element("h2", {}, "Call left to Python", element("span", { class: "about" }, step.function)),
-      element("p", {}, step.outcome),
       place,
+      element("p", { class: "outcome" }, step.outcome),
     );
   }
   const actions = [
@@ -501,6 +514,11 @@ function lineButton(trace: Trace, line: number, key: string, range?: Range): HTM
 
 function reveal(trace: Trace, range: Range, focus: boolean): void {
   tell({ type: "reveal", uri: trace.uri, range, focus });
+}
+
+/** Words that begin as a sentence does. */
+function sentence(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 /** Words with code between backticks. */
