@@ -253,6 +253,11 @@ def test_the_trace_has_a_run_for_each_probe(nvim: Neovim, workspace: Path) -> No
     nvim.to("f32[4, 16]")
     nvim.type("<CR>")
     nvim.sees("▸ f32[4, 16]")
+    nvim.type("c")
+    nvim.until(
+        "the code of its graphs",
+        lambda: "probe1.graph.py" in nvim.lua("return vim.fn.execute('ls')"),
+    )
     nvim.command("only")
 
 

@@ -162,6 +162,15 @@ test("the trace view has every run of a target", LONG, async () => {
   assert.match(await view.locator(".course").textContent(), /f32\[2, 3\]/);
   assert.equal(await view.evaluate(() => document.activeElement.id), "runs");
   await user.screenshot("runs");
+  // Its code is that of the run that is shown.
+  await view.locator(".action", { hasText: "Graph code" }).click();
+  await user.tab("f.probe2.graph.py").first().waitFor();
+  const code = await until("its text", async () => {
+    const lines = await user.lines();
+    return lines.some((line) => line.includes("class Graph2")) && lines.join("\n");
+  });
+  assert.doesNotMatch(code, /f32\[4\]/);
+  await user.command("View: Close Editor");
 });
 
 test("the gutter shows graphs and breaks when it is asked to", LONG, async () => {

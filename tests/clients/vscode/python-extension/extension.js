@@ -17,13 +17,21 @@ exports.activate = (context) => {
       changed.fire({ path: known[active] });
     }),
     vscode.commands.registerCommand("stub.nothing", () => changed.fire({ path: known[active] })),
-    // As if another extension wanted another one, and gave in.
+    // Insists on its own, whatever the other extension changes to; that does not give in at once.
     vscode.commands.registerCommand("stub.quarrel", async () => {
-      for (let count = 0; count < 10; count += 1) {
-        active = (active + 1) % known.length;
+      const other = await vscode.extensions.getExtension("ms-python.vscode-python-envs").activate();
+      const mine = { execInfo: { run: { executable: known[active] } } };
+      const insisting = other.onDidChangeEnvironment(async (event) => {
         changed.fire({ path: known[active] });
+        if (event.new?.execInfo.run.executable !== known[active]) {
+          await other.setEnvironment(undefined, mine);
+        }
+      });
+      for (let count = 0; count < 10; count += 1) {
+        await vscode.commands.executeCommand("stub.environment");
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
+      insisting.dispose();
     }),
   );
   return {
