@@ -312,7 +312,9 @@ def test_tensors_stay_of_the_dtype_that_is_needed(dtype: str, one: str) -> None:
 
         def show(values: Any, other: Any) -> None:
             alike = values.dim() > 0 and values.shape == other.shape
-            seen.append(alike and values.is_floating_point() and str(other.dtype) == f"torch.{dtype}")
+            seen.append(
+                alike and values.is_floating_point() and str(other.dtype) == f"torch.{dtype}"
+            )
 
         with contextlib.suppress(Exception):
             exec(text, {"show": show})
@@ -326,6 +328,28 @@ def test_tensors_stay_of_the_dtype_that_is_needed(dtype: str, one: str) -> None:
         show(torch.ones(1), torch.ones(1, dtype=torch.{dtype}))
         """,
     )
+
+
+def test_classes_that_differ_in_constants_alone_become_one() -> None:
+    text = """
+        class First:
+            def __init__(self):
+                self.width = 16
+            def say(self):
+                print("hit", self)
+        class Second:
+            def __init__(self):
+                self.width = 32
+            def say(self):
+                print("hit", self)
+        for each in (First(), Second()):
+            each.say()
+    """
+
+    def shows(text: str) -> bool:
+        return written(text).count("object") == 2 and "self.width" in text
+
+    assert shrunk(text, shows).count("class") == 1
 
 
 def test_what_a_parameter_stands_for_is_called() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterator, Sequence
 
 from .callees import method_of
@@ -22,6 +23,38 @@ def bases(program: Program) -> Iterator[Sequence[Edit]]:
             for base in (*node.bases, *node.keywords):
                 edits.append(Edit({base: None, **dict.fromkeys(calls)}))
     yield edits
+
+
+def twins(program: Program) -> Iterator[Sequence[Edit]]:
+    """Classes that differ from another one in nothing but constants: that one in their place."""
+    edits: list[Edit] = []
+    known: dict[str, ast.ClassDef] = {}
+    for node in program.tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        first = known.setdefault(_shape(node), node)
+        if first is not node:
+            uses = [
+                use
+                for use in ast.walk(program.tree)
+                if isinstance(use, ast.Name) and use.id == node.name
+            ]
+            edits.append(
+                Edit({node: None, **{use: ast.Name(id=first.name, ctx=use.ctx) for use in uses}})
+            )
+    yield edits
+
+
+def _shape(owner: ast.ClassDef) -> str:
+    """What is in a class, besides its name and constants."""
+    plain = _WithoutConstants().visit(copy.deepcopy(owner))
+    plain.name = ""
+    return ast.dump(plain)
+
+
+class _WithoutConstants(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant(value=None)
 
 
 def merged(program: Program) -> Iterator[Sequence[Edit]]:

@@ -7,6 +7,7 @@ from .search import Pass
 
 PASSES = (
     Pass("idle", statements.idle, likely=True),
+    Pass("twins", classes.twins, likely=True),
     Pass("submodules", statements.submodules, likely=True),
     Pass("cut", statements.dropped, finest=4),
     Pass("dropped", statements.dropped, basic=True),

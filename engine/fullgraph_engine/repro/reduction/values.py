@@ -105,9 +105,7 @@ def tensors(program: Program) -> Iterator[Sequence[Edit]]:
                 size = _size(name, node.args) if name != "ones" else None
                 if size is not None:
                     keywords = [*others, *dtype]
-                    simpler.append(
-                        Edit({node: ast.Call(func=ones, args=size, keywords=keywords)})
-                    )
+                    simpler.append(Edit({node: ast.Call(func=ones, args=size, keywords=keywords)}))
                 if _is_large(node):
                     one = ast.Constant(value=1)
                     flat.append(Edit({node: ast.Call(func=ones, args=[one], keywords=dtype)}))
