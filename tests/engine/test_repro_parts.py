@@ -71,6 +71,17 @@ def test_what_is_behind_an_exception_counts() -> None:
     assert check.what == f"{kind}: {titles[0]}"
 
 
+def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None:
+    def compiled_again(detail: str, dtype: str) -> Likeness:
+        data = {"detail": detail}
+        context = f"check_tensor(L['x'], Tensor, torch.{dtype}, device=None)"
+        return Likeness.of(Finding("recompile/tensor", "", NOWHERE, context=context, data=data))
+
+    asked = compiled_again("stride 0", "int64")
+    assert asked.equals(compiled_again("stride 1", "float32"), NONE)
+    assert not asked.equals(compiled_again("dtype", "int64"), NONE)
+
+
 def test_names_sizes_and_arguments_may_differ() -> None:
     big = break_at(
         "out = self.cache.store(key, x)",
@@ -328,7 +339,7 @@ def called_on_several_objects() -> capture.Point:
 
 def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None:
     point, draft = called_on_several_objects(), Draft()
-    unit = units.of_statement(point, 0, draft, every=True)
+    unit = units.of_statement(point, 0, draft, most=12)
     lines = draft.text(act.Compiled().statements(draft, unit)).split("\n")
     assert lines[2:4] == ["def f(by, y):", "    return y * by"]
     assert lines[5:10] == [
@@ -349,7 +360,7 @@ def test_many_calls_are_a_loop_over_what_differs() -> None:
 
 def test_one_function_of_several_objects_is_given_them() -> None:
     point, draft = called_on_several_objects(), Draft()
-    unit = units.of_calls(point, draft)
+    unit = units.of_calls(point, draft, most=12)
     assert unit.entry == "Scaled.of"
     assert [len(given.inputs) for given in unit.calls] == [2] * 4
 

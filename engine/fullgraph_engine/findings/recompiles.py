@@ -66,6 +66,7 @@ def of_guard(
             "function": recompile.function,
             "path": recompile.path,
             "line": recompile.line,
+            "detail": failed.detail,
             "guards": [as_data(one) for one in recompile.failures],
             "reasons": list(recompile.reasons),
         },

@@ -25,7 +25,7 @@ AHEAD = (0, 1, 2, 4)
 """How many statements ahead of one may be needed for what it does."""
 
 _DEEPEST = 2
-_MOST = 12
+MOST = 12
 """Times that variables are remembered of one place; the last ones count."""
 
 
@@ -40,7 +40,7 @@ class Variables(dict[str, Any]):
 
 
 def _few() -> deque[Variables]:
-    return deque(maxlen=_MOST)
+    return deque(maxlen=MOST)
 
 
 @dataclass

@@ -107,7 +107,8 @@ def _kind(finding: Finding) -> str:
 
 
 def _reason(finding: Finding) -> tuple[str, ...]:
-    """The words of Dynamo's context; of an exception those of its message."""
+    """The words of Dynamo's context; of an exception those of its message, of a tensor that made
+    code compile again what differs in it."""
     if finding.code.startswith("op/"):
         return (str(finding.data.get("operator", "")),)
     if finding.code.startswith(("guard/", "frame-skipped/")):
@@ -115,6 +116,8 @@ def _reason(finding: Finding) -> tuple[str, ...]:
     words = finding.context or finding.explanation
     if finding.code.startswith("trace/"):
         words = finding.message
+    if finding.code.startswith("recompile/"):
+        words = str(finding.data.get("detail") or words)
     words = words.split("\n")[0]
     while True:
         shorter = _GROUPS.sub(" ", words)

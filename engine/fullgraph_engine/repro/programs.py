@@ -83,16 +83,23 @@ class Programs:
         inner = capture.points(self._frames()[-1:])
         outer = capture.points([Frame(data["path"], data["function"], data["line"])])
         capture.watch(self._eagerly, [*outer, *inner], whole=True)
+        for most in (2, capture.MOST):
+            yield from self._calls_of(inner, outer, most)
+
+    def _calls_of(
+        self, inner: Sequence[Point], outer: Sequence[Point], most: int
+    ) -> Iterator[Seed]:
+        """With so many of the last calls."""
         for point in inner:
             if point.layers:
-                write = partial(units.of_statement, point, 0, every=True)
+                write = partial(units.of_statement, point, 0, most=most)
                 yield from self._written("statement", write)
             for depth, ahead in sorted(point.before):
-                write = partial(units.of_window, point, depth, ahead, every=True)
+                write = partial(units.of_window, point, depth, ahead, most=most)
                 yield from self._written("statement", write)
         for point in outer:
-            yield from self._written("statement", partial(units.of_body, point))
-            yield from self._written("function", partial(units.of_calls, point))
+            yield from self._written("statement", partial(units.of_body, point, most=most))
+            yield from self._written("function", partial(units.of_calls, point, most=most))
 
     def _of_one_call(self) -> Iterator[Seed]:
         """The frames on the way to the finding, the innermost first; in pieces at first."""

@@ -146,17 +146,17 @@ class _Operands:
 
 
 def of_statement(
-    point: Point, depth: int, draft: Draft, *, empty: bool = False, every: bool = False
+    point: Point, depth: int, draft: Draft, *, empty: bool = False, most: int = 1
 ) -> Unit:
     """A function of nothing but one statement; what it uses of the old function is passed to it.
 
-    ``empty``: of a compound statement only what decides, with nothing to do in it. ``every``: with
-    a call for each time that it was reached, not the last one alone.
+    ``empty``: of a compound statement only what decides, with nothing to do in it. ``most``: of how
+    many of the last times that it was reached there is a call.
 
     Raises:
         Unwritable: it cannot stand alone, or a value has no expression.
     """
-    several = _reached(point.visits.get(depth, ()), every)
+    several = _reached(point.visits.get(depth, ()), most)
     node = copy.deepcopy(point.layers[depth].node)
     if empty:
         if not isinstance(node, (ast.If, ast.While, ast.For, ast.With)):
@@ -167,27 +167,27 @@ def of_statement(
     return _function_of([node], several, point, draft)
 
 
-def of_window(point: Point, depth: int, ahead: int, draft: Draft, *, every: bool = False) -> Unit:
+def of_window(point: Point, depth: int, ahead: int, draft: Draft, *, most: int = 1) -> Unit:
     """A function of some statements ahead of one, itself, and what follows in its block.
 
-    ``every`` as for :func:`of_statement`.
+    ``most`` as for :func:`of_statement`.
 
     Raises:
         Unwritable: they cannot stand alone, or a value has no expression.
     """
-    several = _reached(point.before.get((depth, ahead), ()), every)
+    several = _reached(point.before.get((depth, ahead), ()), most)
     nodes = copy.deepcopy(list(point.layers[depth].onwards(ahead)))
     return _function_of(nodes, several, point, draft)
 
 
-def _reached(visits: Sequence[Variables], every: bool) -> list[Variables]:
+def _reached(visits: Sequence[Variables], most: int) -> list[Variables]:
     if not visits:
         raise Unwritable("it is not reached when the code runs without Dynamo")
-    return list(visits) if every else [visits[-1]]
+    return list(visits)[-most:]
 
 
-def of_body(point: Point, draft: Draft) -> Unit:
-    """A function that does what the one of a point does, for all the calls of that.
+def of_body(point: Point, draft: Draft, *, most: int) -> Unit:
+    """A function that does what the one of a point does, for the last calls of that.
 
     What these find in different objects or in the scopes around it is passed to it.
 
@@ -199,7 +199,7 @@ def of_body(point: Point, draft: Draft) -> Unit:
         nodes: list[ast.stmt] = [ast.Return(definition.body)]
     else:
         nodes = definition.body
-    return _function_of(nodes, _reached(point.entries, every=True), point, draft)
+    return _function_of(nodes, _reached(point.entries, most), point, draft)
 
 
 def _function_of(
@@ -370,13 +370,13 @@ def of_function(point: Point, draft: Draft) -> Unit:
     return _function(point, [point.entered], draft)
 
 
-def of_calls(point: Point, draft: Draft) -> Unit:
-    """The function of a point, with all its calls.
+def of_calls(point: Point, draft: Draft, *, most: int) -> Unit:
+    """The function of a point, with its last calls.
 
     Raises:
         Unwritable: it was not reached, or a value has no expression.
     """
-    return _function(point, point.entries, draft)
+    return _function(point, _reached(point.entries, most), draft)
 
 
 def _function(point: Point, several: Sequence[Variables], draft: Draft) -> Unit:
