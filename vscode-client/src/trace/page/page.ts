@@ -28,6 +28,9 @@ const TRACED_IN =
 /** How a run ended that was not traced to its end. */
 const OUTCOMES: Readonly<Record<string, string>> = { timeout: "took too long" };
 
+/** Steps beyond which the strip has no room for what is between them. */
+const DENSE = 24;
+
 let said = "";
 let cursor: number | undefined;
 
@@ -103,7 +106,7 @@ function drawn(trace: Trace): HTMLElement[] {
   if (trace.steps.length) {
     parts.push(strip(trace), course(trace));
   } else {
-    parts.push(element("p", { class: "nothing" }, nothingTraced(trace)));
+    parts.push(element("p", { class: "nothing" }, ...prose(nothingTraced(trace))));
   }
   if (trace.remarks.length) {
     parts.push(section("Other findings", "remarks", remarks(trace)));
@@ -121,7 +124,7 @@ function drawn(trace: Trace): HTMLElement[] {
 function nothingTraced(trace: Trace): string {
   switch (trace.status) {
     case "no-probe":
-      return "Nothing is known of what it is called with. A comment above it says so, such as # fullgraph: f32[b=4, 16]";
+      return "Nothing is known of what it is called with. A comment above it says so, such as `# fullgraph: f32[b=4, 16]`";
     case "tracing":
       return trace.target
         ? `${trace.target} is being traced for the first time.`
@@ -268,7 +271,7 @@ function strip(trace: Trace): HTMLElement {
   });
   const list = element(
     "ol",
-    { class: "strip", "aria-label": "The run: graphs, and breaks between them" },
+    { class: trace.steps.length > DENSE ? "strip dense" : "strip", "aria-label": "The run: graphs, and breaks between them" },
     ...steps,
   );
   list.addEventListener("keydown", (event) => walk(list, event));
