@@ -660,3 +660,35 @@ def test_a_program_is_written_the_same_twice(package: Make) -> None:
     draft = Draft()
     name = draft.refer(main.f)
     assert draft.text([f"{name}(1)"]) == draft.text([f"{name}(1)"])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="there are no type parameters")
+def test_type_parameters_are_not_the_variables_of_their_names(package: Make) -> None:
+    main = package(
+        """
+        from .things import Base, Deep
+        T, LIMIT = 1, 2
+        type Pair[T] = tuple[T, T]
+        class Kept[T: Base](Base[T]):
+            Inner = int
+            class Part[U](Deep[U]):
+                first: U
+            def both[V](self, x: Inner, y: V = LIMIT) -> Pair[T]:
+                return (x, y)
+        def f[T](x: T) -> T:
+            def g(y: T) -> T:
+                return T
+            return x if g(x) is T else None
+        def h(x):
+            return f(x), Kept().both(x), T, Pair
+        """,
+        things="""
+        class Base[U]: pass
+        class Deep[U]: pass
+        """,
+    )
+    text = program(main.h, "_(3)")
+    assert text.count("T = 1") == 1
+    assert result_of(text)[:3] == (3, (3, 2), 1)
+    assert "T = 1" not in program(main.f, "_(3)")
+    assert "T = 1" not in program(main.Kept, "_().both(3)")

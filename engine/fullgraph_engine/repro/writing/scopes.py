@@ -69,24 +69,32 @@ def _visit(
             if default is not None:
                 yield from _visit(default, scopes, eager, ignored)
         every = parameters(arguments)
+        header = _with_type_parameters(node, scopes)
+        yield from _type_parameters(node, header, ignored)
         for parameter in every:
             if parameter.annotation is not None:
-                yield from _visit(parameter.annotation, scopes, eager, ignored)
+                yield from _visit(parameter.annotation, header, eager, ignored)
         if not isinstance(node, ast.Lambda) and node.returns is not None:
-            yield from _visit(node.returns, scopes, eager, ignored)
+            yield from _visit(node.returns, header, eager, ignored)
         body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else [*node.body]
         inner = _scope(body, ignored, is_class=False, also=[p.arg for p in every])
-        inner = _with_type_parameters(node, inner)
         for child in body:
-            yield from _visit(child, (*scopes, inner), False, ignored)
+            yield from _visit(child, (*header, inner), False, ignored)
         return
     if isinstance(node, ast.ClassDef):
-        for expression in (*node.decorator_list, *node.bases, *node.keywords):
-            yield from _visit(expression, scopes, eager, ignored)
+        for decorator in node.decorator_list:
+            yield from _visit(decorator, scopes, eager, ignored)
+        header = _with_type_parameters(node, scopes)
+        yield from _type_parameters(node, header, ignored)
+        for expression in (*node.bases, *node.keywords):
+            yield from _visit(expression, header, eager, ignored)
         inner = _scope(node.body, ignored, is_class=True)
-        inner = _with_type_parameters(node, inner)
         for child in node.body:
-            yield from _visit(child, (*scopes, inner), eager, ignored)
+            yield from _visit(child, (*header, inner), eager, ignored)
+        return
+    if type(node).__name__ == "TypeAlias":
+        for child in ast.iter_child_nodes(node):
+            yield from _visit(child, _with_type_parameters(node, scopes), False, ignored)
         return
     if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
         yield from _comprehension(node, scopes, eager, ignored)
@@ -126,10 +134,22 @@ def _scope(
     return _Scope(frozenset(names - outside), frozenset(outside), is_class)
 
 
-def _with_type_parameters(node: ast.AST, scope: _Scope) -> _Scope:
-    """Of Python 3.12: ``def f[T](x)``."""
-    names = {parameter.name for parameter in getattr(node, "type_params", [])}
-    return _Scope(scope.names | names, scope.outside, scope.is_class) if names else scope
+def _with_type_parameters(node: ast.AST, scopes: tuple[_Scope, ...]) -> tuple[_Scope, ...]:
+    """Those of Python 3.12, which the header of a definition knows: ``def f[T](x: T)``."""
+    names = frozenset(parameter.name for parameter in getattr(node, "type_params", []))
+    if not names:
+        return scopes
+    # A header in a class still sees the names of the class, as only the innermost scope does.
+    at = len(scopes) - bool(scopes and scopes[-1].is_class)
+    return (*scopes[:at], _Scope(names, frozenset(), False), *scopes[at:])
+
+
+def _type_parameters(
+    node: ast.AST, header: tuple[_Scope, ...], ignored: frozenset[int]
+) -> Iterator[Use]:
+    """What their bounds and defaults mention, which is looked up when somebody asks for it."""
+    for parameter in getattr(node, "type_params", []):
+        yield from _visit(parameter, header, False, ignored)
 
 
 def _is_outer(name: str, scopes: tuple[_Scope, ...]) -> bool:
