@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Union
@@ -127,6 +129,27 @@ class Callees:
                     if method is not None:
                         yield method, 1
                         break
+
+
+def least(function: Function) -> int:
+    """How many arguments must be given for its parameters."""
+    given = function.args
+    positional = len(given.posonlyargs) + len(given.args) - len(given.defaults)
+    return positional + given.kw_defaults.count(None)
+
+
+def least_of_imported(call: ast.Call) -> int:
+    """How many arguments a class or function of a module must be given, 0 if nobody knows."""
+    first, *names = ast.unparse(call.func).split(".")
+    thing: object = sys.modules.get(first)
+    for name in names:
+        thing = getattr(thing, name, None)
+    try:
+        parameters = inspect.signature(thing).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return 0
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return sum(one.default is one.empty and one.kind not in optional for one in parameters)
 
 
 def method_of(owner: ast.ClassDef, name: str) -> Function | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from .callees import Callees
+from .callees import Callees, least, least_of_imported
 from .edits import Edit
 from .places import Places
 from .program import Program
@@ -55,7 +55,7 @@ def children(program: Program) -> Iterator[Sequence[Edit]]:
 def elements(program: Program) -> Iterator[Sequence[Edit]]:
     """Arguments, keywords, elements and conditions that can go."""
     places = Places.of(program.tree)
-    needed = _needed(Callees(places))
+    needed = _needed(places)
     for level in _levels(places):
         edits: list[Edit] = []
         for node in level:
@@ -88,26 +88,32 @@ def bare(program: Program) -> Iterator[Sequence[Edit]]:
 
 def _is_idle(node: ast.expr, part: ast.expr, places: Places) -> bool:
     """Whether a statement of nothing but an expression would do nothing with this in its place."""
-    return (
-        isinstance(places.parents[node], ast.Expr)
-        and isinstance(part, ast.Name)
-        and places.home(part) is places.scopes[part]
-    )
+    if not isinstance(places.parents[node], ast.Expr):
+        return False
+    if isinstance(part, ast.Name):
+        return places.home(part) is places.scopes[part]
+    is_outside = places.scopes[node] is places.tree
+    return is_outside and isinstance(part, ast.Call) and _root(part.func) in places.imported
 
 
-def _needed(callees: Callees) -> set[ast.Call]:
-    """The calls of functions of the program that give no more than these must have."""
+def _needed(places: Places) -> set[ast.Call]:
+    """The calls that give no more than they must."""
+    callees = Callees(places)
     found: set[ast.Call] = set()
     for function, sites in callees.sites.items():
-        given = function.args
-        if given.vararg or given.kwarg:
-            continue
-        least = len(given.posonlyargs) + len(given.args) - len(given.defaults)
-        least += given.kw_defaults.count(None)
-        found |= {
-            call for call, offset in sites if len(call.args) + len(call.keywords) <= least - offset
-        }
-    return found
+        if not (function.args.vararg or function.args.kwarg):
+            found |= {call for call, offset in sites if _given(call) <= least(function) - offset}
+    return found | {
+        node
+        for node in ast.walk(places.tree)
+        if isinstance(node, ast.Call)
+        and _root(node.func) in places.imported
+        and 0 < _given(node) <= least_of_imported(node)
+    }
+
+
+def _given(call: ast.Call) -> int:
+    return len(call.args) + len(call.keywords)
 
 
 def _root(node: ast.expr) -> str:
