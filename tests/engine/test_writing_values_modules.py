@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections import OrderedDict
 from typing import Any
@@ -457,6 +458,22 @@ def test_hooks() -> None:
     block = Norm(1)
     block.register_forward_pre_hook(double)
     assert again(block)(torch.ones(1)).item() == 2
+
+
+class Doubled:
+    def __init__(self) -> None:
+        self.outputs: dict[str, torch.Tensor] = {}
+
+    def collect(self, name: str, module: nn.Module, args: Any, output: torch.Tensor) -> Any:
+        self.outputs[name] = output
+        return 2 * output
+
+
+def test_methods_that_are_hooks_of_layers() -> None:
+    layer = nn.Sequential(Norm(1), nn.Identity())
+    layer[1].register_forward_hook(functools.partial(Doubled().collect, "last"))
+    outer = nn.Sequential(layer)
+    assert again(outer)(torch.ones(1)).equal(outer(torch.ones(1)))
 
 
 def test_one_module_in_two_places() -> None:

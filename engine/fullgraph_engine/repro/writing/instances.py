@@ -283,7 +283,8 @@ def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType
             kinds[type(value)] = None
             waiting += list(state_of(value).values())
         elif isinstance(value, torch.nn.Module):
-            waiting += list(value.children())
+            hooks = (value._forward_pre_hooks, value._forward_hooks)
+            waiting += [*value.children(), *(hook for each in hooks for hook in each.values())]
     return list(kinds), methods
 
 
