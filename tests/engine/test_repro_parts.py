@@ -82,6 +82,15 @@ def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None
     assert not asked.equals(compiled_again("dtype", "int64"), NONE)
 
 
+def test_how_a_tensor_changed_counts() -> None:
+    longer, same, deeper = (
+        Likeness.of(Finding("recompile/size", "", NOWHERE, data={"detail": detail}))
+        for detail in ("size 1", "size 0", "dim")
+    )
+    assert longer.equals(same, NONE)
+    assert not longer.resembles(deeper, NONE)
+
+
 def test_names_sizes_and_arguments_may_differ() -> None:
     big = break_at(
         "out = self.cache.store(key, x)",

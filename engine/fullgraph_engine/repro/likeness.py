@@ -26,9 +26,10 @@ _TRUTHS = frozenset({"True", "False", "None", "self"})
 class Likeness:
     """What a finding is about, without what names and sizes happen to be.
 
-    ``kind`` is Dynamo's title of a break, the class of an exception or both; ``reason`` the words
-    of its context in order; ``construct`` the class of the syntax node where it arises and
-    ``callee`` what is called there, both empty where they are not known.
+    ``kind`` is Dynamo's title of a break, the class of an exception or both, or what of a tensor
+    is not as it was; ``reason`` the words of its context in order; ``construct`` the class of the
+    syntax node where it arises and ``callee`` what is called there, both empty where they are not
+    known.
     """
 
     code: str
@@ -101,7 +102,7 @@ def own_names(text: str) -> frozenset[str]:
 
 def _kind(finding: Finding) -> str:
     if finding.code.startswith("recompile/"):
-        return ""
+        return str(finding.data.get("detail", "")).partition(" ")[0]
     titles = (finding.data.get("type"), finding.data.get("exception"))
     return ": ".join(str(title) for title in titles if title)
 
