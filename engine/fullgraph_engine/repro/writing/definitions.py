@@ -71,7 +71,8 @@ class Context:
 
 def is_referable(value: object) -> bool:
     """Whether a value is written as a name, not as an expression that makes it again."""
-    if is_bound_builtin(value):
+    # Python 3.10 takes `list[int]` for a class.
+    if is_bound_builtin(value) or type(value) is types.GenericAlias:
         return False
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
         return True
