@@ -23,6 +23,7 @@ from fullgraph_engine.repro.likeness import Likeness, own_names
 from fullgraph_engine.repro.oracle import Verdict
 from fullgraph_engine.repro.script import lines_of_code, script
 from fullgraph_engine.repro.seed import Seed, Seeds
+from fullgraph_engine.repro.sowing import calls_with
 from fullgraph_engine.repro.statements import function_around, layers
 from fullgraph_engine.repro.surroundings import Job, Surroundings
 from fullgraph_engine.repro.writing.draft import Draft
@@ -89,6 +90,13 @@ def test_how_a_tensor_changed_counts() -> None:
     )
     assert longer.equals(same, NONE)
     assert not longer.resembles(deeper, NONE)
+
+
+def test_a_call_counts_once_in_however_many_layers_it_is_found() -> None:
+    found = Finding("recompile/value", "", NOWHERE, context="self.layers[0].calibrated")
+    again = dataclasses.replace(found, context="self.layers[1].calibrated")
+    other = dataclasses.replace(found, code="recompile/type")
+    assert calls_with(Likeness.of(found), NONE, [[found, again], [other], [again, other]]) == 2
 
 
 def test_names_sizes_and_arguments_may_differ() -> None:

@@ -139,9 +139,7 @@ class Programs:
             yield from self._written("statement", write)
 
     def _target(self, draft: Draft) -> Unit:
-        if self._further is not None:
-            return Unit(draft.expression(self._further.function), self._further.calls)
-        call = self.tracee.call()
+        call = self.tracee.call()  # a new object: calls may have changed the one that made them
         return Unit(draft.expression(call.function), self._calls(call))
 
     def _calls(self, call: Call) -> tuple[act.Given, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -73,12 +74,15 @@ def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
         calls = further.calls_of(wanted, tracee.call())
         recordings = calls.trace() if calls is not None else []
     source = SourceText(tracee.path, tracee.text)
-    findings = [
-        finding
+    of_calls = [
+        [
+            finding
+            for finding in findings_of(recording, source)
+            if finding.code.startswith("recompile/") and finding.code != "recompile/limit"
+        ]
         for recording in reversed(recordings)
-        for finding in findings_of(recording, source)
-        if finding.code.startswith("recompile/") and finding.code != "recompile/limit"
     ]
+    findings = [finding for several in of_calls for finding in several]
     line = wanted.range.start.line
     near = [finding for finding in findings if finding.range.start.line == line]
     if calls is None or not findings:
@@ -88,9 +92,18 @@ def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
         )
     found = (near or findings)[0]
     likeness, own = Likeness.of(found), own_names(tracee.text)
-    times = sum(Likeness.of(each).equals(likeness, own) for each in findings)
+    times = calls_with(likeness, own, of_calls)
     programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
     return _sown(programs, wanted, title=wanted.message, times=times)
+
+
+def calls_with(
+    likeness: Likeness, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
+) -> int:
+    """How many calls found something alike; one may have found it in several layers."""
+    return sum(
+        any(Likeness.of(each).equals(likeness, own) for each in several) for several in of_calls
+    )
 
 
 def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
