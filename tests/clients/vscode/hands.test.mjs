@@ -169,7 +169,9 @@ test("the trace view has every run of a target", LONG, async () => {
     const lines = await user.lines();
     return lines.some((line) => line.includes("class Graph2")) && lines.join("\n");
   });
-  assert.doesNotMatch(code, /f32\[4\]/);
+  assert.match(code, /# f32\[2, 3\] from line 5/);
+  assert.doesNotMatch(code, /# f32\[4\] from line 4/);
+  assert.equal(await steps.count(), 3);
   await user.command("View: Close Editor");
 });
 

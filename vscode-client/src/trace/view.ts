@@ -213,6 +213,7 @@ export class TraceView implements vscode.Disposable {
       }
       case "repro": {
         const { uri, code, range } = message;
+        await reveal(vscode.Uri.parse(uri), range, true);
         await this.server.command(protocol.server.repro, { uri, code, ...range.start });
         break;
       }
@@ -236,6 +237,8 @@ export class TraceView implements vscode.Disposable {
         if (shown) {
           const name = message.kind === "graph" ? protocol.server.showGraph : protocol.server.showGuards;
           const { uri, target, number, runs } = shown;
+          // It opens where the focus is: beside this view, not over it.
+          await reveal(vscode.Uri.parse(uri), shown.range, true);
           await this.server.command(name, { uri, target, ...(runs.length > 1 ? { probe: number } : {}) });
         }
         break;
