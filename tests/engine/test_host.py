@@ -10,13 +10,16 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fullgraph_engine import protocol
+from fullgraph_engine.host import modules
 from fullgraph_engine.protocol import (
     Analyse,
     Analysed,
@@ -1333,3 +1336,12 @@ def test_a_run_that_crashes_while_the_finding_is_looked_for_is_told(engine: Engi
     end = engine.reproduce("import os; os._exit(7)").end
     assert isinstance(end, Reproduced)
     assert "exited with status 7" in end.reason
+
+
+def test_a_module_has_the_loader_that_python_would_give_it() -> None:
+    source = modules.Source("model", "/model.py", "A = 1\n", False, lambda module: None)
+    module = types.ModuleType("model")
+    source.exec_module(module)
+    loader = module.__loader__
+    assert type(loader) is SourceFileLoader
+    assert loader.get_source("model") == "A = 1\n"

@@ -12,7 +12,7 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,15 @@ class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__file__ = self._path
+        module.__loader__ = self._as_of_python()
         self._execute(module)
+
+    def _as_of_python(self) -> SourceFileLoader:
+        """What the module would have been loaded by: its globals are looked at by user code, and by
+        Dynamo, which says what it finds there."""
+        loader = SourceFileLoader(self._name, self._path)
+        vars(loader)["get_source"] = self.get_source
+        return loader
 
     def get_source(self, fullname: str) -> str:
         return self._text
