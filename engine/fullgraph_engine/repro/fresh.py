@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _START = """
-import os, runpy, sys
+import os, sys, types
+from importlib.machinery import SourceFileLoader
 import torch, torch._dynamo
 path = sys.stdin.readline().rstrip("\\n")
 sys.argv = [path]
 sys.stdin.close()
-runpy.run_path(path, run_name="__main__")
+main = sys.modules["__main__"] = types.ModuleType("__main__")
+main.__file__, main.__loader__ = path, SourceFileLoader("__main__", path)
+exec(compile(main.__loader__.get_data(path), path, "exec"), vars(main))
 """
 _MOST_OUTPUT = 1 << 16
 

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any
 
@@ -115,7 +116,11 @@ def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     chance.begin_again()
     torch._dynamo.utils.counters.clear()
     status: Any = None
-    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
+    namespace: dict[str, Any] = {
+        "__name__": "__main__",
+        "__file__": here(),
+        "__loader__": SourceFileLoader("__main__", here()),  # Dynamo looks at globals, too
+    }
     watch = recorder.Recorder(_execute.__code__)
     gc.disable()  # this process lives too short for it
     with tracing.tensor_mode(fake), watch.listen() as recording:
