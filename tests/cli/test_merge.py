@@ -38,6 +38,13 @@ def test_within_a_run_the_last_word_replaces_the_earlier_ones() -> None:
     assert item.finding.count == 6
 
 
+def test_what_a_run_has_taken_back_is_not_shown() -> None:
+    back = [change(count=1), change(count=0)]
+    assert merge(back, Settings()) == ()
+    (item,) = merge([*back, change(run="2", count=2, target="Other")], Settings())
+    assert (item.finding.count, item.targets) == (2, ("Other",))
+
+
 def test_what_differs_in_code_place_or_identity_stays_apart() -> None:
     elsewhere = Range(Position(5, 2), Position(5, 9))
     items = merge(

@@ -288,11 +288,17 @@ def test_too_many_targets_are_cut_visibly(engine: Engine) -> None:
 
 def test_a_run_that_needs_real_tensors_is_repeated(engine: Engine) -> None:
     result = engine.analyse("def f():  # target\n    return 'needs real'\n")
-    began = [f.message for f in result.findings if f.code == "stub/began"]
+    began = [f.message for f in result.findings if f.code == "stub/began" and f.count]
     assert began == ["f 0 auto", "f 0 real"]
     assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
     fake = engine.analyse("def f():  # target\n    return 'needs real'\n", mode="fake")
     assert [f.message for f in fake.findings if f.code == "stub/began"] == ["f 0 fake"]
+
+
+def test_what_real_tensors_do_not_show_is_taken_back(engine: Engine) -> None:
+    result = engine.analyse("def f():  # target\n    return 'needs real'\n")
+    told = [(finding.message, finding.count) for finding in result.findings]
+    assert told == [("f 0 auto", 1), ("f", 1), ("f 0 real", 1), ("f", 1), ("f 0 auto", 0)]
 
 
 def test_what_was_seen_is_told_once_by_the_last_attempt(engine: Engine) -> None:

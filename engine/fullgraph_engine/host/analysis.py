@@ -106,6 +106,8 @@ class Run:
     foretold: bool = False
     seen: list[bytes] = field(default_factory=list)
     """Lines for the server that wait for its end."""
+    findings: dict[str, Finding] = field(default_factory=dict)
+    """Those that it has told, by their identities."""
 
 
 class _Generation:
@@ -141,6 +143,8 @@ class Analysis:
         self._begun: set[int] = set()
         self._seen: dict[tuple[int, int], list[bytes]] = {}
         """What was seen by attempts that are made again, by target and probe."""
+        self._doubtful: dict[tuple[int, int], dict[str, Finding]] = {}
+        """What was found by attempts that are made again, by target and probe."""
         self._forecasts_until: float | None = None
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
@@ -429,6 +433,8 @@ class Analysis:
             launched.seen.append(line)
         elif isinstance(message, _TOLD):
             launched.foretold |= isinstance(message, ForecastFound)
+            if isinstance(message, FindingFound):
+                launched.findings[message.finding.identity] = message.finding
             self._host.forward(line + b"\n")
 
     def _run_ended(self, number: int, status: int) -> None:
@@ -453,6 +459,7 @@ class Analysis:
         if done is not None and done.needs_real and launched.mode == "auto":
             if part == "first":
                 self._seen[plan.target, plan.probe] = launched.seen
+                self._doubtful[plan.target, plan.probe] = launched.findings
             self._pending.insert(0, (plan, "real", part))
             return
         if part == "forecast" and not launched.foretold:
@@ -464,7 +471,16 @@ class Analysis:
         if done is None:
             self._crashed(launched, why, words)
         else:
+            if done.report.status == "traced":
+                self._take_back(launched)
             self._report(replace(done.report, probe_number=plan.probe))
+
+    def _take_back(self, launched: Run) -> None:
+        """What an attempt with fake tensors had found, and the one with real tensors has not."""
+        plan = launched.plan
+        for identity, finding in self._doubtful.pop((plan.target, plan.probe), {}).items():
+            if identity and identity not in launched.findings:
+                self._finding(replace(finding, count=0))
 
     def _not_foretold(self, planned: PlannedRun, note: str) -> None:
         run_ = run.name_of(planned.info.name, planned.probe, "forecast")

@@ -89,7 +89,7 @@ class Finding:
     ``code`` is path-shaped (``graph-break/GB0059``). ``message`` is the first line, a sentence;
     ``explanation``, ``hints`` and ``context`` are Dynamo's own words where it has any.
     ``identity`` is the same for two findings that are the same thing reached on two ways;
-    ``count`` says how often it was reached in its run.
+    ``count`` says how often it was reached in its run; 0 takes one back that the run has told.
     """
 
     code: str

@@ -61,12 +61,12 @@ def merge(
 
 
 def _latest(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """Without what the same run has said again with a higher count."""
+    """Without what the same run has said again with a higher count, or has taken back."""
     latest: dict[object, Finding] = {}
     for number, finding in enumerate(findings):
         said_again = finding.run and finding.identity
         latest[(finding.run, finding.code, finding.identity) if said_again else number] = finding
-    return latest.values()
+    return (finding for finding in latest.values() if finding.count)
 
 
 def _key(finding: Finding) -> object:
