@@ -29,7 +29,8 @@ _select, _monotonic, _read, _write = select.select, time.monotonic, os.read, os.
 
 @dataclass(frozen=True)
 class Ended:
-    """``status`` is None if it was ended because time was up."""
+    """``status`` is None if it was ended because time was up. ``output`` names the file without
+    the folder that it was run in, which is gone by the time somebody reads it."""
 
     status: int | None
     output: str
@@ -84,7 +85,7 @@ class FreshPython:
             ready, _, _ = _select([self._output], [], [], max(left, 0.0))
             if not ready:
                 self.end()
-                return Ended(None, _text(output))
+                return Ended(None, _text(output, path))
             part = _read(self._output, 1 << 16)
             if not part:
                 break
@@ -92,7 +93,7 @@ class FreshPython:
                 output += part
         os.close(self._output)
         _, status = os.waitpid(self._pid, 0)
-        return Ended(os.waitstatus_to_exitcode(status), _text(output))
+        return Ended(os.waitstatus_to_exitcode(status), _text(output, path))
 
     def end(self) -> None:
         """Kill it."""
@@ -109,5 +110,5 @@ class FreshPython:
                 os.close(descriptor)
 
 
-def _text(output: bytearray) -> str:
-    return output.decode(errors="replace")
+def _text(output: bytearray, path: str) -> str:
+    return output.decode(errors="replace").replace(path, os.path.basename(path))  # noqa: PTH119
