@@ -59,9 +59,8 @@ export class Server implements vscode.Disposable {
     this.#disposables.push(
       interpreters.onDidChange(() => void this.#interpreterChanged()),
       vscode.workspace.onDidChangeConfiguration((event) => {
-        // A server that found no Python to run has nobody to tell of another setting.
-        if (event.affectsConfiguration("fullgraph.interpreter") && !this.client) {
-          void this.restart();
+        if (event.affectsConfiguration("fullgraph")) {
+          void this.#settingsChanged(event.affectsConfiguration("fullgraph.interpreter"));
         }
       }),
     );
@@ -229,6 +228,22 @@ export class Server implements vscode.Disposable {
         },
       },
     };
+  }
+
+  /**
+   * Settings of a folder may be loaded only after the server has asked for them, and before it has
+   * said that it wants to hear of others.
+   */
+  #settingsChanged(interpreter: boolean): Promise<void> {
+    return this.#inTurn(async () => {
+      const client = this.client;
+      if (client) {
+        await client.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
+      } else if (interpreter) {
+        // A server that found no Python to run has nobody to tell of another setting.
+        void this.restart();
+      }
+    });
   }
 
   /** The server asks for the settings again, and starts another engine if they need one. */

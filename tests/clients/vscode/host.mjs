@@ -201,15 +201,19 @@ export class Host {
   }
 
   async enginePids() {
+    return (await this.engines()).map(({ pid }) => pid);
+  }
+
+  async engines() {
     const all = await this.processes("fullgraph_engine/boot.py", "--read");
     // Its runs are forks of it, with the same command line.
     const pids = new Set(all.map(({ pid }) => pid));
     const engines = [];
-    for (const { pid } of all) {
-      const stat = await fs.readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+    for (const engine of all) {
+      const stat = await fs.readFile(`/proc/${engine.pid}/stat`, "utf8").catch(() => "");
       const parent = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
       if (stat && !pids.has(parent)) {
-        engines.push(pid);
+        engines.push(engine);
       }
     }
     return engines;
