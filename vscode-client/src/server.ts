@@ -236,10 +236,7 @@ export class Server implements vscode.Disposable {
    */
   #settingsChanged(interpreter: boolean): Promise<void> {
     return this.#inTurn(async () => {
-      const client = this.client;
-      if (client) {
-        await client.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
-      } else if (interpreter) {
+      if (!(await this.#asked()) && interpreter) {
         // A server that found no Python to run has nobody to tell of another setting.
         void this.restart();
       }
@@ -249,12 +246,16 @@ export class Server implements vscode.Disposable {
   /** The server asks for the settings again, and starts another engine if they need one. */
   async #interpreterChanged(): Promise<void> {
     this.log.info("Another interpreter is active.");
-    const client = this.client;
-    if (client) {
-      await client.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
-    } else {
+    if (!(await this.#asked())) {
       await this.restart();
     }
+  }
+
+  /** Have the server ask for the settings again; false if there is none. */
+  async #asked(): Promise<boolean> {
+    const client = this.client;
+    await client?.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
+    return client !== undefined;
   }
 
   /** The connection is gone, and nobody asked for that. */

@@ -141,10 +141,8 @@ class Analysis:
         self._told: set[bytes] = set()
         """Findings and reports of an attempt are repeated by the next one."""
         self._begun: set[int] = set()
-        self._seen: dict[tuple[int, int], list[bytes]] = {}
-        """What was seen by attempts that are made again, by target and probe."""
-        self._doubtful: dict[tuple[int, int], dict[str, Finding]] = {}
-        """What was found by attempts that are made again, by target and probe."""
+        self._given_up: dict[tuple[int, int], Run] = {}
+        """Attempts that are made again, by target and probe."""
         self._forecasts_until: float | None = None
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
@@ -458,27 +456,26 @@ class Analysis:
             why = done.report.error or "it told nothing"
         if done is not None and done.needs_real and launched.mode == "auto":
             if part == "first":
-                self._seen[plan.target, plan.probe] = launched.seen
-                self._doubtful[plan.target, plan.probe] = launched.findings
+                self._given_up[plan.target, plan.probe] = launched
             self._pending.insert(0, (plan, "real", part))
             return
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
         if part not in ("first", "seeds"):
             return  # what it found it has told; how it ended is its own affair
-        for line in launched.seen or self._seen.get((plan.target, plan.probe), []):
+        before = self._given_up.get((plan.target, plan.probe))
+        for line in launched.seen or (before.seen if before is not None else ()):
             self._host.forward(line + b"\n")
         if done is None:
             self._crashed(launched, why, words)
         else:
-            if done.report.status == "traced":
-                self._take_back(launched)
+            if before is not None and done.report.status == "traced":
+                self._take_back(before, launched)
             self._report(replace(done.report, probe_number=plan.probe))
 
-    def _take_back(self, launched: Run) -> None:
+    def _take_back(self, before: Run, launched: Run) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""
-        plan = launched.plan
-        for identity, finding in self._doubtful.pop((plan.target, plan.probe), {}).items():
+        for identity, finding in before.findings.items():
             if identity and identity not in launched.findings:
                 self._finding(replace(finding, count=0))
 
