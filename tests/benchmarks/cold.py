@@ -1,6 +1,6 @@
 """Run a file's target once on real tensors, as people do with ``TORCH_LOGS`` set.
 
-    TORCH_LOGS=graph_breaks,guards python cold.py FILE CLASS SHAPE
+TORCH_LOGS=graph_breaks,guards python cold.py FILE CLASS SHAPE
 """
 
 import runpy

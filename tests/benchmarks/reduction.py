@@ -127,10 +127,7 @@ def seed_of(text: str, plant: str) -> str:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             first = statement.targets[0].id
     forward.body[middle:middle] = ast.parse(PLANTS[plant].format(x=first)).body
-    act = (
-        "\ntorch.compile(Model(*get_init_inputs()), backend='eager')"
-        "(*get_inputs())"
-    )
+    act = "\ntorch.compile(Model(*get_init_inputs()), backend='eager')(*get_inputs())"
     return ast.unparse(tree) + act
 
 

@@ -313,6 +313,69 @@ async def test_folders_with_interpreters_of_their_own(
     assert counter.analysed == 2
 
 
+async def engines(editor: Any) -> set[str]:
+    facts = await editor.command("fullgraph.server.debugInformation")
+    return {engine["interpreter"] for engine in facts["engines"]}
+
+
+async def until_engines(editor: Any, *interpreters: str) -> None:
+    for _ in range(500):
+        if await engines(editor) == set(interpreters):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"There are engines of {await engines(editor)}.")
+
+
+class Answering:
+    """Answers what is asked about settings when it is told to."""
+
+    def __init__(self, editor: Any) -> None:
+        client = editor.client
+        client.protocol.fm.features.pop(types.WORKSPACE_CONFIGURATION)
+        self.gates: list[asyncio.Future[None]] = []
+
+        @client.feature(types.WORKSPACE_CONFIGURATION)
+        async def answer(params: types.ConfigurationParams) -> list[Any]:
+            said = [
+                client.get_configuration(section=item.section, scope_uri=item.scope_uri)
+                for item in params.items
+            ]
+            gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.gates.append(gate)
+            await gate
+            return said
+
+
+async def test_answers_about_settings_in_another_order(open_editor: Any, tmp_path: Path) -> None:
+    editor = await open_editor()
+    await editor.until_seen(editor.open("model.py", NET), BREAK)
+    answering = Answering(editor)
+    old, new = (str(interpreter(tmp_path / name)) for name in ("old", "new"))
+    for number, python in enumerate((old, new), 1):
+        editor.configure(interpreter=python)
+        await editor.until(lambda number=number: len(answering.gates) == number)
+    answering.gates[1].set_result(None)
+    await until_engines(editor, new)
+    answering.gates[0].set_result(None)
+    for _ in range(5):
+        assert await engines(editor) == {new}
+
+
+async def test_settings_stay_where_the_editor_refuses_to_say_them(
+    open_editor: Any, tmp_path: Path
+) -> None:
+    python = str(interpreter(tmp_path / "elsewhere"))
+    editor = await open_editor(configuration={"interpreter": python})
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    answering = Answering(editor)
+    editor.configure(interpreter=sys.executable)
+    await editor.until(lambda: len(answering.gates) == 1)
+    answering.gates[0].set_exception(RuntimeError("Not now."))
+    await editor.until(lambda: logged(editor, "those that it gave before count"))
+    assert await engines(editor) == {python}
+
+
 async def test_a_folder_that_is_removed_from_the_disk(editor: Any) -> None:
     (editor.root / "pyproject.toml").write_text("[tool.fullgraph]\nmode = 'fake'\n")
     uri = editor.open("model.py", NET)
@@ -322,5 +385,3 @@ async def test_a_folder_that_is_removed_from_the_disk(editor: Any) -> None:
     await editor.until_seen(uri, ("A break", "x = call(1)"))
     await editor.until_state("ready")
     assert editor.client.messages == []
-
-

@@ -69,9 +69,7 @@ def test_a_file_that_anybody_may_read_who_may_read_others(tmp_path: Path) -> Non
     assert write_new(tmp_path, "net", ".py", "a").stat().st_mode == mode
 
 
-def test_a_full_disk_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full, room = tmp_path / "full", tmp_path / "room"
     room.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(room))

@@ -59,8 +59,9 @@ export class Server implements vscode.Disposable {
     this.#disposables.push(
       interpreters.onDidChange(() => void this.#interpreterChanged()),
       vscode.workspace.onDidChangeConfiguration((event) => {
-        if (event.affectsConfiguration("fullgraph")) {
-          void this.#settingsChanged(event.affectsConfiguration("fullgraph.interpreter"));
+        // A server that found no Python to run has nobody to tell of another setting.
+        if (event.affectsConfiguration("fullgraph.interpreter") && !this.client) {
+          void this.restart();
         }
       }),
     );
@@ -230,32 +231,15 @@ export class Server implements vscode.Disposable {
     };
   }
 
-  /**
-   * Settings of a folder may be loaded only after the server has asked for them, and before it has
-   * said that it wants to hear of others.
-   */
-  #settingsChanged(interpreter: boolean): Promise<void> {
-    return this.#inTurn(async () => {
-      if (!(await this.#asked()) && interpreter) {
-        // A server that found no Python to run has nobody to tell of another setting.
-        void this.restart();
-      }
-    });
-  }
-
   /** The server asks for the settings again, and starts another engine if they need one. */
   async #interpreterChanged(): Promise<void> {
     this.log.info("Another interpreter is active.");
-    if (!(await this.#asked())) {
+    const client = this.client;
+    if (client) {
+      await client.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
+    } else {
       await this.restart();
     }
-  }
-
-  /** Have the server ask for the settings again; false if there is none. */
-  async #asked(): Promise<boolean> {
-    const client = this.client;
-    await client?.sendNotification(DidChangeConfigurationNotification.type, { settings: null });
-    return client !== undefined;
   }
 
   /** The connection is gone, and nobody asked for that. */

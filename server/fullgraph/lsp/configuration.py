@@ -13,36 +13,61 @@ if TYPE_CHECKING:
 
 SECTION = "fullgraph"
 PATIENCE = 5.0
-"""Seconds after which a client that does not answer is taken to have set nothing."""
+"""Seconds after which a client that does not answer is taken to have nothing new to say."""
 
 
-async def fetch(server: Server) -> None:
-    """Ask for the settings and put them in force."""
-    if not server.session.client.configuration:
-        server.session.configure({"": server.sent_settings})
-        return
-    scopes = ["", *server.session.folders]
-    params = types.ConfigurationParams(
-        [types.ConfigurationItem(scope_uri=scope or None, section=SECTION) for scope in scopes]
-    )
-    answers: Any = None
-    try:
-        answers = await asyncio.wait_for(
-            server.protocol.ask(types.WORKSPACE_CONFIGURATION, params), PATIENCE
+class Configuration:
+    """What the client last said is set, put in force as soon as it says so."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._said: dict[str, Any] = {}
+        """By folder, and under the empty name what is set for none."""
+        self._asked = 0
+        self._answered = 0
+        """The latest question that has an answer."""
+
+    @property
+    def may_be_asked(self) -> bool:
+        return self._server.session.client.configuration
+
+    def ask(self) -> None:
+        """Settings may be others than those that the client spoke of last."""
+        if self.may_be_asked:
+            self._server.in_background(self._ask())
+        else:
+            self._server.session.configure(self._said)
+
+    def take(self, settings: Any) -> None:
+        """A client that cannot be asked sent its settings of itself."""
+        self._said = {"": _plain(settings)}
+        self._server.session.configure(self._said)
+
+    async def _ask(self) -> None:
+        self._asked += 1
+        question = self._asked
+        folders = self._server.session.folders
+        scopes = ["", *folders]
+        params = types.ConfigurationParams(
+            [types.ConfigurationItem(scope_uri=scope or None, section=SECTION) for scope in scopes]
         )
-    except (JsonRpcException, asyncio.TimeoutError) as error:
-        why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
-        server.log(
-            f"The settings of the editor could not be read ({why}); those of the project are used."
-        )
-    raw = [_plain(answer) for answer in answers] if isinstance(answers, (list, tuple)) else []
-    server.session.configure(dict(zip(scopes, raw, strict=False)))
-
-
-def take(server: Server, settings: Any) -> None:
-    """A client that cannot be asked sent its settings of itself."""
-    server.sent_settings = _plain(settings)
-    server.session.configure({"": server.sent_settings})
+        answers: Any = None
+        try:
+            answers = await asyncio.wait_for(
+                self._server.protocol.ask(types.WORKSPACE_CONFIGURATION, params), PATIENCE
+            )
+        except (JsonRpcException, asyncio.TimeoutError) as error:
+            why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
+            used = "those that it gave before" if self._said else "those of the project"
+            self._server.log(f"The settings of the editor could not be read ({why}); {used} count.")
+        if folders != self._server.session.folders:
+            # Whoever changed them has asked again.
+            return
+        # A client may need longer for one answer than for the next.
+        if isinstance(answers, (list, tuple)) and question > self._answered:
+            self._answered = question
+            self._said = dict(zip(scopes, map(_plain, answers), strict=False))
+        self._server.session.configure(self._said)
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from pygls.protocol import default_converter
 from fullgraph import __version__
 from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
+from fullgraph.lsp.configuration import Configuration
 from fullgraph.lsp.offer import STATUS
 from fullgraph.lsp.progress import Progress
 from fullgraph.lsp.protocol import Protocol
@@ -66,8 +67,7 @@ class Server(LanguageServer):
         self.bars = Progress(self)
         self.reading = Reading(self)
         self.repros = Repros(self)
-        self.sent_settings: Any = {}
-        """Of a client that cannot be asked for them."""
+        self.configuration = Configuration(self)
         self.protocol.answered |= answered
         self.protocol.on_broken = self.stop
         self._stopped = asyncio.Event()

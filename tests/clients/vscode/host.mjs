@@ -171,6 +171,26 @@ export class Host {
     return page;
   }
 
+  /**
+   * One more window: of the folders that a workspace file names. A host that sees such a file for
+   * the first time may show a workspace without folders, and stays with that.
+   */
+  async severalFolders(file) {
+    const page = await this.window({ workspace: file });
+    const roots = page.locator(".explorer-folders-view .monaco-list-row");
+    await until("folders", async () => {
+      const shown = await roots.first().waitFor({ timeout: 10_000 }).then(
+        () => true,
+        () => false,
+      );
+      if (!shown) {
+        await page.reload({ timeout: PATIENCE });
+      }
+      return shown;
+    });
+    return page;
+  }
+
   /** Processes of this host whose command line has these words in it, as `{pid, command}`. */
   async processes(...words) {
     const found = [];

@@ -149,7 +149,8 @@ async function environment(folder, found) {
   return python;
 }
 
-async function folder(name, text) {
+/** With an interpreter that its settings name from the start, or one that is chosen later. */
+async function folder(name, text, python) {
   const made = path.join(host.base, name);
   await fs.mkdir(path.join(made, ".vscode"), { recursive: true });
   await fs.writeFile(path.join(made, `${name}.py`), text);
@@ -158,6 +159,9 @@ async function folder(name, text) {
       path.join(made, ".vscode/settings.json"),
       JSON.stringify({ "fullgraph.interpreter": python }),
     );
+  if (python) {
+    await choose(python);
+  }
   return { path: made, file: path.join(made, `${name}.py`), choose };
 }
 
@@ -169,7 +173,7 @@ test("each folder has its interpreter, and one with a torch that is too old says
   await fs.writeFile(path.join(aged, "torch/__init__.py"), "from .version import __version__\n");
   const torch = await environment(path.join(host.base, "environment"), stdout.trim());
   const aging = await environment(path.join(host.base, "old-environment"), aged);
-  const second = await folder("second", files.BROKEN);
+  const second = await folder("second", files.BROKEN, torch);
   const old = await folder("old", files.BROKEN);
   const folders = [{ path: host.workspace }, { path: second.path }, { path: old.path }];
   const workspace = path.join(host.base, "several.code-workspace");
@@ -183,21 +187,21 @@ test("each folder has its interpreter, and one with a torch that is too old says
       engines.filter(({ command }) => command.startsWith(`${python} `)).map(({ pid }) => pid),
     );
   };
-  user = new User(host, "odd-", await host.window({ workspace }));
+  user = new User(host, "odd-", await host.severalFolders(workspace));
   await user.find(path.join(host.workspace, "fixed.py"));
   assert.equal(await user.squiggled(), files.BREAK.text);
-  await second.choose(torch);
-  await old.choose(aging);
   await user.find(second.file);
   assert.equal(await user.squiggled(), files.BREAK.text);
   await quiet();
-  // What was chosen may be known only after the file was traced with another interpreter.
+  // What is set may be known only after the file was traced with another interpreter.
   const engines = await until("an engine for each folder", async () => {
     const found = await ours();
     return found.every((pids) => pids.length > 0) && found;
   });
 
   await user.find(old.file);
+  assert.equal(await user.squiggled(), files.BREAK.text);
+  await old.choose(aging);
   await until("a message", async () =>
     (await user.toasts()).some((text) => /torch 1\.13\.1 .*older than 2\.6/.test(text)),
   );

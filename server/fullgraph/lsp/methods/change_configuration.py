@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp import configuration
-
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
 
@@ -15,8 +13,8 @@ METHOD = types.WORKSPACE_DID_CHANGE_CONFIGURATION
 
 
 def handle(server: Server, params: types.DidChangeConfigurationParams) -> None:
-    if server.session.client.configuration:
+    if server.configuration.may_be_asked:
         # The notification of such clients is a hint; what they send along is often nothing.
-        server.in_background(configuration.fetch(server))
+        server.configuration.ask()
     else:
-        configuration.take(server, params.settings)
+        server.configuration.take(params.settings)

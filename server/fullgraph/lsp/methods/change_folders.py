@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp import configuration
-
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
 
@@ -19,4 +17,4 @@ def handle(server: Server, params: types.DidChangeWorkspaceFoldersParams) -> Non
         [folder.uri for folder in params.event.added],
         [folder.uri for folder in params.event.removed],
     )
-    server.in_background(configuration.fetch(server))
+    server.configuration.ask()

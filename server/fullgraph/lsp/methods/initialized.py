@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp import configuration
 from fullgraph.lsp.reading import SCHEME
 
 if TYPE_CHECKING:
@@ -46,4 +45,4 @@ def handle(server: Server, params: types.InitializedParams) -> None:
         )
     if registrations:
         server.request(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams(registrations))
-    server.in_background(configuration.fetch(server))
+    server.configuration.ask()
