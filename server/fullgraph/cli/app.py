@@ -16,6 +16,7 @@ import typer
 
 from fullgraph import __version__
 from fullgraph.cli import interruption, sources
+from fullgraph.cli.baseline import Baseline
 from fullgraph.cli.check import Check, Unusable
 from fullgraph.cli.doctor import examine
 from fullgraph.cli.interruption import Interrupted
@@ -149,6 +150,14 @@ def _check(
     ] = False,
     extra_paths: Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")] = None,
     exclude: Annotated[_Texts, _option("exclude", metavar="PATTERN,...")] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            metavar="FILE",
+            help="Show only what is not in this report of an earlier check, one of --format json.",
+        ),
+    ] = None,
     stdin_filename: Annotated[
         _Text, typer.Option(metavar="PATH", help="What standard input is called in findings.")
     ] = None,
@@ -173,6 +182,12 @@ def _check(
     Exit status: 0 nothing at or above --exit-severity, 1 findings, 2 something that was asked
     for could not be done.
     """
+    if baseline is not None and output is not None and baseline.resolve() == output.resolve():
+        raise typer.BadParameter(
+            f"{output} is the baseline, and would keep only what is new; write the new one "
+            "without --baseline.",
+            param_hint="--output",
+        )
     flags: dict[str, Any] = {
         "interpreter": _of_here(python),
         "mode": mode,
@@ -196,6 +211,7 @@ def _check(
         quiet=quiet,
         verbose=verbose,
         forecast=forecast,
+        baseline=baseline,
         output=output,
     )
     try:
@@ -451,9 +467,15 @@ class _Job:
     quiet: bool
     verbose: bool
     forecast: bool
+    baseline: Path | None
     output: Path | None
 
     def run(self, flags: Mapping[str, Any]) -> int:
+        try:
+            known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
+        except Unreadable as error:
+            write(sys.stderr, f"error: {error}\n")
+            return UNABLE
         named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
         project, resolved = _settings(_common(named), flags)
         with contextlib.ExitStack() as cleanup:
@@ -467,9 +489,9 @@ class _Job:
             elif self.form in ("json", "sarif"):
                 # These are UTF-8 whatever the terminal speaks.
                 out = cleanup.enter_context(utf8(sys.stdout))
-            return self._run(out, project, resolved)
+            return self._run(out, project, resolved, known)
 
-    def _run(self, out: TextIO, project: Project, resolved: Resolved) -> int:
+    def _run(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
         texts: dict[str, str] = {}
         given = self._given(texts)
         found = sources.find(given.named, resolved.settings.exclude, project.root)
@@ -486,6 +508,7 @@ class _Job:
             listener=report,
             texts=texts,
             forecast=self.forecast,
+            settle=known.settle,
         )
         try:
             checked = interruption.run(check.run())

@@ -106,6 +106,7 @@ class Check:
         listener: Listener,
         texts: dict[str, str] | None = None,
         forecast: bool = False,
+        settle: Callable[[CheckedFile], CheckedFile] = lambda file: file,
     ) -> None:
         self._files = files
         self._settings = settings
@@ -113,6 +114,8 @@ class Check:
         self._make_tracer = tracer
         self._listener = listener
         self._forecast = forecast
+        self._settle = settle
+        """Leaves out what is known of a file."""
         self._texts = texts or {}
         """Texts that are not read from disk, by path."""
         self._tracer: Tracer | None = None
@@ -226,7 +229,7 @@ class Check:
                 untraced = f"{file.path} could not be traced"
                 problem = sentences(untraced, event.reason, event.next_step)
         reports.sort(key=lambda report: (report.range.start.line, report.range.start.byte))
-        return dataclasses.replace(
+        traced = dataclasses.replace(
             file,
             targets=tuple(reports),
             forecasts=tuple(forecasts),
@@ -235,6 +238,7 @@ class Check:
             seconds=time.monotonic() - began,
             problem=problem,
         )
+        return self._settle(traced)
 
 
 def _noted(file: CheckedFile, source: Source, note: str) -> CheckedFile:

@@ -17,6 +17,7 @@ class CheckedFile:
     """One file. ``path`` is as the user gave it, ``absolute`` as the engine knows it.
 
     ``problem`` says in a sentence why the file could not be checked; then it has no results.
+    ``known`` is how many findings are left out because a baseline has them.
     """
 
     path: str
@@ -28,6 +29,7 @@ class CheckedFile:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     problem: str = ""
+    known: int = 0
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ def _file(file: CheckedFile) -> dict[str, Any]:
         "targets": [_target(file, report) for report in file.targets],
         "findings": [_finding(file, item) for item in file.findings],
     }
+    if file.known:
+        plain["known"] = file.known
     if file.notes:
         plain["notes"] = list(file.notes)
     if file.problem:
@@ -120,6 +122,7 @@ def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
         "message": finding.message,
         "target": finding.target,
         "range": _range(span(file, file.path, finding.range)),
+        "text": file.text.line(finding.range.start.line).strip(),
         "count": finding.count,
         "related": [
             {
