@@ -27,7 +27,8 @@ def checked(text: str, path: str = "model.py") -> CheckedFile:
     for number, line in enumerate(text.splitlines()):
         target = line[4:-1] if line.startswith("def") else target
         if "print" in line:
-            finding = Finding("graph-break/GB0025", "It prints.", on(number, 4, len(line)), target)
+            place = on(number, line.index("print"), line.index(")") + 1)
+            finding = Finding("graph-break/GB0025", "It prints.", place, target)
             findings.append(FileFinding(finding, Severity.WARNING, (target,), ""))
     return CheckedFile(path, f"/p/{path}", TextPositions(text), findings=tuple(findings))
 
@@ -50,6 +51,9 @@ ONE = "def f:\n    print(x)\n"
         pytest.param(ONE, "import a\n\n" + ONE, [], id="moved"),
         pytest.param(ONE, "def f:\n  if y:\n    print(x)\n", [], id="indented"),
         pytest.param(ONE, "def f:\n    print(x, y)\n", [], id="edited"),
+        pytest.param(
+            ONE, "def f:\n  print(y)\n  print(x)  # why\n", [1], id="with a comment, and one more"
+        ),
         pytest.param(ONE, "def g:\n    print(x)\n", [], id="in a function of another name"),
         pytest.param(ONE, "def g:\n    print(y)\n", [1], id="in another function"),
         pytest.param(ONE, "def f:\n    print(y)\n    print(x)\n", [1], id="one more before it"),

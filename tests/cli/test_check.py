@@ -572,3 +572,13 @@ def test_the_last_event_ends_a_file(command_line: CommandLine) -> None:
     late = script(FindingFound(0, BREAK))
     command_line.write("a.py", MODEL + ended + late)
     assert "No findings" in command_line.check("a.py").out
+
+
+def test_a_comment_ignores_what_is_found_on_its_line(command_line: CommandLine) -> None:
+    for comment, status in (("ignore[GB0059]", 0), ("ignore[recompile]", 1)):
+        text = model(BREAK).replace("# 名前", f"# fullgraph: {comment}")
+        command_line.write("model.py", text)
+        ran = command_line.check("model.py")
+        assert ran.status == status
+        assert ("GB0059]:" in ran.out) == (status == 1)
+        assert "2 breaks" in ran.out

@@ -160,6 +160,30 @@ def test_a_comment_that_belongs_to_nothing_is_a_finding() -> None:
 
 
 @pytest.mark.parametrize(
+    "comment", ["ignore", "ignore[GB0025]", "ignore[ graph-break, recompile/value ]  # why"]
+)
+def test_a_comment_that_hides_findings_is_no_probe(comment: str) -> None:
+    text = f"import a  # fullgraph: {comment}\ndef f(x):  # fullgraph: {comment}\n    return x\n"
+    discovery = discover(f"{text}y = f(1)  # fullgraph: {comment}\n")
+    assert discovery.findings == () or discovery.findings == []
+    assert [target.written for target in discovery.targets] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# fullgraph: ignore\ndef f(x):\n    return x\n",
+        "def f(x):\n    # fullgraph: ignore[GB0025]\n    return x\n",
+        "def f(x):\n    return x  # fullgraph: ignore GB0025\n",
+        "def f(x):  # fullgraph: ignore[GB0025\n    return x\n",
+    ],
+)
+def test_a_comment_that_should_hide_findings_and_does_not(text: str) -> None:
+    (finding,) = discover(text).findings
+    assert "hides nothing" in finding.message
+
+
+@pytest.mark.parametrize(
     ("annotation", "shape"),
     [
         ('"f32[b, 16]"', "f32[b, 16]"),

@@ -61,7 +61,9 @@ async def test_running_a_lens_traces_its_target_again(editor: Any, counter: Any)
 
 
 def fixes(actions: list[types.CodeAction]) -> list[types.CodeAction]:
-    return [action for action in actions if action.kind == types.CodeActionKind.QuickFix]
+    """Those of findings; that a finding can be ignored is not said of each."""
+    quick = [action for action in actions if action.kind == types.CodeActionKind.QuickFix]
+    return [action for action in quick if not action.title.startswith("Ignore ")]
 
 
 async def test_a_fix_is_an_action_on_its_finding(editor: Any) -> None:
@@ -101,6 +103,34 @@ async def test_a_fix_moves_with_its_text(editor: Any) -> None:
     (action,) = fixes(await editor.actions(uri, "call()"))
     edit = next(iter(action.diagnostics)).range
     assert edit.start.line == 3
+
+
+async def test_a_finding_is_ignored_by_a_comment(editor: Any, counter: Any) -> None:
+    text = "class Net(nn.Module):\n    call(1)  # break: First\n    other()  # break: Other\n"
+    uri = editor.open("model.py", text)
+    await editor.until_seen(uri, ("First", "call(1)"), ("Other", "other()"))
+    (action,) = [
+        action
+        for action in await editor.actions(uri, "call(1)")
+        if action.title == "Ignore graph-break/GB0059 on this line"
+    ]
+    edits = action.edit.document_changes or action.edit.changes[uri]
+    (edit,) = edits[0].edits if action.edit.document_changes else edits
+    assert edit.range.start == edit.range.end
+    assert editor.at(uri, types.Range(types.Position(1, 0), edit.range.start)).endswith("First")
+    assert edit.new_text == "  # fullgraph: ignore[graph-break/GB0059]"
+    editor.edit(uri, "# break: First", "# break: First" + edit.new_text)
+    # Before the text was traced again.
+    await editor.until_seen(uri, ("Other", "other()"))
+    await editor.until(lambda: counter.analysed == 2)
+    await editor.until_state("ready")
+    assert await editor.seen(uri) == [("Other", "other()")]
+    # What is ignored was found all the same.
+    assert "2 breaks" in (await editor.titles(uri))[0]
+    editor.edit(uri, "ignore[graph-break/GB0059]", "ignore[recompile]")
+    await editor.until(lambda: counter.analysed == 3)
+    found = await editor.diagnostics(uri)
+    assert [diagnostic.range.start.line for diagnostic in found] == [1, 2]
 
 
 # -- commands ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ A comment belongs to a class, a function or an assignment when it stands
 
 A comment on a method belongs to the class and names that method. ``# fullgraph: off`` on a line of
 its own before the first statement, and not directly above it, turns the whole file off.
+``# fullgraph: ignore[CODE]`` behind code is about the findings of its line, and none of these.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..protocol import Position, Range
+from ..protocol.comments import IGNORE
 
 _MARK = re.compile(r"#\s*fullgraph:[ \t]*")
+_IGNORE = re.compile(r"ignore\b(?!\()")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,11 @@ class Comment:
     @property
     def off(self) -> bool:
         return self.text.partition("#")[0].strip() == "off"
+
+    @property
+    def ignore(self) -> bool:
+        """Meant to hide findings, but not written so that it does."""
+        return _IGNORE.match(self.text) is not None
 
     def span(self, start: int, end: int) -> Range:
         """The range of some characters of the text."""
@@ -86,7 +94,7 @@ def read(text: str) -> Comments:
         if alone:
             plain.add(line - 1)
         match = _MARK.match(token.string)
-        if match is None:
+        if match is None or (not alone and IGNORE.match(token.string)):
             continue
         body = token.string[match.end() :].rstrip()
         byte = len(prefix.encode()) + len(token.string[: match.end()].encode())

@@ -387,6 +387,9 @@ class _Finder:
             self.claimed.add(comment.line)
             if comment.off:
                 continue
+            if comment.ignore:
+                self.findings.append(_invalid(_HIDES_NOTHING, comment.range))
+                continue
             try:
                 probe = notation.parse(comment.text)
             except NotationError as error:
@@ -400,13 +403,18 @@ class _Finder:
     def unclaimed(self) -> None:
         for line, comment in sorted(self.comments.marked.items()):
             if line not in self.claimed:
-                self.findings.append(
-                    _invalid(
-                        "this comment belongs to nothing that can be traced; write it directly "
-                        "above a module-level class, function or assignment",
-                        comment.range,
-                    )
-                )
+                message = _HIDES_NOTHING if comment.ignore else _OF_NOTHING
+                self.findings.append(_invalid(message, comment.range))
+
+
+_OF_NOTHING = (
+    "this comment belongs to nothing that can be traced; write it directly above a module-level "
+    "class, function or assignment"
+)
+_HIDES_NOTHING = (
+    "this comment hides nothing; write `# fullgraph: ignore[CODE]` behind the code of the line "
+    "that has the finding"
+)
 
 
 def _invalid(message: str, place: Range) -> Finding:

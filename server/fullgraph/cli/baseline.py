@@ -1,7 +1,7 @@
 """Findings that an earlier check has reported, so that CI speaks up for new ones only.
 
 A baseline is a report of ``fullgraph check --format json``. Lines move and are edited, so findings
-are told by their code, their message and the text of their line, then by the target they are in.
+are told by their code, their message and the code they are about, then by the target they are in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from fullgraph.cli.sources import Unreadable
 from fullgraph.render.checked import CheckedFile
-from fullgraph.render.json import VERSION
+from fullgraph.render.json import VERSION, finding_words
 from fullgraph.session.findings import FileFinding
 
 
@@ -113,7 +113,7 @@ def _trait(finding: Mapping[str, Any]) -> _Trait:
         finding["code"],
         finding["message"],
         finding["target"],
-        finding.get("text", "").strip(),
+        finding.get("text", ""),
         finding["range"]["start"]["line"],
     )
 
@@ -121,7 +121,7 @@ def _trait(finding: Mapping[str, Any]) -> _Trait:
 def _trait_of(file: CheckedFile, item: FileFinding) -> _Trait:
     finding = item.finding
     line = finding.range.start.line
-    return _Trait(finding.code, finding.message, finding.target, file.text.line(line).strip(), line)
+    return _Trait(finding.code, finding.message, finding.target, finding_words(file, item), line)
 
 
 def _absolute(path: str) -> str:

@@ -15,6 +15,7 @@ from fullgraph.cli.sources import Source, Unreadable
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
+from fullgraph.session.ignores import kept
 from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import analyse_request, may_have_targets
 from fullgraph.session.settings import Settings
@@ -233,7 +234,7 @@ class Check:
             file,
             targets=tuple(reports),
             forecasts=tuple(forecasts),
-            findings=merge(findings, self._settings, names),
+            findings=kept(merge(findings, self._settings, names), file.text),
             notes=tuple(notes),
             seconds=time.monotonic() - began,
             problem=problem,

@@ -114,6 +114,11 @@ def _probe(probe: ProbeInfo | None) -> dict[str, str] | None:
     }
 
 
+def finding_words(file: CheckedFile, item: FileFinding) -> str:
+    """The code of a finding in one line, however it is laid out."""
+    return " ".join(file.text.between(item.finding.range).split())
+
+
 def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
     finding = item.finding
     return {
@@ -122,7 +127,7 @@ def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
         "message": finding.message,
         "target": finding.target,
         "range": _range(span(file, file.path, finding.range)),
-        "text": file.text.line(finding.range.start.line).strip(),
+        "text": finding_words(file, item),
         "count": finding.count,
         "related": [
             {

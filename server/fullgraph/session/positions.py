@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from fullgraph_engine.protocol import Position
+from fullgraph_engine.protocol import Position, Range
 
 # Only these end a line, for Python's tokenizer as for LSP. ``str.splitlines`` also splits at form
 # feeds and Unicode separators, which would shift every line after one.
@@ -50,6 +50,10 @@ class TextPositions:
     def offset(self, position: Position) -> int:
         """Code points of the text before a byte position."""
         return self.start(position.line) + self.column(position)
+
+    def between(self, range_: Range) -> str:
+        """The text of a range."""
+        return self._text[self.offset(range_.start) : self.offset(range_.end)]
 
     def at(self, offset: int) -> Position:
         """The byte position of a code point."""

@@ -17,6 +17,7 @@ from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import FileFinding, merge
 from fullgraph.session.forecasts import Forecast
 from fullgraph.session.guards import guard_findings
+from fullgraph.session.ignores import kept
 from fullgraph.session.indices import Extended
 from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import forecast_request, may_have_targets
@@ -223,7 +224,7 @@ class Unit:
     def findings(self) -> tuple[FileFinding, ...]:
         settings = self._surroundings.settings(self)
         findings = self.results.findings(foretold=settings.forecast)
-        found = merge(findings, settings, self.results.names)
+        found = kept(merge(findings, settings, self.results.names), self.document.positions)
         if not self.guards_shown:
             return found
         shown = (shown.report for shown in self.reports())

@@ -15,8 +15,9 @@ from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
 from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.documents import Document
 from fullgraph.session.findings import FileFinding
+from fullgraph.session.ignores import ignoring
 from fullgraph.session.unit import Unit
-from fullgraph_engine.protocol import Fix
+from fullgraph_engine.protocol import Finding, Fix
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -44,7 +45,7 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
 def _fixes(server: Server, unit: Unit, there: Sequence[FileFinding]) -> Iterator[types.CodeAction]:
     diagnostics = server.publication.diagnostics()
     for item in there:
-        for fix in item.finding.fixes:
+        for fix in _ways_out(item.finding, unit.document):
             yield types.CodeAction(
                 title=fix.title,
                 kind=types.CodeActionKind.QuickFix,
@@ -52,6 +53,12 @@ def _fixes(server: Server, unit: Unit, there: Sequence[FileFinding]) -> Iterator
                 is_preferred=_preferred(server, fix),
                 edit=_edit(server, unit, fix),
             )
+
+
+def _ways_out(finding: Finding, document: Document) -> Iterator[Fix]:
+    yield from finding.fixes
+    if (ignore := ignoring(finding, document.positions)) is not None:
+        yield ignore
 
 
 def _meant(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:

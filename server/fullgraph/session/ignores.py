@@ -1,0 +1,61 @@
+"""``# fullgraph: ignore[CODE, …]``: findings that somebody has seen and does not want shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fullgraph.render import codes
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.positions import TextPositions
+from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
+from fullgraph_engine.protocol.comments import IGNORE
+
+_OPEN_ENDS = ("\\", '"""', "'''")
+"""With one of these in it the rest of a line may go on in the next one, as the same statement."""
+
+
+def kept(found: Iterable[FileFinding], text: TextPositions) -> tuple[FileFinding, ...]:
+    """Without those that a comment hides, behind the line where they begin or the one where they
+    end."""
+    return tuple(item for item in found if not _hidden(item.finding, text))
+
+
+def ignoring(finding: Finding, text: TextPositions) -> Fix | None:
+    """The comment that hides a finding, or one more code in the comment that is there.
+
+    None where a comment could become part of the code, and for what is wrong with a probe, which is
+    a comment itself.
+    """
+    number = finding.range.end.line
+    line = text.line(number)
+    rest = line[text.column(finding.range.end) :]
+    if finding.code.startswith("probe/") or any(end in rest for end in _OPEN_ENDS):
+        return None
+    title = f"Ignore {finding.code} on this line"
+    there = IGNORE.search(line)
+    if there is None:
+        end = text.line_end(number)
+        gap = "" if line.endswith(" ") else "  "
+        comment = f"{gap}# fullgraph: ignore[{finding.code}]"
+        return Fix(title, (TextEdit(Range(end, end), comment),))
+    known = there["codes"]
+    if known is None:
+        return None
+    place = text.at(text.start(number) + there.end("codes"))
+    more = f", {finding.code}" if known.strip() else finding.code
+    return Fix(title, (TextEdit(Range(place, place), more),))
+
+
+def _hidden(finding: Finding, text: TextPositions) -> bool:
+    for number in {finding.range.start.line, finding.range.end.line}:
+        there = IGNORE.search(text.line(number))
+        if there is None:
+            continue
+        selectors = _selectors(there["codes"])
+        if not selectors or codes.longest(finding.code, selectors):
+            return True
+    return False
+
+
+def _selectors(written: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in (written or "").split(","))))
