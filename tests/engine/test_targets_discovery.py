@@ -159,6 +159,11 @@ def test_a_comment_that_belongs_to_nothing_is_a_finding() -> None:
     assert "belongs to nothing" in discovery.findings[0].message
 
 
+def test_a_probe_of_a_coroutine_says_that_there_are_none() -> None:
+    (finding,) = discover("# fullgraph: f32[4]\nasync def f(x):\n    return x\n").findings
+    assert "`async def` is not traced" in finding.message
+
+
 @pytest.mark.parametrize(
     "comment", ["ignore", "ignore[GB0025]", "ignore[ graph-break, recompile/value ]  # why"]
 )

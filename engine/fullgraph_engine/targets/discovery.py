@@ -401,15 +401,26 @@ class _Finder:
         return written
 
     def unclaimed(self) -> None:
+        coroutines = {
+            comment.line
+            for node in self.source.tree.body
+            if isinstance(node, ast.AsyncFunctionDef)
+            for comment in marks.of_definition(self.comments, node)
+        }
         for line, comment in sorted(self.comments.marked.items()):
             if line not in self.claimed:
                 message = _HIDES_NOTHING if comment.ignore else _OF_NOTHING
+                if line in coroutines:
+                    message = _OF_COROUTINE
                 self.findings.append(_invalid(message, comment.range))
 
 
 _OF_NOTHING = (
     "this comment belongs to nothing that can be traced; write it directly above a module-level "
     "class, function or assignment"
+)
+_OF_COROUTINE = (
+    "an `async def` is not traced; write the probe above a function that it calls to compute"
 )
 _HIDES_NOTHING = (
     "this comment hides nothing; write `# fullgraph: ignore[CODE]` behind the code of the line "
