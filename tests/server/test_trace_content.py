@@ -74,8 +74,20 @@ async def test_the_course_of_a_target(editor: Any) -> None:
     assert editor.texts[uri].split("\n")[cut["range"]["start"]["line"]].strip() == cut["text"]
     assert cut["text"] == 'print("here")'
     assert cut["outcome"] and cut["reproducible"] and not cut["through"]
+    assert {step["function"] for step in trace["steps"]} == {"Net.forward"}
     assert trace["ops"] == sum(step.get("ops", 0) for step in trace["steps"])
     assert trace["guards"] == sum(group["count"] for group in trace["guardGroups"])
+
+
+async def test_a_break_that_a_comment_hides_is_one_of_the_course(editor: Any) -> None:
+    text = NET.replace('print("here")', 'print("here")  # fullgraph: ignore')
+    uri = editor.open("model.py", text)
+    await editor.command("fullgraph.server.analyse", uri)
+    assert await editor.seen(uri) == []
+    trace = await ask(editor, uri, line=10)
+    _, cut, _ = trace["steps"]
+    assert cut["explanation"] and cut["title"] != cut["code"]
+    assert trace["remarks"] == []
 
 
 async def test_which_target_is_meant(editor: Any) -> None:

@@ -9,6 +9,7 @@ import types
 from pathlib import PurePath
 
 from ..protocol import Frame
+from ..targets.names import FunctionNames
 from ..tracing import stacks
 
 _RESUMED = re.compile(r"_at_(\d+)$")
@@ -19,25 +20,11 @@ class Places:
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
-        self._functions: list[tuple[int, int, str]] = []
-        """First and last line of each function, one-based, outer ones first, and its name."""
         try:
-            tree = ast.parse(text)
+            tree: ast.Module | None = ast.parse(text)
         except (SyntaxError, ValueError):
-            return
-        self._note(tree, "")
-
-    def _note(self, node: ast.AST, prefix: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                # A code object begins with its first decorator.
-                first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
-                if not isinstance(child, ast.ClassDef):
-                    last = child.end_lineno or child.lineno
-                    self._functions.append((first, last, f"{prefix}{child.name}"))
-                self._note(child, f"{prefix}{child.name}.")
-            else:
-                self._note(child, prefix)
+            tree = None
+        self._names = FunctionNames(tree)
 
     def function(self, code: types.CodeType) -> str:
         """``Attention.forward, line 44``; behind a break ``Attention.forward, from line 49``."""
@@ -58,11 +45,7 @@ class Places:
 
     def _name(self, path: str, function: str, line: int) -> str:
         """The name in full, where a function of this name is around the line of the file."""
-        if path == self.path:
-            for first, last, name in reversed(self._functions):
-                if first <= line <= last and name.rpartition(".")[2] == function:
-                    return name
-        return function
+        return self._names.at(function, line - 1) if path == self.path else function
 
     def line(self, frame: Frame) -> str:
         """``line 49: k, v = cache.extend(k, v)``, with the file if it is another one."""

@@ -36,7 +36,7 @@ def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> CourseStep:
     counted = Counter(_lines(graph, source.path))
     return CourseStep(
         kind="graph",
-        function=frame.function,
+        function=source.function(frame.path, frame.function, frame.line),
         path="" if frame.path == source.path else frame.path,
         first_line=frame.line,
         resumed=frame.resumed,
@@ -58,7 +58,7 @@ def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Rang
     finding = breaks.of_break(record, source, fallback)
     return CourseStep(
         kind="break",
-        function=frame.function,
+        function=source.function(frame.path, frame.function, frame.line),
         path="" if frame.path == source.path else frame.path,
         first_line=frame.line,
         resumed=frame.resumed,

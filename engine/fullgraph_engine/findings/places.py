@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..protocol import Frame, Position, Range, Related, place_words
+from ..targets.names import FunctionNames
 from ..targets.source import Function, name_range
 
 Stack = tuple[Frame, ...]
@@ -70,6 +71,14 @@ class SourceText:
         raw = self._lines[start.line] if start.line < len(self._lines) else b""
         last = end.byte if end.line == start.line else len(raw)
         return raw[start.byte : last].decode(errors="replace")
+
+    def function(self, path: str, name: str, line: int) -> str:
+        """The full name of a function around a line, if it is one of this file."""
+        return self._names.at(name, line) if path == self.path else name
+
+    @cached_property
+    def _names(self) -> FunctionNames:
+        return FunctionNames(self.tree)
 
     def header(self, line: int) -> Range:
         """The ``def`` line of the function that begins on a line, be it with a decorator."""

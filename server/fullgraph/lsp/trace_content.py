@@ -16,6 +16,7 @@ from fullgraph.render.guards import sentences
 from fullgraph.render.shapes import brief
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.findings import FileFinding
+from fullgraph.session.ignores import kept
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
 from fullgraph.session.unit import Unit
@@ -182,9 +183,7 @@ class _Content:
         self._unit, self._subject, self._names, self._run = unit, subject, names, run
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
-        self._findings = [
-            item for item in unit.findings() if item.of_run(subject.name, self._probe)
-        ]
+        self._findings = [item for item in unit.found() if item.of_run(subject.name, self._probe)]
         course = unit.results.courses.get(subject.name)
         self._steps = course.by_probe.get(self._probe, ()) if course is not None else ()
 
@@ -272,6 +271,7 @@ class _Content:
         )
 
     def _finding_of(self, step: CourseStep) -> FileFinding | None:
+        # Also one that a comment hides in the text.
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
                 return item
@@ -327,7 +327,7 @@ class _Content:
     def _remarks(self) -> Iterator[dict[str, Any]]:
         """Findings of the run that are no break of its course."""
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
-        for item in self._findings:
+        for item in kept(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:
                 continue
             yield {

@@ -221,10 +221,15 @@ class Unit:
         """A run went through, of this text or of one before, though it may have found nothing."""
         return self._complete is not None
 
-    def findings(self) -> tuple[FileFinding, ...]:
+    def found(self) -> tuple[FileFinding, ...]:
+        """All findings, also those that a comment of the text hides."""
         settings = self._surroundings.settings(self)
         findings = self.results.findings(foretold=settings.forecast)
-        found = kept(merge(findings, settings, self.results.names), self.document.positions)
+        return merge(findings, settings, self.results.names)
+
+    def findings(self) -> tuple[FileFinding, ...]:
+        """What is shown in the text."""
+        found = kept(self.found(), self.document.positions)
         if not self.guards_shown:
             return found
         shown = (shown.report for shown in self.reports())

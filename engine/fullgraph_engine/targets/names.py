@@ -1,0 +1,34 @@
+"""The functions of a file by the names that people know them by."""
+
+from __future__ import annotations
+
+import ast
+
+
+class FunctionNames:
+    """Names functions as ``__qualname__`` does, which code objects have only from Python 3.11."""
+
+    def __init__(self, tree: ast.AST | None) -> None:
+        self._functions: list[tuple[int, int, str]] = []
+        """First and last zero-based line of each function, outer ones first, and its name."""
+        if tree is not None:
+            self._note(tree, "")
+
+    def _note(self, node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                # A code object begins with its first decorator.
+                first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
+                if not isinstance(child, ast.ClassDef):
+                    last = child.end_lineno or child.lineno
+                    self._functions.append((first - 1, last - 1, f"{prefix}{child.name}"))
+                self._note(child, f"{prefix}{child.name}.")
+            else:
+                self._note(child, prefix)
+
+    def at(self, function: str, line: int) -> str:
+        """``Attention.forward`` for a ``forward`` around a zero-based line; else the bare name."""
+        for first, last, name in reversed(self._functions):
+            if first <= line <= last and name.rpartition(".")[2] == function:
+                return name
+        return function
