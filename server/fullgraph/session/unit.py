@@ -229,11 +229,12 @@ class Unit:
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
-        found = kept(self.found(), self.document.positions)
-        if not self.guards_shown:
-            return found
-        shown = (shown.report for shown in self.reports())
-        return (*found, *guard_findings(sorted(self.guards_shown), self.results.guards, shown))
+        found = self.found()
+        if self.guards_shown:
+            shown = (shown.report for shown in self.reports())
+            guards = guard_findings(sorted(self.guards_shown), self.results.guards, shown)
+            found = (*found, *guards)
+        return kept(found, self.document.positions)
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()

@@ -17,7 +17,7 @@ from fullgraph.session.documents import Document
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.ignores import ignoring
 from fullgraph.session.unit import Unit
-from fullgraph_engine.protocol import Finding, Fix
+from fullgraph_engine.protocol import Fix
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
@@ -31,34 +31,38 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
         return []
     only = params.context.only
     there = [item for item in unit.findings() if _meant(item, unit.document, params)]
+    quick = asked_for(types.CodeActionKind.QuickFix.value, only)
     actions: list[types.CodeAction] = []
-    if asked_for(types.CodeActionKind.QuickFix.value, only):
-        actions += _fixes(server, unit, there)
+    if quick:
+        actions += [_mend(server, unit, item, fix) for item in there for fix in item.finding.fixes]
     if asked_for(REPRO_KIND, only):
         actions += repro_actions(server, unit, there)
+    if quick:
+        # Last of them: it helps nobody but the reader of the list.
+        actions += _ignores(server, unit, there)
     actions += show_actions(unit, params)
     if asked_for(REDUCE_KIND, only):
         actions += reduce_actions(unit, params)
     return actions
 
 
-def _fixes(server: Server, unit: Unit, there: Sequence[FileFinding]) -> Iterator[types.CodeAction]:
-    diagnostics = server.publication.diagnostics()
+def _ignores(
+    server: Server, unit: Unit, there: Sequence[FileFinding]
+) -> Iterator[types.CodeAction]:
     for item in there:
-        for fix in _ways_out(item.finding, unit.document):
-            yield types.CodeAction(
-                title=fix.title,
-                kind=types.CodeActionKind.QuickFix,
-                diagnostics=[diagnostics.one(item, unit.document, server.documents())],
-                is_preferred=_preferred(server, fix),
-                edit=_edit(server, unit, fix),
-            )
+        if (fix := ignoring(item.finding, unit.document.positions)) is not None:
+            yield _mend(server, unit, item, fix)
 
 
-def _ways_out(finding: Finding, document: Document) -> Iterator[Fix]:
-    yield from finding.fixes
-    if (ignore := ignoring(finding, document.positions)) is not None:
-        yield ignore
+def _mend(server: Server, unit: Unit, item: FileFinding, fix: Fix) -> types.CodeAction:
+    shown = server.publication.diagnostics().one(item, unit.document, server.documents())
+    return types.CodeAction(
+        title=fix.title,
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[shown],
+        is_preferred=_preferred(server, fix),
+        edit=_edit(server, unit, fix),
+    )
 
 
 def _meant(item: FileFinding, document: Document, params: types.CodeActionParams) -> bool:
