@@ -145,6 +145,13 @@ def test_a_quick_fix_inserts_a_probe(nvim: Neovim, workspace: Path) -> None:
     nvim.until("the finding is gone", lambda: not nvim.findings("probe/missing"))
 
 
+def test_a_quick_fix_hides_a_finding_by_a_comment(net: Neovim) -> None:
+    net.to("print(y.shape)", "print")
+    net.choose(["gra"], "Ignore graph-break/")
+    net.until("the comment is there", lambda: "# fullgraph: ignore[" in "\n".join(net.text()))
+    net.until("the finding is gone", lambda: not net.findings("graph-break"))
+
+
 def test_a_repro_is_opened_and_copied(net: Neovim, workspace: Path) -> None:
     net.to("print(y.shape)", "print")
     net.choose(["gra"], "Emit minified repro")

@@ -204,6 +204,25 @@ test("an edit removes the break, and everything follows", LONG, async () => {
   assert.equal(await user.squiggled(), files.BREAK.text);
 });
 
+test("a quick fix hides a finding by a comment", LONG, async () => {
+  await user.file("broken.py");
+  await user.squiggled();
+  await user.cursor(files.BREAK.line, files.BREAK.column);
+  await user.action("Ignore graph-break");
+  await until("no squiggle", async () => (await user.squiggles().count()) === 0);
+  const lines = await user.lines();
+  assert.ok(lines.some((line) => line.includes(`${files.BREAK.text}  # fullgraph: ignore[graph-break/`)));
+  // The trace tells of it all the same.
+  const view = await user.traceView();
+  await until("the break in the view", async () =>
+    (await view.locator(".card.cut").first().textContent()).includes(files.BREAK.text),
+  );
+  await user.screenshot("ignored");
+  await user.cursor(files.BREAK.line);
+  await user.keys("Control+z");
+  assert.equal(await user.squiggled(), files.BREAK.text);
+});
+
 test("a quick fix inserts a probe, and findings follow", LONG, async () => {
   await user.file("unprobed.py");
   await user.cursor(5, 8);
