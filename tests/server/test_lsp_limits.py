@@ -361,6 +361,26 @@ async def test_answers_about_settings_in_another_order(open_editor: Any, tmp_pat
         assert await engines(editor) == {new}
 
 
+async def test_an_answer_that_does_not_know_a_new_folder(
+    open_editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    editor = await open_editor()
+    await editor.until_seen(editor.open("model.py", NET), BREAK)
+    answering = Answering(editor)
+    editor.configure(**editor.client.get_configuration(section="fullgraph"))
+    await editor.until(lambda: len(answering.gates) == 1)
+    other = tmp_path / "other"
+    other.mkdir()
+    await change_folders(editor, [other], [])
+    await editor.until(lambda: len(answering.gates) == 2)
+    uri = editor.open((other / "model.py").as_uri(), NET)
+    answering.gates[0].set_result(None)
+    await asyncio.sleep(0.5)
+    assert counter.analysed == 1
+    answering.gates[1].set_result(None)
+    await editor.until_seen(uri, BREAK)
+
+
 async def test_settings_stay_where_the_editor_refuses_to_say_them(
     open_editor: Any, tmp_path: Path
 ) -> None:
