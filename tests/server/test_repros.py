@@ -58,8 +58,9 @@ def files(editor: Any) -> list[str]:
 
 async def test_actions_at_a_finding(editor: Any, counter: Any) -> None:
     uri = await opened(editor)
-    one, other = await actions_at(editor, uri, "call()")
+    one, other, last = await actions_at(editor, uri, "call()")
     assert (one.title, other.title) == ("Emit minified repro", "Copy minified repro as issue")
+    assert last.title == "Ignore graph-break/GB0059 on this line"
     assert one.kind == "quickfix.fullgraph.repro" and not one.is_preferred
     assert [diagnostic.code for diagnostic in one.diagnostics] == ["graph-break/GB0059"]
     # Nothing is done before one is chosen.
@@ -71,8 +72,9 @@ async def test_actions_at_a_finding(editor: Any, counter: Any) -> None:
 
 async def test_only_where_a_script_could_show_something(editor: Any) -> None:
     uri = await opened(editor, "x = 1  # file: trace/eager-error An error\n" + NET)
-    assert await actions_at(editor, uri, "x = 1") == []
-    assert len(await actions_at(editor, uri, "call()", ["quickfix"])) == 2
+    (ignore,) = await actions_at(editor, uri, "x = 1")
+    assert ignore.title == "Ignore trace/eager-error on this line"
+    assert len(await actions_at(editor, uri, "call()", ["quickfix"])) == 3
     assert await actions_at(editor, uri, "call()", ["refactor", "source.organizeImports"]) == []
 
 
