@@ -70,6 +70,14 @@ async def test_actions_at_a_finding(editor: Any, counter: Any) -> None:
     assert counter.lines[-1] == "reproduce graph-break/GB0059 Net Net"
 
 
+async def test_a_finding_that_a_comment_hides_has_a_repro(editor: Any) -> None:
+    text = NET.replace("call()", "call()  # fullgraph: ignore #")
+    uri = await opened(editor, text)
+    assert await editor.seen(uri) == []
+    line = text[: text.index("call()")].count("\n")
+    assert (await repro(editor, {"uri": uri, "line": line}))["verified"]
+
+
 async def test_only_where_a_script_could_show_something(editor: Any) -> None:
     uri = await opened(editor, "x = 1  # file: trace/eager-error An error\n" + NET)
     (ignore,) = await actions_at(editor, uri, "x = 1")

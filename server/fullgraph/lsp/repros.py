@@ -196,7 +196,7 @@ def meant(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding 
         raise JsonRpcInvalidParams("Name the line of a finding, from zero, or a target's backend.")
     there = [
         item
-        for item in unit.findings()
+        for item in unit.found()
         if item.finding.code == code or (not code and reproducible(item.finding.code))
     ]
     there = list(on_line(there, line))

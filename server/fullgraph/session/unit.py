@@ -225,16 +225,15 @@ class Unit:
         """All findings, also those that a comment of the text hides."""
         settings = self._surroundings.settings(self)
         findings = self.results.findings(foretold=settings.forecast)
-        return merge(findings, settings, self.results.names)
+        found = merge(findings, settings, self.results.names)
+        if not self.guards_shown:
+            return found
+        shown = (shown.report for shown in self.reports())
+        return (*found, *guard_findings(sorted(self.guards_shown), self.results.guards, shown))
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
-        found = self.found()
-        if self.guards_shown:
-            shown = (shown.report for shown in self.reports())
-            guards = guard_findings(sorted(self.guards_shown), self.results.guards, shown)
-            found = (*found, *guards)
-        return kept(found, self.document.positions)
+        return kept(self.found(), self.document.positions)
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()
