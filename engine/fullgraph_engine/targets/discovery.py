@@ -114,6 +114,7 @@ class _Finder:
         self.repeated = {name for name, count in names.items() if count > 1}
 
     def find(self) -> None:
+        self.hiding_nothing()
         modules = [
             node
             for node in self.source.definitions
@@ -387,9 +388,6 @@ class _Finder:
             self.claimed.add(comment.line)
             if comment.off:
                 continue
-            if comment.ignore:
-                self.findings.append(_invalid(_HIDES_NOTHING, comment.range))
-                continue
             try:
                 probe = notation.parse(comment.text)
             except NotationError as error:
@@ -400,6 +398,13 @@ class _Finder:
             written.append(Written(probe, comment.line, comment.text))
         return written
 
+    def hiding_nothing(self) -> None:
+        """Before any of them is taken for a probe."""
+        for line, comment in sorted(self.comments.marked.items()):
+            if comment.ignore:
+                self.claimed.add(line)
+                self.findings.append(_invalid(_HIDES_NOTHING, comment.range))
+
     def unclaimed(self) -> None:
         coroutines = {
             comment.line
@@ -409,9 +414,7 @@ class _Finder:
         }
         for line, comment in sorted(self.comments.marked.items()):
             if line not in self.claimed:
-                message = _HIDES_NOTHING if comment.ignore else _OF_NOTHING
-                if line in coroutines:
-                    message = _OF_COROUTINE
+                message = _OF_COROUTINE if line in coroutines else _OF_NOTHING
                 self.findings.append(_invalid(message, comment.range))
 
 

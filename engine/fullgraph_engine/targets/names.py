@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from .comments import first_line
+
 
 class FunctionNames:
     """Names functions as ``__qualname__`` does, which code objects have only from Python 3.11."""
@@ -17,11 +19,10 @@ class FunctionNames:
     def _note(self, node: ast.AST, prefix: str) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                # A code object begins with its first decorator.
-                first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
                 if not isinstance(child, ast.ClassDef):
-                    last = child.end_lineno or child.lineno
-                    self._functions.append((first - 1, last - 1, f"{prefix}{child.name}"))
+                    # A code object begins with its first decorator.
+                    first, last = first_line(child), (child.end_lineno or child.lineno) - 1
+                    self._functions.append((first, last, f"{prefix}{child.name}"))
                 self._note(child, f"{prefix}{child.name}.")
             else:
                 self._note(child, prefix)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullgraph.cli.sources import Unreadable
+from fullgraph.cli.sources import Unreadable, absolute
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import VERSION, finding_words
 from fullgraph.session.findings import FileFinding
@@ -45,7 +44,7 @@ _LIKENESSES: tuple[Callable[[_Trait], object], ...] = (
 class Baseline:
     """Without a report nothing is known."""
 
-    known: Mapping[str, tuple[_Trait, ...]] = dataclasses.field(default_factory=dict)
+    known: Mapping[Path, tuple[_Trait, ...]] = dataclasses.field(default_factory=dict)
     """By absolute path."""
 
     @classmethod
@@ -64,7 +63,7 @@ class Baseline:
         try:
             version = report["version"]
             known = {
-                _absolute(file["path"]): tuple(_trait(one) for one in file["findings"])
+                absolute(Path(file["path"])): tuple(_trait(one) for one in file["findings"])
                 for file in report["files"]
             }
         except (KeyError, TypeError, AttributeError) as error:
@@ -82,7 +81,7 @@ class Baseline:
         Where there are more of one kind than before, and nothing tells which of them is new, all
         of them are shown.
         """
-        known = list(self.known.get(_absolute(file.path), ()))
+        known = list(self.known.get(absolute(Path(file.path)), ()))
         found = [(_trait_of(file, item), item) for item in file.findings]
         for likeness in _LIKENESSES:
             had = Counter(likeness(trait) for trait in known)
@@ -97,7 +96,7 @@ class Baseline:
 def _without(
     known: Iterable[_Trait], likeness: Callable[[_Trait], object], settled: Mapping[object, int]
 ) -> list[_Trait]:
-    left: defaultdict[object, int] = defaultdict(int, settled)
+    left = Counter(settled)
     rest = []
     for trait in known:
         kind = likeness(trait)
@@ -122,10 +121,6 @@ def _trait_of(file: CheckedFile, item: FileFinding) -> _Trait:
     finding = item.finding
     line = finding.range.start.line
     return _Trait(finding.code, finding.message, finding.target, finding_words(file, item), line)
-
-
-def _absolute(path: str) -> str:
-    return os.path.abspath(path)  # noqa: PTH100 (links stay, as in what is checked)
 
 
 def _foreign(path: Path) -> Unreadable:

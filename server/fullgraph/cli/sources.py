@@ -53,7 +53,7 @@ def find(paths: Sequence[str], exclude: Sequence[str], root: Path) -> Sources:
                 if not found:
                     remarks.append(f"There are no Python files in {given} that are not ignored.")
             elif path.exists():
-                found = [Source(given, _absolute(path), named=True)]
+                found = [Source(given, absolute(path), named=True)]
             else:
                 problems.append(f"{given} does not exist; check the path.")
                 continue
@@ -116,7 +116,8 @@ def _undecodable(data: bytes, path: str, error: UnicodeDecodeError) -> str:
     )
 
 
-def _absolute(path: Path) -> Path:
+def absolute(path: Path) -> Path:
+    """A path from the root on, without ``..``."""
     # Links stay: modules are imported by the name under which they are found.
     return Path(os.path.abspath(path))  # noqa: PTH100 (pathlib has no absolute() that drops "..")
 
@@ -137,7 +138,7 @@ class _Ignore:
 
 
 def _walk(given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterator[Source]:
-    top = _absolute(given)
+    top = absolute(given)
     exclude = _Ignore(root, excluded)
 
     def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[Source]:

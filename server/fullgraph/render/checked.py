@@ -50,6 +50,11 @@ class Checked:
         """Whether something that was asked for could not be done."""
         return bool(self.problems) or any(file.problem for file in self.files)
 
+    @property
+    def known(self) -> int:
+        """How many findings are left out because a baseline has them."""
+        return sum(file.known for file in self.files)
+
     def reaches(self, threshold: Severity) -> bool:
         return any(item.severity.reaches(threshold) for item in self.findings())
 

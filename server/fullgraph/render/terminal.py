@@ -57,8 +57,7 @@ def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
         for severity in OF_SEVERITY
         if counts.get(severity)
     ]
-    known = any(file.known for file in checked.files)
-    nothing = paint(Style.STRONG, "No new findings" if known else "No findings")
+    nothing = paint(Style.STRONG, "No new findings" if checked.known else "No findings")
     head = f"Found {listing(found)}" if found else nothing
     rest = f"; {', '.join(_extent(checked))}."
     return head + paint(Style.DIM, rest)
@@ -240,9 +239,8 @@ def _extent(checked: Checked) -> Iterator[str]:
     for status, word in words.items():
         if by_status.get(status):  # type: ignore[call-overload]
             yield f"{by_status[status]} {word}"  # type: ignore[index]
-    known = sum(file.known for file in checked.files)
-    if known:
-        yield f"{amount(known, 'finding')} of the baseline not shown"
+    if checked.known:
+        yield f"{amount(checked.known, 'finding')} of the baseline not shown"
     unread = sum(bool(file.problem) for file in checked.files)
     if unread:
         yield f"{unread} could not be checked"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fullgraph.render import codes
 from fullgraph.session.findings import FileFinding
-from fullgraph.session.positions import TextPositions
+from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
 from fullgraph_engine.protocol.comments import IGNORE
 
@@ -41,7 +41,7 @@ def ignoring(finding: Finding, text: TextPositions) -> Fix | None:
     known = there["codes"]
     if known is None:
         return None
-    place = text.at(text.start(number) + there.end("codes"))
+    place = text.position(number, there.end("codes"), Encoding.UTF32)
     more = f", {finding.code}" if known.strip() else finding.code
     return Fix(title, (TextEdit(Range(place, place), more),))
 
@@ -52,7 +52,7 @@ def _hidden(finding: Finding, text: TextPositions) -> bool:
         if there is None:
             continue
         selectors = _selectors(there["codes"])
-        if not selectors or codes.longest(finding.code, selectors):
+        if not selectors or any(codes.fits(finding.code, each) for each in selectors):
             return True
     return False
 
