@@ -45,7 +45,11 @@ if UNUSABLE:
     say(protocol.Unusable(UNUSABLE, "Install torch."))
     sys.exit(1)
 time.sleep(float(os.environ.get("SCRIPTED_SLOW", "0")))
-say(protocol.Ready("2.13.0", 0.1))
+HIDDEN = os.environ.get("SCRIPTED_HIDDEN", "")
+degraded = tuple(
+    protocol.Degraded(fact, "it has no name for them") for fact in HIDDEN.split(",") if fact
+)
+say(protocol.Ready("2.13.0", 0.1, degraded, "SCRIPTED_UNTESTED" in os.environ))
 hanging = 0
 for line in incoming:
     request = protocol.decode(line)

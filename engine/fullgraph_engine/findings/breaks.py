@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
-from ..tracing.adapter import slug
+from ..torch_internals.breaks import slug
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
 from .places import SourceText, identity, related_to

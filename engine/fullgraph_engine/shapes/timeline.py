@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import sympy  # type: ignore[import-untyped]
-from torch._guards import Source
 
 from ..protocol.sources import in_user_words
+from ..torch_internals.shapes import Source
 from ..tracing.recording import Stack
 from . import upstream
 from .replay import Player, ReplayError, playing

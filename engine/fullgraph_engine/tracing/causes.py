@@ -4,8 +4,31 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterable
 
 from .recording import Cause
+
+_words: dict[str, Cause] = {}
+"""What breaks were about whose report is only a text, by that text."""
+
+
+class ReportedBreak(Exception):
+    """Stands for a break that Dynamo reports without having raised anything."""
+
+
+def remember_words(
+    text: str, kind: str, context: str, explanation: str, hints: Iterable[str]
+) -> None:
+    """Dynamo has laid out the words of a break for a terminal."""
+    _words[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
+
+
+def of_words(text: str) -> ReportedBreak:
+    """The break that a report is about."""
+    error = ReportedBreak(text)
+    first = text.split("\n", 1)[0]
+    error._fullgraph_cause = _words.get(text) or Cause(first, text)  # type: ignore[attr-defined]
+    return error
 
 
 def raised_by_unimplemented() -> tuple[Cause | None, BaseException | None]:

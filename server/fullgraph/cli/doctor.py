@@ -86,8 +86,12 @@ class Examination:
                 if not hook.present:
                     line += paint(Style.WARNING, " (missing)")
                 yield line + (f": {hook.detail}" if hook.detail else "")
-        for degraded in self.engine.degraded if self.engine is not None else ():
-            yield f"  {paint(Style.WARNING, 'degraded:')} {degraded}"
+        if self.engine is None:
+            return
+        for one in self.engine.degraded:
+            yield f"  {paint(Style.WARNING, 'degraded:')} {one.words}"
+        if self.engine.untested:
+            yield f"  {paint(Style.WARNING, 'untested:')} {self.engine.message}"
 
     def _settings(self, paint: Paint) -> Iterator[str]:
         yield ""

@@ -90,7 +90,7 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
                 "torch": status.torch,
                 "python": status.python,
                 "pid": status.pid,
-                "degraded": list(status.degraded),
+                "degraded": [one.words for one in status.degraded],
             }
             for status in session.engine_statuses()
         ],

@@ -43,6 +43,7 @@ from fullgraph.session.settings import (
     resolve,
 )
 from fullgraph.session.unit import Reason, Unit
+from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import Analyse, Event, Failed, Log
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -492,9 +493,12 @@ class Session:
         elif status.state is EngineState.CRASHED and not status.quiet:
             loudness = Loudness.ERROR if status.final else Loudness.WARNING
             self._listener.tell(loudness, sentence)
-        elif status.state is EngineState.READY and status.degraded:
-            for line in status.degraded:
-                self._tell_once(Loudness.INFORMATION, line, quiet=True)
+        elif status.state is EngineState.READY:
+            for one in status.degraded:
+                self._tell_once(Loudness.INFORMATION, f"{one.words}.", quiet=True)
+            hidden = warning(status, unseen(status, Settings()))
+            if hidden:
+                self._tell_once(Loudness.WARNING, hidden)
         if before is None or before.state is not status.state:
             self._listener.log(f"{path}: {sentence}")
 
