@@ -18,7 +18,7 @@ BORDER = "torch_internals"
 
 def is_private(name: str) -> bool:
     head, *rest = name.split(".")
-    if head != "torch":
+    if head != "torch" or rest[:1] == ["ops"]:
         return False
     private = any(part.startswith("_") and not part.endswith("__") for part in rest)
     return private or rest[:2] == ["fx", "experimental"]
