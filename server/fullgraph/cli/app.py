@@ -24,7 +24,7 @@ from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
 from fullgraph.cli.terminal import Colour, paint_for, utf8, write
-from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter, stale_environment
+from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
 from fullgraph.render.codes import is_known_selector
 from fullgraph.session.settings import (
@@ -294,7 +294,7 @@ def _show(
                 chosen,
                 settings=resolved.settings,
                 project=project.root,
-                tracer=lambda: _engine(resolved.settings, project, None),
+                tracer=lambda: _engine(resolved.settings, project),
                 tell=progress.show,
             )
         )
@@ -429,9 +429,7 @@ def _repro(
         quiet=quiet,
     )
     raise typer.Exit(
-        delivery.run(
-            resolved.settings, project.root, lambda: _engine(resolved.settings, project, None)
-        )
+        delivery.run(resolved.settings, project.root, lambda: _engine(resolved.settings, project))
     )
 
 
@@ -504,7 +502,7 @@ class _Job:
             files,
             settings=resolved.settings,
             project=project.root,
-            tracer=lambda: _engine(resolved.settings, project, report if self.verbose else None),
+            tracer=lambda: _engine(resolved.settings, project, report, verbose=self.verbose),
             listener=report,
             texts=texts,
             forecast=self.forecast,
@@ -547,8 +545,10 @@ def _status(checked: Checked, settings: Settings) -> int:
     return FOUND if checked.reaches(settings.exit_severity) else CLEAN
 
 
-def _engine(settings: Settings, project: Project, log: Report | None) -> Engine:
-    """The engine that traces everything.
+def _engine(
+    settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
+) -> Engine:
+    """The engine that traces everything; a report gets its output, where that was asked for.
 
     Raises:
         Unusable: there is no interpreter to start it in.
@@ -557,10 +557,12 @@ def _engine(settings: Settings, project: Project, log: Report | None) -> Engine:
         interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
     except InterpreterNotFound as error:
         raise Unusable(str(error)) from error
+    if report is not None and interpreter.remark:
+        report.remarks([interpreter.remark])
 
-    def on_log(log_: Log) -> None:
-        if log is not None:
-            log.log(log_.text)
+    def on_log(log: Log) -> None:
+        if report is not None and verbose:
+            report.log(log.text)
 
     return Engine(interpreter.path, on_status=lambda status: None, on_log=on_log, cwd=project.root)
 
@@ -575,11 +577,8 @@ def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]
         raise typer.Exit(UNABLE)
     project = find_project(start)
     resolved = resolve(project.source, source)
-    problems = [*project.problems, *resolved.problems]
-    stale = stale_environment(os.environ)
-    if stale and not resolved.settings.interpreter:
-        problems.append(f"{stale}.")
-    return project, dataclasses.replace(resolved, problems=tuple(problems))
+    problems = (*project.problems, *resolved.problems)
+    return project, dataclasses.replace(resolved, problems=problems)
 
 
 def _common(paths: Sequence[str]) -> Path:

@@ -85,6 +85,7 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
         "engines": [
             {
                 "interpreter": status.interpreter,
+                "why": session.why(status.interpreter),
                 "state": status.state.value,
                 "message": status.message,
                 "torch": status.torch,
