@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -36,14 +36,16 @@ def matched(
     now: Sequence[T],
     likenesses: Iterable[Likeness[T]],
     *,
+    paired: Mapping[int, int] | None = None,
     partly: bool = False,
 ) -> dict[int, int]:
     """Indices of ``now``, each with the index in ``before`` of what it was.
 
-    Likenesses are tried in their order. Where there are more of one kind than before, and nothing
-    tells which of them are new, all of them are; with ``partly`` only those that are too many.
+    Likenesses are tried in their order, on what is not ``paired`` yet. Where there are more of one
+    kind than before, and nothing tells which of them are new, all of them are; with ``partly``
+    only those that are too many.
     """
-    pairs: dict[int, int] = {}
+    pairs = dict(paired or {})
     for likeness in likenesses:
         had = _kinds(before, likeness, set(pairs.values()))
         for kind, numbers in _kinds(now, likeness, pairs.keys()).items():
