@@ -36,7 +36,7 @@ class ReportedFinding:
 
 @dataclass(frozen=True)
 class ReportedTarget:
-    """One target with one probe. A number is None where the torch of the check cannot tell it."""
+    """One target with one probe. A number is None where the torch of the check cannot show it."""
 
     name: str
     line: int

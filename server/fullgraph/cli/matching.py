@@ -13,7 +13,7 @@ Likeness = Callable[[T], Hashable]
 
 @dataclass(frozen=True)
 class Trait:
-    """What a finding is told by. ``text`` is the code that it is about, in one line."""
+    """What a finding is recognized by. ``text`` is the code that it is about, in one line."""
 
     code: str
     message: str

@@ -61,8 +61,11 @@ class Output:
             Unreadable: the file cannot be written.
         """
         if self.file is not None:
+            was_there = self.file.exists()
             try:
                 self.file.open("a").close()
+                if not was_there:
+                    self.file.unlink()
             except OSError as error:
                 raise Unreadable(f"Cannot write {self.file}: {error.strerror}.") from error
 
@@ -212,8 +215,8 @@ class _Place:
         return path
 
     def name(self, variant: Variant) -> str:
-        place = self.tree.name if self.tree is not None else ""
-        return ", ".join(part for part in (place, variant.name) if part)
+        files = self.tree.name if self.tree is not None else ""
+        return ", ".join(part for part in (files, variant.name) if part) or "the files as they are"
 
     def shown(self, text: str) -> str:
         """With the paths of the user's files: messages may name some."""

@@ -27,7 +27,7 @@ COUNTS: tuple[Count, ...] = ("graphs", "ops", "breaks", "skips", "recompiles")
 
 @dataclass(frozen=True)
 class Compared:
-    """One of the two checks. ``name`` is what tells it from the other one."""
+    """One of the two checks. ``name`` is what the user calls it."""
 
     name: str
     torch: str
@@ -113,14 +113,14 @@ class RunDifference:
 
     @property
     def differs(self) -> bool:
-        """A number that only one torch can tell is no difference by itself."""
+        """A number that only one torch can show is no difference by itself."""
         old, new = self.old, self.new
         if old is None or new is None:
             return True
         if not self.traced:
             return old.status != new.status
-        told = any(None not in (before, now) for _, before, now in self.counts)
-        return told or (old.mode, old.inputs) != (new.mode, new.inputs)
+        numbers = any(None not in (before, now) for _, before, now in self.counts)
+        return numbers or (old.mode, old.inputs) != (new.mode, new.inputs)
 
     @property
     def lost(self) -> bool:
@@ -152,8 +152,8 @@ class FileDifference:
 
 
 @dataclass(frozen=True)
-class Untold:
-    """A number that the torch of one side cannot tell, and of how many traced targets."""
+class MissingCount:
+    """A number that the torch of one side cannot show, and of how many traced targets."""
 
     side: Side
     count: Count
@@ -172,7 +172,7 @@ class Difference:
     files: tuple[FileDifference, ...]
     targets: int
     untraced: int
-    untold: tuple[Untold, ...]
+    missing_counts: tuple[MissingCount, ...]
 
     @property
     def incomplete(self) -> bool:
@@ -215,16 +215,16 @@ def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Di
         )
         for path in paths
     ]
-    untold: Counter[tuple[Side, Count]] = Counter()
+    missing: Counter[tuple[Side, Count]] = Counter()
     for pair in pairs:
-        untold.update(pair.untold())
+        missing.update(pair.missing_counts())
     return Difference(
         Compared(names[0], old.torch, old.python, old.problems),
         Compared(names[1], new.torch, new.python, new.problems),
         files=tuple(file for file in (pair.difference() for pair in pairs) if file is not None),
         targets=sum(len(pair.names) for pair in pairs),
         untraced=sum(pair.untraced() for pair in pairs),
-        untold=tuple(Untold(side, count, number) for (side, count), number in untold.items()),
+        missing_counts=tuple(MissingCount(*key, number) for key, number in missing.items()),
     )
 
 
@@ -413,7 +413,7 @@ class _Pair:
         traced = {r.name for r in (*self.old.targets, *self.new.targets) if r.status == "traced"}
         return len(self.names.keys() - traced)
 
-    def untold(self) -> Iterator[tuple[Side, Count]]:
+    def missing_counts(self) -> Iterator[tuple[Side, Count]]:
         for run in self.runs():
             if run.old is not None and run.new is not None and run.traced:
                 for name in COUNTS:

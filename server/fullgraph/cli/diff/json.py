@@ -28,10 +28,10 @@ def difference_json(difference: Difference) -> str:
             "summary": {
                 "findings": {kind: len(difference.findings(kind)) for kind in KINDS},
                 "targets": difference.targets,
-                "oneSideOnly": difference.uncompared,
-                "neitherSide": difference.untraced,
+                "tracedOnOneSide": difference.uncompared,
+                "tracedOnNeitherSide": difference.untraced,
             },
-            "notShown": [dataclasses.asdict(untold) for untold in difference.untold],
+            "missingCounts": [dataclasses.asdict(missing) for missing in difference.missing_counts],
             "files": [_file(file) for file in difference.files],
         }
     )

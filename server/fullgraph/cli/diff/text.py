@@ -33,10 +33,11 @@ def difference_text(difference: Difference, paint: Paint = PLAIN) -> str:
 
 
 def _head(difference: Difference, paint: Paint) -> Iterator[str]:
-    parts = [
-        paint(OF_SEVERITY.get(severity, Style.HINT) if severity else Style.STRONG, words)
-        for words, severity in headline(difference)
-    ]
+    (first, severity), *others = headline(difference)
+    style = OF_SEVERITY.get(severity, Style.HINT) if severity else Style.STRONG
+    parts = [paint(style, first)]
+    for words, severity in others:
+        parts.append(paint(OF_SEVERITY[severity], words) if severity else words)
     yield ", ".join(parts) + paint(Style.DIM, f"; {extent_words(difference)}.")
     for side in SIDES:
         words = side_words(difference.of(side))

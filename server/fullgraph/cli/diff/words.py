@@ -56,25 +56,24 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
 
 
 def extent_words(difference: Difference) -> str:
-    """``2 of 14 targets differ, 1 traced on one side only``."""
-    differing = sum(bool(target.runs) for _, target in difference.each())
-    total = amount(difference.targets, "target")
-    parts = [f"{differing} of {total} differ" if differing else total]
+    """``14 targets, 2 differ, 1 traced on one side only``."""
+    differing = sum(bool(target.name) for _, target in difference.each())
     numbers = [
-        (difference.uncompared, "could be traced on one side only"),
-        (difference.untraced, "on neither side"),
+        (differing, "differs" if differing == 1 else "differ"),
+        (difference.uncompared, "traced on one side only"),
+        (difference.untraced, "traced on neither side"),
     ]
-    parts += [f"{number} {word}" for number, word in numbers if number]
-    return ", ".join(parts)
+    parts = [f"{number} {word}" for number, word in numbers if number]
+    return ", ".join([amount(difference.targets, "target"), *parts])
 
 
 def remarks(difference: Difference) -> Iterator[str]:
     """What was not compared anywhere."""
-    for untold in difference.untold:
-        name = _COUNT_WORDS.get(untold.count, untold.count)
-        torch = difference.of(untold.side).torch
-        where = amount(untold.targets, "target")
-        yield f"torch {torch} ({untold.side}) does not show {name}: not compared in {where}."
+    for missing in difference.missing_counts:
+        name = _COUNT_WORDS.get(missing.count, missing.count)
+        torch = difference.of(missing.side).torch
+        where = amount(missing.targets, "target")
+        yield f"torch {torch} ({missing.side}) does not show {name}: not compared in {where}."
 
 
 def run_words(run: RunDifference, target: TargetDifference) -> str:
@@ -125,11 +124,11 @@ def change_words(one: FindingDifference) -> str:
 def unknown_words(target: TargetDifference) -> Iterator[str]:
     """A sentence for all findings that the other side could not have for the same reason."""
     reasons = Counter(one.uncomputed for one in target.findings if one.uncomputed is not None)
-    # Otherwise the line of the target says it.
-    untold = not any(run.uncompared for run in target.runs)
+    # The line of the target may say it already.
+    unexplained = not any(run.uncompared for run in target.runs)
     for uncomputed, number in reasons.items():
         found = "old" if uncomputed.side == "new" else "new"
-        reason = _uncomputed(uncomputed) if untold else f"not computed in {uncomputed.side}"
+        reason = _uncomputed(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
         yield f"{amount(number, 'finding')} only in {found}, {reason}"
 
 
