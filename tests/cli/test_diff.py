@@ -321,8 +321,8 @@ def test_a_side_without_torch(command_line: CommandLine, tmp_path: Path, side: s
     ran = command_line.run("diff", "--python", old, "--python", new, "model.py")
     assert ran.status == 2
     assert f"error: {side}: There is no torch here. Install torch." in ran.err
-    assert ran.out.startswith("Not everything could be compared; ")
-    assert "gone" not in ran.out and "0 targets" not in ran.out
+    assert ran.err.count("error: ") == 1
+    assert ran.out.startswith("Nothing could be compared.\nold: ") and ran.out.count("\n") == 3
 
 
 def test_an_interpreter_that_is_not_there(command_line: CommandLine) -> None:
@@ -455,9 +455,7 @@ def test_two_reports_in_markdown(command_line: CommandLine, reports: list[str]) 
     item = f"[graph-break/GB0059]({site}/gb0059.html)"
     assert (command_line.folder / "comment.md").read_text() == f"""\
 <!-- fullgraph diff -->
-### `torch.compile`: **1 new warning**, 1 gone
-
-1 target, 1 differs.
+### `torch.compile`: **1 new warning**, 1 gone; 1 target, 1 differs
 
 - old: `old.json: torch 2.13.0, Python 3.11.7`
 - new: `new.json: torch 2.13.0, Python 3.11.7`

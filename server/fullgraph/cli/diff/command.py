@@ -155,10 +155,9 @@ class Checks:
             raise Unreadable(f"{nowhere[0]} does not exist on either side; check the path.")
         reports: list[CheckReport] = []
         for side, variant, place in zip(SIDES, self.variants, places, strict=True):
-            if reports and reports[0].problems:
-                reports.append(CheckReport((), problems=("Not checked, as old could not be.",)))
-            else:
-                reports.append(self._report(side, variant, place))
+            # Where the old side could not be checked, minutes for the new one would be lost.
+            unable = any(report.problems for report in reports)
+            reports.append(CheckReport(()) if unable else self._report(side, variant, place))
         names = [place.name(variant) for variant, place in zip(self.variants, places, strict=True)]
         found = difference(reports[0], reports[1], (names[0], names[1]))
         return _deliver(found, self.output, self.settings.exit_severity)

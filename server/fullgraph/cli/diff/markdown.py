@@ -43,9 +43,7 @@ def difference_markdown(difference: Difference) -> str:
 def _head(difference: Difference) -> Iterator[str]:
     yield MARK
     parts = [f"**{words}**" if severity else words for words, severity in headline(difference)]
-    yield f"### `torch.compile`: {', '.join(parts)}"
-    yield ""
-    yield f"{extent_words(difference)}."
+    yield f"### `torch.compile`: {', '.join(parts)}{extent_words(difference)}"
     yield ""
     for side in SIDES:
         compared = difference.of(side)

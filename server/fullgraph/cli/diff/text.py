@@ -38,7 +38,7 @@ def _head(difference: Difference, paint: Paint) -> Iterator[str]:
     parts = [paint(style, first)]
     for words, severity in others:
         parts.append(paint(OF_SEVERITY[severity], words) if severity else words)
-    yield ", ".join(parts) + paint(Style.DIM, f"; {extent_words(difference)}.")
+    yield ", ".join(parts) + paint(Style.DIM, f"{extent_words(difference)}.")
     for side in SIDES:
         words = side_words(difference.of(side))
         yield paint(Style.DIM, f"{side}: {cells.printable(words)}")

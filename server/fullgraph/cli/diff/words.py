@@ -46,7 +46,8 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
             yield amount(counts[severity], f"new {noun}"), severity
     if not counts:
         if difference.incomplete:
-            yield "Not everything could be compared", None
+            what = "Not everything" if difference.targets else "Nothing"
+            yield f"{what} could be compared", None
         else:
             yield "Nothing new" if difference.files else "No differences", None
     for kind, word in _OTHERS.items():
@@ -56,7 +57,9 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
 
 
 def extent_words(difference: Difference) -> str:
-    """``14 targets, 2 differ, 1 traced on one side only``."""
+    """``; 14 targets, 2 differ, 1 traced on one side only``; nothing if there are no targets."""
+    if not difference.targets:
+        return ""
     differing = sum(bool(target.name) for _, target in difference.each())
     numbers = [
         (differing, "differs" if differing == 1 else "differ"),
@@ -64,7 +67,7 @@ def extent_words(difference: Difference) -> str:
         (difference.untraced, "traced on neither side"),
     ]
     parts = [f"{number} {word}" for number, word in numbers if number]
-    return ", ".join([amount(difference.targets, "target"), *parts])
+    return "; " + ", ".join([amount(difference.targets, "target"), *parts])
 
 
 def remarks(difference: Difference) -> Iterator[str]:
