@@ -194,6 +194,18 @@ def test_a_target_and_a_file_that_are_gone() -> None:
     assert not gone.incomplete
 
 
+def test_a_target_that_one_side_recorded_in_part() -> None:
+    lossy = found("Findings may be missing.", 1, name="trace/incomplete", text="f")
+    more = compare(report(ran(), lossy), report(ran(breaks=2), found(), found(line=5)))
+    assert [one.kind for one in findings(more)] == ["gone", "unknown", "unknown"]
+    assert more.uncompared == 1 and more.reaches(Severity.WARNING)
+    assert "  f: breaks 1 → 2 · incomplete in old\n" in difference_text(more)
+    less = compare(report(ran(), found()), report(ran(), lossy))
+    assert [one.kind for one in findings(less)] == ["new", "unknown"]
+    reason = "not computed in new: Findings may be missing."
+    assert f"unknown  1 finding only in old, {reason}" in difference_text(less)
+
+
 def test_a_finding_of_several_targets() -> None:
     shared = found(targets=("f", "g"))
     failed = ran("g", status="failed")
@@ -481,9 +493,7 @@ def test_two_reports_in_json(command_line: CommandLine, reports: list[str]) -> N
     }
     assert document["summary"] == {
         "findings": {"new": 1, "gone": 1, "changed": 0, "unknown": 0},
-        "targets": 1,
-        "tracedOnOneSide": 0,
-        "tracedOnNeitherSide": 0,
+        "targets": {"all": 1, "differing": 1, "unknown": 0, "untraced": 0},
     }
     (file,) = document["files"]
     assert (file["path"], file["missing"], file["errors"]) == ("model.py", None, [])

@@ -73,7 +73,7 @@ class RunDifference:
     old: ReportedTarget | None
     new: ReportedTarget | None
     uncomputed: Uncomputed | None = None
-    """Why the side that it is missing from cannot know."""
+    """Why one side cannot know of it, or knows only a part of what it does."""
 
     @property
     def kind(self) -> Kind:
@@ -97,8 +97,8 @@ class RunDifference:
 
     @property
     def uncompared(self) -> bool:
-        """Whether only one side knows what the target does."""
-        if self.old is None or self.new is None:
+        """Whether only one side knows all that the target does."""
+        if self.old is None or self.new is None or self.uncomputed is not None:
             return self.uncomputed is not None
         return not self.traced and "traced" in (self.old.status, self.new.status)
 
@@ -197,8 +197,13 @@ class Difference:
         return [one.shown for one in differences if one.kind == kind]
 
     @property
+    def differing(self) -> int:
+        """How many targets differ in their findings or in what became of them."""
+        return sum(bool(target.name) for _, target in self.each())
+
+    @property
     def uncompared(self) -> int:
-        """How many targets were traced on one side only."""
+        """How many targets differ, and only one side knows all that they do."""
         return sum(any(run.uncompared for run in target.runs) for _, target in self.each())
 
 
@@ -237,6 +242,8 @@ _COUNTED: dict[str, Count] = {
     "frame-skipped": "skips",
     "recompile": "recompiles",
 }
+# With these a target counts as traced, and yet not all that it does is known.
+_PARTIAL = ("trace/incomplete", "trace/needs-real-tensors")
 _ENDED = {
     "failed": "failed",
     "timeout": "reached the time limit",
@@ -293,6 +300,11 @@ class _Half:
         cut = " ".join(self.file.notes) if self.file is not None and self.targets else ""
         return self.unread() or cut
 
+    def partial(self, name: str) -> str:
+        """Why not all is known of a target that was traced; empty where it is."""
+        partial = (one for one in self.findings if one.code in _PARTIAL)
+        return next((one.message for one in partial if name in one.targets), "")
+
     def uncomputed(self, name: str, code: str) -> str:
         """Why it cannot be known whether a target has findings of a code; empty where it can."""
         kind = family(code)
@@ -304,7 +316,7 @@ class _Half:
                 return ended(run)
             if run.name == name and counted and getattr(run, counted) is None:
                 return f"torch {self.report.torch} does not show {counted}"
-        return self.absent(name)
+        return self.absent(name) or self.partial(name)
 
 
 def _halves(side: Side, report: CheckReport) -> dict[Path, _Half]:
@@ -373,7 +385,9 @@ class _Pair:
         pairs = matched(old, new, _SAME_RUN, partly=True)
         for number, run in enumerate(new):
             if number in pairs:
-                yield RunDifference(old[pairs[number]], run)
+                why = _unless(self.old, self.old.partial(run.name))
+                why = why or _unless(self.new, self.new.partial(run.name))
+                yield RunDifference(old[pairs[number]], run, why)
             else:
                 yield RunDifference(None, run, _unless(self.old, self.old.absent(run.name)))
         for number, run in enumerate(old):

@@ -27,9 +27,12 @@ def difference_json(difference: Difference) -> str:
             "new": _side(difference.new),
             "summary": {
                 "findings": {kind: len(difference.findings(kind)) for kind in KINDS},
-                "targets": difference.targets,
-                "tracedOnOneSide": difference.uncompared,
-                "tracedOnNeitherSide": difference.untraced,
+                "targets": {
+                    "all": difference.targets,
+                    "differing": difference.differing,
+                    "unknown": difference.uncompared,
+                    "untraced": difference.untraced,
+                },
             },
             "missingCounts": [dataclasses.asdict(missing) for missing in difference.missing_counts],
             "files": [_file(file) for file in difference.files],

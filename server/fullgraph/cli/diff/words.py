@@ -57,13 +57,12 @@ def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
 
 
 def extent_words(difference: Difference) -> str:
-    """``; 14 targets, 2 differ, 1 traced on one side only``; nothing if there are no targets."""
+    """``; 14 targets, 2 differ, 1 not compared``; nothing if there are no targets."""
     if not difference.targets:
         return ""
-    differing = sum(bool(target.name) for _, target in difference.each())
     numbers = [
-        (differing, "differs" if differing == 1 else "differ"),
-        (difference.uncompared, "traced on one side only"),
+        (difference.differing, "differs" if difference.differing == 1 else "differ"),
+        (difference.uncompared, "not compared"),
         (difference.untraced, "traced on neither side"),
     ]
     parts = [f"{number} {word}" for number, word in numbers if number]
@@ -83,7 +82,7 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
     """``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new target · …``."""
     # The error of a run is a finding, too, unless the user ignores those.
     brief = any(family(one.shown.code) == "trace" for one in target.findings)
-    if run.uncomputed is not None:
+    if run.uncomputed is not None and (run.old is None or run.new is None):
         found = "old" if run.uncomputed.side == "new" else "new"
         return f"only in {found}, {_uncomputed(run.uncomputed)}"
     if run.old is None or run.new is None:
@@ -98,6 +97,8 @@ def run_words(run: RunDifference, target: TargetDifference) -> str:
         facts.append(f"{old.mode} → {new.mode}")
     for name, before, now in run.counts:
         facts.append(f"{_COUNT_WORDS.get(name, name)} {_number(before)} → {_number(now)}")
+    if run.uncomputed is not None:
+        facts.append(f"incomplete in {run.uncomputed.side}")
     return SEPARATOR.join(facts)
 
 
