@@ -148,6 +148,7 @@ def test_a_target_that_is_not_traced_anymore_is_never_clean() -> None:
     for status in ("failed", "timeout", "crashed", "no-probe"):
         lost = compare(report(ran()), report(ran(status=status)))
         assert lost.reaches(Severity.ERROR) and not lost.reaches(Severity.OFF)
+        assert difference_text(lost).startswith("1 target no longer traced; 1 target, 1 differs")
     assert not compare(report(ran()), CheckReport(())).reaches(Severity.HINT)
 
 

@@ -182,9 +182,8 @@ class Difference:
 
     def reaches(self, threshold: Severity) -> bool:
         """Whether something is new, or is not traced anymore."""
-        lost = any(run.lost for _, target in self.each() for run in target.runs)
         found = any(one.reaches(threshold) for _, target in self.each() for one in target.findings)
-        return found or (lost and Severity.ERROR.reaches(threshold))
+        return found or (self.lost > 0 and Severity.ERROR.reaches(threshold))
 
     def of(self, side: Side) -> Compared:
         return self.old if side == "old" else self.new
@@ -203,8 +202,18 @@ class Difference:
 
     @property
     def uncompared(self) -> int:
-        """How many targets differ, and only one side knows all that they do."""
-        return sum(any(run.uncompared for run in target.runs) for _, target in self.each())
+        """How many of these are not known in full on one side."""
+        return sum(
+            any(run.uncompared for run in target.runs)
+            or any(one.kind == "unknown" for one in target.findings)
+            for _, target in self.each()
+            if target.name
+        )
+
+    @property
+    def lost(self) -> int:
+        """How many targets the old side has traced, and the new one has not."""
+        return sum(any(run.lost for run in target.runs) for _, target in self.each())
 
 
 def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Difference:
@@ -244,6 +253,13 @@ _COUNTED: dict[str, Count] = {
 }
 # With these a target counts as traced, and yet not all that it does is known.
 _PARTIAL = ("trace/incomplete", "trace/needs-real-tensors")
+_FAILURES = (
+    "trace/eager-error",
+    "trace/compile-error",
+    "trace/needs-real-tensors",
+    "trace/timeout",
+    "trace/crashed",
+)
 _ENDED = {
     "failed": "failed",
     "timeout": "reached the time limit",
@@ -332,13 +348,17 @@ _REWORDED: tuple[Likeness[Trait], ...] = (
     lambda trait: (trait.code, trait.text, trait.target),
     lambda trait: (_kind(trait), trait.text, trait.target, trait.line),
     lambda trait: (_kind(trait), trait.text, trait.target),
-    # A run fails once.
-    lambda trait: ("trace", trait.target) if trait.target and _kind(trait) == "trace" else trait,
+    lambda trait: ("failure", trait.target) if _is_failure(trait) else trait,
 )
 _SAME_RUN: tuple[Likeness[ReportedTarget], ...] = (
     lambda run: (run.name, run.inputs),
     lambda run: run.name,
 )
+
+
+def _is_failure(trait: Trait) -> bool:
+    """Whether it says how the run of a target failed, which a run does only once."""
+    return bool(trait.target) and trait.code in _FAILURES
 
 
 def _kind(trait: Trait) -> str:
@@ -428,13 +448,15 @@ class _Pair:
         return len(self.names.keys() - traced)
 
     def missing_counts(self) -> Iterator[tuple[Side, Count]]:
-        for run in self.runs():
-            if run.old is not None and run.new is not None and run.traced:
-                for name in COUNTS:
-                    if getattr(run.old, name) is None:
-                        yield "old", name
-                    if getattr(run.new, name) is None:
-                        yield "new", name
+        """Of each traced target, whatever the number of its probes."""
+        missing = dict.fromkeys(
+            (run.name, half.side, count)
+            for half in (self.old, self.new)
+            for run in half.targets
+            for count in COUNTS
+            if run.status == "traced" and getattr(run, count) is None
+        )
+        return ((side, count) for _, side, count in missing)
 
 
 def _paired(old: list[Trait], new: list[Trait]) -> dict[int, int]:

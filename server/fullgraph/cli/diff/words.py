@@ -38,13 +38,15 @@ def side_words(compared: Compared) -> str:
 def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
     """``2 new warnings``, ``1 gone``, …: what is new with its severity, then what else there is."""
     counts = Counter(finding.severity for finding in difference.findings("new"))
+    if difference.lost:
+        yield f"{amount(difference.lost, 'target')} no longer traced", Severity.ERROR
     for severity in Severity:
         if counts[severity]:
             # "Information" has no plural.
             information = severity is Severity.INFORMATION
             noun = "information finding" if information else severity.value
             yield amount(counts[severity], f"new {noun}"), severity
-    if not counts:
+    if not counts and not difference.lost:
         if difference.incomplete:
             what = "Not everything" if difference.targets else "Nothing"
             yield f"{what} could be compared", None
