@@ -176,6 +176,16 @@ OWN_TUPLE_VARIABLE = Private(
 )
 LIST_VARIABLE = Private("torch._dynamo.variables.lists", "ListVariable", _SHAPES)
 
+# Since torch 2.14; what they stand for was not there before.
+OBSERVED_FAKE_ERROR = Private(
+    _EXC, "FakeTensorObservedException", "errors of operators on fake tensors, in their own words"
+)
+COMPUTED_VARIABLE = Private(
+    "torch._dynamo.variables.lazy",
+    "ComputedLazyConstantVariable",
+    "guarded values that the code changes",
+)
+
 VALUES = (
     TRANSLATOR,
     OPCODES,

@@ -128,6 +128,9 @@ def failure_of(error: BaseException) -> Failure:
             chain = causes.of_error(broken)
         elif isinstance(error, torch._dynamo.exc.UncapturedHigherOrderOpError):
             chain = causes.of_error(broken)
+    original = causes.behind_fake_error(error)
+    if original is not None:
+        cause, chain = original, (causes.of_message(error),)
     words = _words(cause)
     return Failure(
         "tracer" if in_tracer else "eager",

@@ -207,7 +207,10 @@ def _constant(variable: Any) -> str:
 
     To ask a variable whether it is one may have it made, and guarded.
     """
-    if type(variable) is not adapter.CONSTANT_VARIABLE.get():
+    if type(variable) is adapter.COMPUTED_VARIABLE.get():
+        value = getattr(getattr(variable, "_cache", None), "value", "")
+    elif type(variable) is adapter.CONSTANT_VARIABLE.get():
+        value = variable.value
+    else:
         return ""
-    value = variable.value
     return repr(value) if value is None or isinstance(value, (bool, int, float, str)) else ""
