@@ -1,4 +1,4 @@
-"""Lists uses of torch's private names in the engine outside of ``torch_internals``; status 1 if any.
+"""Lists private names of torch in the engine outside of ``torch_internals``; status 1 if any.
 
 A name is private if a part of its dotted path begins with an underscore, or if it is below
 ``torch.fx.experimental``, which promises nothing. Texts of programs that are written for users do

@@ -8,17 +8,30 @@ Below a line of code stand any number of markers::
 The carets stand exactly under the finding's range, in bytes. ``<`` in place of the first caret
 begins the range in the column of the ``#``; ``>`` behind the last one says that it ends on a later
 line, and ``>+2:9`` says where: two lines below, before byte 9. Then come the code, the count (one
-if none is given), the target (any), the Pythons that it is for (``since 3.12``, ``before 3.12``)
-and quoted parts of what a user reads: the message, explanation, context, hints and notes, or after
-``related`` those of the related places, each ``file.py:12 words`` with the line counted from one.
+if none is given), the target (any), the versions that it is for and quoted parts of what a user
+reads: the message, explanation, context, hints and notes, or after ``related`` those of the related
+places, each ``file.py:12 words`` with the line counted from one.
 
-Comments of their own, anywhere at the beginning of a line, state the rest::
+Where the finding depends on the Python or the torch that does the tracing, markers say for which
+they are; those that leave something open share the range::
+
+    total = x.sum().item()
+    #       ^^^^^^^^^^^^^^ graph-break/GB0124 before torch 2.14 "Unsupported Tensor.item() call"
+    #       ^^^^^^^^^^^^^^ graph-break/GB0124 since torch 2.14 "Data-dependent value"
+    #               ^^^^^ graph-break/GB0124 since 3.12 before 3.14 since torch 2.9
+
+``since`` is that version and all after it, ``before`` all that came earlier; a bare number is a
+Python.
+
+Comments of their own, anywhere at the beginning of a line, state the rest. ``since`` and
+``before`` may end each of them::
 
     # mode: fake                      fake, real or auto (the default)
     # status: Net failed              how a target ended; to be stated where it is not "traced"
     # graphs: Net 3                   also ops, breaks, skips, chosen, recompiles
     # inputs: Net f32[b=4, 16]        what it was traced with
     # python: 3.12                    the oldest Python that the file means anything to
+    # torch: 2.9 it brought f()       the oldest torch that it means anything to, and why
     # dynamic: off                    no second run with first dimensions dynamic
     # forecast: on                    further calls with other sizes and values
     # host: only                      statements of it raise, and only the host goes on after them
@@ -30,6 +43,8 @@ the server found. :class:`WarmProcess` is the shortest way to get some.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib.metadata
 import json
 import os
 import re
@@ -60,16 +75,57 @@ _CARETS = re.compile(
     rb"(?P<onward>>(?:\+(?P<lines>\d+):(?P<byte>\d+))?)?\s+(?P<words>\S.*)$"
 )
 _CODE = re.compile(r"(?P<code>[a-z-]+/[\w-]+)(?P<rest>.*)$")
+_BOUND = r"(?P<bound>since|before) (?P<torch>torch )?(?P<version>\d+\.\d+)"
 _PART = re.compile(
-    r"\s+(?:x(?P<count>\d+)|@(?P<target>\S+)|since (?P<since>3\.\d+)|before (?P<before>3\.\d+)"
+    rf"\s+(?:x(?P<count>\d+)|@(?P<target>\S+)|{_BOUND}"
     r'|(?P<related>related\s+)?"(?P<text>[^"]*)")'
 )
+_LAST_BOUND = re.compile(rf"\s+{_BOUND}$")
 _HEADER = re.compile(r"^# (?P<key>[a-z]+): (?P<value>.*\S)\s*$", re.M)
 _NUMBERS = ("graphs", "ops", "breaks", "skips", "chosen", "recompiles")
 
 
 class BadFixture(ValueError):
     """A fixture that does not say what it expects in a way that can be read."""
+
+
+Version = tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=1)
+def torch_version() -> Version:
+    """Major and minor number of the torch that the tests run with, without importing it."""
+    return _version(".".join(importlib.metadata.version("torch").split(".")[:2]))
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The Pythons and torches that something is for; an empty bound is none."""
+
+    since: Version = ()
+    before: Version = ()
+    torch_since: Version = ()
+    torch_before: Version = ()
+
+    def bounded(self, match: re.Match[str]) -> Versions:
+        """With the bound that was read as well."""
+        name = f"torch_{match['bound']}" if match["torch"] else match["bound"]
+        return dataclasses.replace(self, **{name: _version(match["version"])})
+
+    def are_here(self) -> bool:
+        """Whether this Python and its torch are among them."""
+        return _within(sys.version_info[:2], self.since, self.before) and (
+            not (self.torch_since or self.torch_before)
+            or _within(torch_version(), self.torch_since, self.torch_before)
+        )
+
+
+def _within(version: Version, since: Version, before: Version) -> bool:
+    return version >= since and (not before or version < before)
+
+
+def _version(words: str | None) -> Version:
+    return tuple(int(part) for part in words.split(".")) if words else ()
 
 
 @dataclass(frozen=True)
@@ -84,11 +140,7 @@ class Marker:
     target: str = ""
     texts: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
-    since: tuple[int, ...] = ()
-    before: tuple[int, ...] = ()
-
-    def is_for(self, python: tuple[int, ...]) -> bool:
-        return python >= self.since and (not self.before or python < self.before)
+    versions: Versions = Versions()
 
     def lies_at(self, found: Range, columns: bool) -> bool:
         if found.start.line != self.line:
@@ -108,7 +160,8 @@ class Fixture:
     text: str
     markers: tuple[Marker, ...]
     mode: protocol.Mode = "auto"
-    python: tuple[int, ...] = ()
+    unfit: str = ""
+    """Why the file means nothing to this Python or torch; empty where it does."""
     try_dynamic: bool = True
     forecast: bool = False
     host_only: bool = False
@@ -145,7 +198,7 @@ def read(path: Path) -> Fixture:
         BadFixture: a marker or a header comment that means nothing.
     """
     text = path.read_text(encoding="utf-8")
-    headers = [(m["key"], m["value"]) for m in _HEADER.finditer(text)]
+    headers = list(_headers(text))
     one = dict(headers)
     statuses, numbers, inputs = [], [], []
     for key, value in headers:
@@ -158,7 +211,7 @@ def read(path: Path) -> Fixture:
         elif key in _NUMBERS:
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
-        elif key not in ("mode", "python", "dynamic", "forecast", "host", "fullgraph"):
+        elif key not in ("mode", "python", "torch", "dynamic", "forecast", "host", "fullgraph"):
             raise BadFixture(f"{path.name}: no such header comment: {key}")
     mode = one.get("mode", "auto")
     if mode not in ("auto", "fake", "real"):
@@ -166,9 +219,9 @@ def read(path: Path) -> Fixture:
     return Fixture(
         path,
         text,
-        tuple(marker for marker in _markers(path, text) if marker.is_for(sys.version_info[:2])),
+        tuple(marker for marker in _markers(path, text) if marker.versions.are_here()),
         mode=mode,  # type: ignore[arg-type]
-        python=_version(one.get("python")),
+        unfit=_unfit(path, one),
         try_dynamic=one.get("dynamic") != "off",
         forecast=one.get("forecast") == "on",
         host_only=one.get("host") == "only",
@@ -176,6 +229,27 @@ def read(path: Path) -> Fixture:
         numbers=tuple(numbers),
         inputs=tuple(inputs),
     )
+
+
+def _headers(text: str) -> Iterable[tuple[str, str]]:
+    """The header comments that are for this Python and torch."""
+    for header in _HEADER.finditer(text):
+        value, versions = header["value"], Versions()
+        while (bound := _LAST_BOUND.search(value)) is not None:
+            value, versions = value[: bound.start()], versions.bounded(bound)
+        if versions.are_here():
+            yield header["key"], value
+
+
+def _unfit(path: Path, headers: dict[str, str]) -> str:
+    if sys.version_info[:2] < _version(headers.get("python")):
+        return f"written for Python {headers['python']}"
+    oldest, _, why = headers.get("torch", "").partition(" ")
+    if oldest and not why:
+        raise BadFixture(f"{path.name}: say why it is for torch {oldest}")
+    if oldest and torch_version() < _version(oldest):
+        return f"written for torch {oldest}: {why}"
+    return ""
 
 
 def _markers(path: Path, text: str) -> Iterable[Marker]:
@@ -216,20 +290,13 @@ def _marker(here: str, line: int, start: int, end: Position | None, code: str, r
             marker = dataclasses.replace(marker, count=int(part["count"]))
         elif part["target"]:
             marker = dataclasses.replace(marker, target=part["target"])
-        elif part["since"] or part["before"]:
-            since, before = _version(part["since"]), _version(part["before"])
-            marker = dataclasses.replace(
-                marker, since=since or marker.since, before=before or marker.before
-            )
+        elif part["bound"]:
+            marker = dataclasses.replace(marker, versions=marker.versions.bounded(part))
         elif part["related"]:
             marker = dataclasses.replace(marker, related=(*marker.related, part["text"]))
         else:
             marker = dataclasses.replace(marker, texts=(*marker.texts, part["text"]))
     return marker
-
-
-def _version(words: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in words.split(".")) if words else ()
 
 
 # -- comparing --------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ def warm() -> Iterator[markers.WarmProcess]:
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_fixture(path: Path, warm: markers.WarmProcess) -> None:
     fixture = markers.read(path)
-    if fixture.python and sys.version_info[:2] < fixture.python:
-        pytest.skip(f"written for Python {'.'.join(map(str, fixture.python))}")
+    if fixture.unfit:
+        pytest.skip(fixture.unfit)
     if fixture.host_only:
         pytest.skip("statements of it raise")
     difference = markers.compare(fixture, warm.trace(fixture))
@@ -55,7 +55,7 @@ def test_fixture(path: Path, warm: markers.WarmProcess) -> None:
 def test_fixtures_through_the_host() -> None:
     """What the editor and the command line are told is what the engine found."""
     fixtures = [markers.read(path) for path in FIXTURES]
-    wanted = [fixture for fixture in fixtures if sys.version_info[:2] >= fixture.python]
+    wanted = [fixture for fixture in fixtures if not fixture.unfit]
     differences = asyncio.run(differences_through_the_host(wanted))
     assert not differences, "\n\n" + "\n".join(differences)
 
@@ -106,8 +106,14 @@ def f(x):
 #<^^^^ a/b since 3.8 before 3.99
 #<^^^^ a/c since 3.99
 #<^^^^ a/d before 3.8
+#<^^^^ a/e since torch 2.0 before torch 99.0 since 3.8
+#<^^^^ a/f since torch 99.0
+#<^^^^ a/g before torch 2.0
+#<^^^^ a/h since 3.99 since torch 2.0
 # status: f traced
 # breaks: f 2
+# breaks: f 3 since torch 99.0
+# breaks: f 4 since torch 2.0 before 3.8
 """
 
 
@@ -123,6 +129,7 @@ def fitting() -> tuple[Finding, ...]:
         finding("graph-break/GB1", (1, 6), (1, 8), count=2, hints=("too loud",), related=(far,)),
         finding("op/odd", (3, 11), (5, 5)),
         finding("a/b", (6, 0), (6, 6)),
+        finding("a/e", (6, 0), (6, 6)),
     )
 
 
@@ -139,7 +146,7 @@ def test_what_is_marked_and_found_is_no_difference(tmp_path: Path) -> None:
     assert difference(tmp_path, *fitting()) == ""
 
 
-@pytest.mark.parametrize("absent", range(3))
+@pytest.mark.parametrize("absent", range(4))
 def test_a_marked_finding_that_is_not_found_is_missing(tmp_path: Path, absent: int) -> None:
     kept = [one for number, one in enumerate(fitting()) if number != absent]
     assert difference(tmp_path, *kept).count("missing, line ") == 1
@@ -200,6 +207,8 @@ def test_a_later_word_of_a_run_replaces_and_another_run_adds(tmp_path: Path) -> 
         "#^^ a/b\n",
         'x = 1\n#^^ a/b "open\n',
         "x = 1\n#^^ a/b since now\n",
+        "x = 1\n#^^ a/b since torch\n",
+        "# torch: 2.0\n",
         "# modus: fake\n",
         "# mode: fast\n",
     ],

@@ -233,3 +233,61 @@ class Net(nn.Module):
     assert places(findings) == {("trace/sandboxed", 2)}
     assert "change no files" in findings[0].message
     assert reports["Net"].status == "traced"
+
+
+PARENTS = """
+import os, sys
+
+sys.path.insert(0, sys.argv[1])
+
+import torch
+
+from fullgraph_engine import tracing
+from fullgraph_engine.host import pipeline, processes
+
+
+def backward():
+    with tracing.tensor_mode(fake=True):
+        x = torch.randn(8).requires_grad_()
+        (x * x).sum().backward()
+
+
+def fork(work):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def branch():
+    backward()
+    print("branch", processes.threads(), flush=True)
+
+
+def run():
+    backward()
+    print("run", processes.threads(), flush=True)
+    fork(branch)
+
+
+pipeline.chosen("").warm()
+print("engine", processes.threads(), flush=True)
+fork(run)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted in /proc")
+def test_what_forks_has_one_thread_even_after_backward() -> None:
+    """A build for CUDA on a machine without it would start a thread for every device."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    done = subprocess.run(
+        [sys.executable, "-c", PARENTS, str(BOOT.parents[1])],
+        env={**os.environ, **one},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.split("\n") == ["engine 1", "run 1", "branch 1", ""], done.stderr

@@ -45,6 +45,14 @@ CONSTANT = internal(
     "ConstantVariable",
 )
 
+COMPUTED = internal(
+    "guards",
+    "guarded values that the code changes",
+    f"{_V}.lazy",
+    "ComputedLazyConstantVariable",
+)
+"""Since torch 2.14; what it stands for was a :data:`CONSTANT` before."""
+
 VALUES = (
     TENSOR,
     ARRAY,

@@ -26,6 +26,8 @@ _CUDA, _META = 1, 14
 _SLOTS = 48
 _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 _ANSWER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
+_DEVICE_FILES = ("nvidia[0-9]*", "dxg", "kfd")
+"""Of NVIDIA's driver, of Windows below Linux, and of AMD's driver."""
 _keep: list[Any] = []
 _wanted = False
 
@@ -50,6 +52,12 @@ def unasked() -> Iterator[None]:
             del os.environ[_VISIBLE]
         else:
             os.environ[_VISIBLE] = visible
+
+
+def is_certain() -> bool:
+    """Whether this machine has no device, as far as its files tell: the driver is not asked."""
+    devices = Path("/dev")
+    return not any(any(devices.glob(name)) for name in _DEVICE_FILES)
 
 
 def is_needed() -> bool:

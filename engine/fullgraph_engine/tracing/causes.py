@@ -6,6 +6,7 @@ import sys
 import types
 from collections.abc import Iterable
 
+from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
 from .recording import Cause
 
 _words: dict[str, Cause] = {}
@@ -70,6 +71,31 @@ def of_error(error: BaseException) -> tuple[Cause, ...]:
         # own words; only breaks made from breaks are a chain.
         link = source if hasattr(source, "_fullgraph_cause") else None
     return tuple(reversed(chain))
+
+
+def behind_fake_error(error: BaseException) -> BaseException | None:
+    """What an operator raised on fake tensors, behind an error that Dynamo made of it.
+
+    Since torch 2.14 such an error first passes through the handlers of the traced code.
+    """
+    if ObservedFakeError is None or not isinstance(error, TorchRuntimeError):
+        return None
+    link, passed = error.__context__, False
+    for _ in range(16):
+        if link is None:
+            break
+        passed = passed or isinstance(link, ObservedFakeError)
+        if passed and link.__cause__ is not None:
+            return link.__cause__
+        link = link.__context__
+    return None
+
+
+def of_message(error: BaseException) -> Cause:
+    """The title that Dynamo has laid out above an error, and its explanation."""
+    title, _, rest = str(getattr(error, "msg", error)).partition("\n")
+    explanation = rest.partition("Explanation: ")[2].partition("\n  Hint: ")[0]
+    return Cause(title.strip(), explanation.strip())
 
 
 def _cause_behind(error: BaseException) -> Cause | None:

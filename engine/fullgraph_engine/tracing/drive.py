@@ -133,6 +133,9 @@ def failure_of(error: BaseException) -> Failure:
             chain = causes.of_error(broken)
         elif isinstance(error, UncapturedHigherOrderOpError):
             chain = causes.of_error(broken)
+    original = causes.behind_fake_error(error)
+    if original is not None:
+        cause, chain = original, (causes.of_message(error),)
     words = _words(cause)
     return Failure(
         "tracer" if in_tracer else "eager",
@@ -295,11 +298,22 @@ _wrappers: dict[Internal, Any] = {}
 """What ``torch.compile`` makes of a backend's name, as torch has it."""
 
 
+def _start_autograd() -> None:
+    """Have autograd count its devices, as it does once per process, while there are none.
+
+    A CUDA build without a device gets one that does nothing when the first fake mode begins. From
+    then on autograd would start a thread for each device that it could be: in every run that calls
+    ``backward``, which then cannot fork, and may abort when several of them find that the pool of
+    threads that a fork has lost is not yet replaced (``caffe2::pthreadpool``).
+    """
+    torch.ones((), requires_grad=True).backward()
+
+
 def warm() -> None:
     """Import and build what the first trace would: call once, before forking.
 
     Traces a little of everything that is common in models, on fake tensors, and forgets it. No
-    kernel runs, so no thread pool starts that a fork would break.
+    kernel of note runs, so no thread pool starts that a fork would break.
     """
     install()
 
@@ -329,6 +343,8 @@ def warm() -> None:
 
     mode = RunTensorMode()
     backend = NoBackend()
+    if absent_cuda.is_certain():
+        _start_autograd()
     # What sympy has worked out about symbols it knows in every fork.
     backend.marks_outputs = mode.keeps_dynamic = True
     with absent_cuda.unasked():

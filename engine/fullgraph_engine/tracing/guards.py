@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..torch_internals import frames
 from ..torch_internals import guards as upstream
-from ..torch_internals.variables import CONSTANT
+from ..torch_internals.variables import COMPUTED, CONSTANT
 from . import stacks, variables
 from .recording import Guard, GuardedCode, Recording, Stack, Write
 
@@ -210,7 +210,10 @@ def _constant(variable: Any) -> str:
 
     To ask a variable whether it is one may have it made, and guarded.
     """
-    if type(variable) is not CONSTANT.get():
+    if type(variable) is COMPUTED.get():
+        value = getattr(getattr(variable, "_cache", None), "value", "")
+    elif type(variable) is CONSTANT.get():
+        value = variable.value
+    else:
         return ""
-    value = variable.value
     return repr(value) if value is None or isinstance(value, (bool, int, float, str)) else ""

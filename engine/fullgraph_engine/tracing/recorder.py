@@ -35,6 +35,9 @@ from .witness import Witness
 
 _active: Recorder | None = None
 
+_SUPPRESSED = ("an error was suppressed", "compilation failed with exception-directed")
+"""How Dynamo's reasons for a skipped frame begin where an error is behind them."""
+
 
 def active() -> Recorder | None:
     """The recorder of the run in progress."""
@@ -130,10 +133,12 @@ class Recorder:
 
     def broke(self, error: BaseException, outcome: Outcome, traced: Stack) -> None:
         """A graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
-        if getattr(error, "_fullgraph_recorded", False) or stacks.in_engine(traced):
+        if getattr(error, "_fullgraph_recorded", False):
             return
         with contextlib.suppress(AttributeError):
             error._fullgraph_recorded = True  # type: ignore[attr-defined]
+        if stacks.in_engine(traced):
+            return
         chain = causes.of_error(error)
         number = breaks.registry().get(chain[0].kind, "")
         record = Break(
@@ -173,7 +178,7 @@ class Recorder:
         last = self.recording.recompiles[-1] if self.recording.recompiles else None
         if last is not None and last.limit and _is_code_of(last, code):
             return  # it is told as the end of too many recompiles
-        if reason.startswith("an error was suppressed") and error is not None:
+        if reason.startswith(_SUPPRESSED) and error is not None:
             if getattr(error, "_fullgraph_recorded", False):
                 return
             if hasattr(error, "compile_id") and hasattr(error, "real_stack"):

@@ -115,11 +115,14 @@ class Shapes:
         code: types.CodeType = translator.f_code
         if frames.original_name(code.co_name) != code.co_name:
             return  # what a resume function is given are no parameters of the user's
+        given = self._here.names.variables if translator.parent is None else None
         for name in variables.parameter_names(code):
             variable = translator.symbolic_locals.get(name)
             if variable is not None:
                 content = variables.read(variables.content_of(translator, variable))
-                self._note("parameter", content, None, name, code)
+            else:  # since torch 2.15 Dynamo leaves out what the code never reads
+                content = variables.of_unread((given or {}).get(name))
+            self._note("parameter", content, None, name, code)
 
     def seen(self, failed: bool) -> list[ShapedPlace]:
         """``failed``: the tracer raised, so that what it saw last did not run without it."""

@@ -198,9 +198,12 @@ def read_again(later: Later) -> Content:
     known = realised(later.variable)
     if known is not None:
         return read(known)
-    if isinstance(later.value, torch.Tensor):
-        return _of_tensor(later.value, None)
-    return None  # nothing holds it to what it was in this run
+    return of_unread(later.value)  # nothing holds another one to what it was in this run
+
+
+def of_unread(value: object) -> Content:
+    """Of a value of the program that Dynamo has no variable for."""
+    return _of_tensor(value, None) if isinstance(value, torch.Tensor) else None
 
 
 def _read_lazy(variable: Any) -> Content:
