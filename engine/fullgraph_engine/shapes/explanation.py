@@ -15,7 +15,7 @@ import sympy  # type: ignore[import-untyped]
 
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
-from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource
+from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, hints_of
 from . import upstream, words
 from .course import Course, SymbolCourse, follow
 from .replay import OutOfTime, ReplayError, advance, playing, resolved
@@ -123,7 +123,7 @@ def explain(
     if fact is None:
         return None
     names = words.names_of(env)
-    values = dict(env.backed_var_to_val)
+    values = dict(hints_of(env))
     source = _source_of(env, variable)
     pinned = fact.since(course, known)
     changing = [index for index in course.changing if index <= pinned]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import CodeType, FrameType
 from typing import Any
 
+from ..code_objects import HAS_COLUMNS
 from .binding import Internal, Spelling, internal
 
 _CF = "torch._dynamo.convert_frame"
@@ -39,6 +40,18 @@ OPCODES = internal("values", "their instructions", _SC, "InstructionTranslatorBa
 ROOT_TRANSLATOR = internal(
     "shapes", "symbolic interpreters of frames", _SC, "InstructionTranslator.__init__"
 )
+SUMMARY = internal(
+    "explanations",
+    "the columns of what stacks of Dynamo's lead to",
+    _SC,
+    "InstructionTranslatorBase.frame_summary",
+)
+INNERMOST_SUMMARY = internal(
+    "explanations",
+    "the columns of what stacks of Dynamo's lead to",
+    "torch._guards",
+    "TracingContext._populate_loc_in_frame_summary",
+)
 CURRENT = internal("breaks", "the line that Dynamo is at", _SC, "tls")
 
 INTERNALS = (
@@ -49,8 +62,14 @@ INTERNALS = (
     TRANSLATOR,
     OPCODES,
     ROOT_TRANSLATOR,
+    SUMMARY,
+    INNERMOST_SUMMARY,
     CURRENT,
 )
+
+_NO_OPS = ("No ops traced", "because no content in function call")
+"""Since torch 2.11, and before."""
+_BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
 _RESUME = "torch_dynamo_resume_in_"
 
@@ -73,6 +92,18 @@ def enters_tracer(code: CodeType) -> bool:
     return code.co_name == "__call__" and code.co_filename.endswith("_dynamo/convert_frame.py")
 
 
+def add_columns(summary: Any, translator: Any) -> None:
+    """To the summary of a translator's frame, which has none up to torch 2.12."""
+    place = getattr(getattr(translator, "current_instruction", None), "positions", None)
+    if (
+        HAS_COLUMNS
+        and place is not None
+        and place.lineno == summary.lineno
+        and summary.colno is None
+    ):
+        summary.colno, summary.end_colno = place.col_offset, place.end_col_offset
+
+
 def translator_of(frame: FrameType | None) -> Any:
     """Dynamo's innermost symbolic interpreter on a stack, or None."""
     while frame is not None:
@@ -82,6 +113,19 @@ def translator_of(frame: FrameType | None) -> Any:
                 return found
         frame = frame.f_back
     return None
+
+
+def does_nothing(reason: str) -> bool:
+    """Whether a frame was skipped since it has no operations."""
+    return reason.startswith(_NO_OPS) or _NO_OPS[1].removeprefix("because ") in reason
+
+
+def is_after_break(reason: str) -> bool:
+    """Whether a frame was skipped for a graph break that Dynamo has just reported.
+
+    Up to torch 2.10 the report does not say so.
+    """
+    return reason.startswith(_BREAK_IN_LOOP)
 
 
 def has_code(result: Any) -> bool:

@@ -88,6 +88,15 @@ def source_of_symbol(shape_env: Any, symbol: Any) -> str:
     return name_of_source(found[0]) if found else ""
 
 
+def hints_of(shape_env: Any) -> Any:
+    """The values that its symbols had; those of the data are not among them.
+
+    ``var_to_val`` up to torch 2.10, then ``backed_var_to_val``.
+    """
+    known = getattr(shape_env, "backed_var_to_val", None)
+    return shape_env.var_to_val if known is None else known
+
+
 def deferred_asserts(shape_env: Any) -> list[Any]:
     """Conditions that are checked when a graph runs."""
     deferred = getattr(shape_env, "deferred_runtime_asserts", {})

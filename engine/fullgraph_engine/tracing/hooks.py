@@ -115,6 +115,14 @@ def _skipped(recorder: Recorder, reason: str, frame: Any) -> None:
     recorder.skipped(reason, frame.f_code)
 
 
+def _summarized(_recorder: Recorder, summary: Any, translator: Any) -> None:
+    frames.add_columns(summary, translator)
+
+
+def _summarized_innermost(_recorder: Recorder, summary: Any, _context: Any) -> None:
+    frames.add_columns(summary, frames.translator())
+
+
 def _raised_skip(
     recorder: Recorder, _none: None, error: BaseException, *_args: Any, **_kwargs: Any
 ) -> None:
@@ -310,6 +318,8 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (frames.COMPILE, (_with(_compile),)),
     (frames.SKIP_FRAME, (_behind(_raised_skip),)),
     (frames.SKIP, (_before(_skipped), _behind(_converted))),
+    (frames.SUMMARY, (_behind(_summarized),)),
+    (frames.INNERMOST_SUMMARY, (_behind(_summarized_innermost),)),
     (recompiles.REASONS, (_behind(_recompiled),)),
     (recompiles.LIMIT, (_behind(_limited),)),
     (graphs.COMPLIANCE, (_with(_check_compliance),)),

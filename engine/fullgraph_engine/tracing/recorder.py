@@ -162,6 +162,11 @@ class Recorder:
     def saw_skip(self, reason: str) -> None:
         """Dynamo has decided to skip the frame at work."""
         self._last_skip = reason
+        breaks = self.recording.breaks
+        if frames.is_after_break(reason) and breaks and breaks[-1].frame == self.frame:
+            breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped")
+            if self.on_break is not None:
+                self.on_break(breaks[-1])
 
     def _unspoken_reason(self, error: BaseException | None) -> str:
         """Why a frame was skipped, of which torch up to 2.12 does not report the reason."""
@@ -171,9 +176,10 @@ class Recorder:
 
     def skipped(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
+        told = frames.is_after_break(self._last_skip)
         reason = reason or self._unspoken_reason(error)
         self._last_skip = ""
-        if not reason:
+        if told or not reason:
             return  # torch up to 2.12 does not say why, and did not look at the frame
         last = self.recording.recompiles[-1] if self.recording.recompiles else None
         if last is not None and last.limit and _is_code_of(last, code):
