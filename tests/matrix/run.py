@@ -1,0 +1,102 @@
+"""Run the tests that depend on torch's version, and enter what came of them into the table.
+
+``python tests/matrix/run.py [PYTEST OPTIONS]``, in the environment with the torch to test. Ends
+with pytest's status; what did not run to its end is not entered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import table
+
+from fullgraph.engines import Engine
+
+ROOT = Path(__file__).parents[2]
+RESULTS = Path(__file__).with_name("results.json")
+DOCUMENT = ROOT / "docs" / "torch-versions.md"
+TESTS = tuple(
+    f"tests/engine/test_{name}.py"
+    for name in (
+        "findings",
+        "guards_witness",
+        "shapes_seen",
+        "recompiles",
+        "unsteady",
+        "values_seen",
+        "explanations",
+        "shapes_replay",
+        "operators_static",
+        "operators_witnesses",
+        "operators_strings",
+        "tracing",
+        "host_torch",
+    )
+)
+
+
+class Tally:
+    """A pytest plugin that remembers how each test ended."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            worse = report.failed or report.nodeid not in self.outcomes
+            if worse:
+                self.outcomes[report.nodeid] = report.outcome
+
+    def count(self, outcome: str) -> int:
+        return sum(ended == outcome for ended in self.outcomes.values())
+
+    def failed(self) -> tuple[str, ...]:
+        return tuple(sorted(test for test, ended in self.outcomes.items() if ended == "failed"))
+
+
+async def degraded() -> tuple[str, ...]:
+    """Features that this torch has not all for, as ``fullgraph doctor`` lists them."""
+    engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    await engine.start()
+    await engine.ready()
+    try:
+        check = await engine.self_check()
+    finally:
+        await engine.close()
+    return tuple(sorted({hook.purpose for hook in check.hooks if not hook.present}))
+
+
+def main(options: list[str]) -> int:
+    tally = Tally()
+    status = pytest.main([*TESTS, *options], plugins=[tally])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        return int(status)
+    cell = table.Cell(
+        importlib.metadata.version("torch").partition("+")[0],
+        ".".join(platform.python_version_tuple()[:2]),
+        tally.count("passed"),
+        tally.failed(),
+        tally.count("skipped"),
+        asyncio.run(degraded()),
+    )
+    cells = table.with_cell(table.read(RESULTS), cell)
+    table.write(RESULTS, cells)
+    DOCUMENT.parent.mkdir(exist_ok=True)
+    if not DOCUMENT.exists():
+        DOCUMENT.write_text(f"# torch versions\n\n{table.BEGIN}\n{table.END}\n", encoding="utf-8")
+    text = DOCUMENT.read_text(encoding="utf-8")
+    DOCUMENT.write_text(table.replaced(text, table.rendered(cells)), encoding="utf-8")
+    print(f"torch {cell.torch}, Python {cell.python}: {cell.words}")
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
