@@ -1,7 +1,8 @@
 """Run the tests that depend on torch's version, and enter what came of them into the table.
 
-``python tests/matrix/run.py [PYTEST OPTIONS]``, in the environment with the torch to test. Ends
-with pytest's status; what did not run to its end is not entered.
+``python tests/matrix/run.py [--again] [PYTEST OPTIONS]``, in the environment with the torch to
+test. With ``--again`` only what failed last time. Ends with pytest's status; what did not run to
+its end is not entered.
 """
 
 from __future__ import annotations
@@ -75,19 +76,27 @@ async def degraded() -> tuple[str, ...]:
 
 
 def main(options: list[str]) -> int:
+    torch = importlib.metadata.version("torch").partition("+")[0]
+    python = ".".join(platform.python_version_tuple()[:2])
+    cells = table.read(RESULTS)
+    tests, before = TESTS, table.Cell(torch, python, 0)
+    if "--again" in options:
+        options.remove("--again")
+        before = next(cell for cell in cells if (cell.torch, cell.python) == (torch, python))
+        tests = before.failed
     tally = Tally()
-    status = pytest.main([*TESTS, *options], plugins=[tally])
+    status = pytest.main([*tests, *options], plugins=[tally])
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         return int(status)
     cell = table.Cell(
-        importlib.metadata.version("torch").partition("+")[0],
-        ".".join(platform.python_version_tuple()[:2]),
-        tally.count("passed"),
+        torch,
+        python,
+        before.passed + tally.count("passed"),
         tally.failed(),
-        tally.count("skipped"),
+        before.skipped + tally.count("skipped"),
         asyncio.run(degraded()),
     )
-    cells = table.with_cell(table.read(RESULTS), cell)
+    cells = table.with_cell(cells, cell)
     table.write(RESULTS, cells)
     DOCUMENT.parent.mkdir(exist_ok=True)
     if not DOCUMENT.exists():
