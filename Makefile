@@ -94,6 +94,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check engine server
 	$(BIN)/mypy
+	$(BIN)/python tests/private_names.py
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py

@@ -6,8 +6,8 @@
 --- recompiles, guards and shapes where the code is.
 ---
 --- It **executes the file you edit**, in a sandbox. What it needs: `fullgraph` on `PATH`, and a
---- Python with torch (the active virtual environment, `.venv` beside the project, or the setting
---- `fullgraph.interpreter`). See `:help fullgraph`.
+--- Python with torch: that of the setting `fullgraph.interpreter`, or the first that has torch of
+--- the active environment, `.venv` beside the project and others. See `:help fullgraph`.
 
 local client = require("fullgraph.client")
 local server = require("fullgraph.server")

@@ -25,9 +25,9 @@ class Ran:
     err: str
 
 
-def script(*events: Event) -> str:
-    """Comments that make the scripted engine say these events."""
-    return "".join("#! " + protocol.encode(event).decode() for event in events)
+def script(*events: Event, torch: str = "") -> str:
+    """Comments that make the scripted engine say these events, with any torch or with one."""
+    return "".join(f"#{torch}! {protocol.encode(event).decode()}" for event in events)
 
 
 def on(line: int, start: int, end: int) -> Range:
@@ -80,11 +80,17 @@ class CommandLine:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 
+def scripted_python(path: Path, **env: str) -> Path:
+    """An interpreter that is the scripted engine."""
+    settings = " ".join(f"{name}='{value}'" for name, value in env.items())
+    path.write_text(f'#!/bin/sh\n{settings} exec {sys.executable} {SCRIPTED_ENGINE} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
 @pytest.fixture
 def command_line(tmp_path: Path) -> CommandLine:
-    interpreter = tmp_path / "python-with-script"
-    interpreter.write_text(f'#!/bin/sh\nexec {sys.executable} {SCRIPTED_ENGINE} "$@"\n')
-    interpreter.chmod(0o755)
+    interpreter = scripted_python(tmp_path / "python-with-script")
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / ".git").mkdir()

@@ -4,8 +4,10 @@ Started the way the real one is, with the boot script as first argument. Events 
 analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
 says when it is asked for a repro stands there as ``#? {...}``, with the same orders; the data of
 one is ``numbers``.
-``SCRIPTED_INDEX`` in the environment is the path of an operator index, ``SCRIPTED_STATIC`` that of
-an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of torch takes.
+``SCRIPTED_TORCH`` in the environment is the version of its torch; what stands in comments like
+``#2.6.0! {...}`` is said by that torch only. ``SCRIPTED_INDEX`` is the path of an operator index,
+``SCRIPTED_STATIC`` that of an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of
+torch takes.
 """
 
 import json
@@ -21,6 +23,7 @@ from fullgraph_engine import protocol  # noqa: E402
 
 UNUSABLE = os.environ.get("SCRIPTED_UNUSABLE")
 LOG = os.environ.get("SCRIPTED_LOG")
+TORCH = os.environ.get("SCRIPTED_TORCH", "2.13.0")
 
 incoming = os.fdopen(int(arguments[arguments.index("--read") + 1]), "rb")
 outgoing = os.fdopen(int(arguments[arguments.index("--write") + 1]), "wb", 0)
@@ -45,7 +48,11 @@ if UNUSABLE:
     say(protocol.Unusable(UNUSABLE, "Install torch."))
     sys.exit(1)
 time.sleep(float(os.environ.get("SCRIPTED_SLOW", "0")))
-say(protocol.Ready("2.13.0", 0.1))
+HIDDEN = os.environ.get("SCRIPTED_HIDDEN", "")
+degraded = tuple(
+    protocol.Degraded(fact, "it has no name for them") for fact in HIDDEN.split(",") if fact
+)
+say(protocol.Ready(TORCH, 0.1, degraded, "SCRIPTED_UNTESTED" in os.environ))
 hanging = 0
 for line in incoming:
     request = protocol.decode(line)
@@ -63,7 +70,7 @@ for line in incoming:
         hanging = 0
     if isinstance(request, protocol.Analyse):
         note(f"analyse {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
-        text, mark = request.text, "#! "
+        text, mark = request.text.replace(f"#{TORCH}! ", "#! "), "#! "
     elif isinstance(request, protocol.Reproduce):
         wanted, only = request.wanted, ",".join(request.analyse.only)
         data = " with data" if wanted.data else ""

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+import typer
 from tests.cli.conftest import CommandLine
 
 
@@ -46,14 +49,79 @@ def test_a_bad_setting_is_shown_and_is_status_1(command_line: CommandLine) -> No
     assert "is unknown; did you mean 'jobs'?" in ran.out
 
 
-def test_an_active_environment_that_is_gone_is_a_problem_unless_another_is_chosen(
-    command_line: CommandLine,
+def bare_environment(folder: Path) -> Path:
+    """The Python of a new environment without torch."""
+    command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
+    subprocess.run(command, check=True, timeout=60)
+    return folder / "bin" / "python"
+
+
+@pytest.mark.real_engine
+def test_an_active_environment_without_torch_is_passed_over(
+    command_line: CommandLine, tmp_path: Path
 ) -> None:
-    gone = str(command_line.folder / "gone")
-    ran = command_line.run("doctor", VIRTUAL_ENV=gone)
-    assert f"warning: The active environment {gone} (VIRTUAL_ENV) has no Python" in ran.out
-    ran = command_line.run("doctor", "--python", str(command_line.interpreter), VIRTUAL_ENV=gone)
-    assert "VIRTUAL_ENV" not in ran.out
+    bare = bare_environment(tmp_path / "bare")
+    active = {"VIRTUAL_ENV": str(tmp_path / "bare"), "CONDA_PREFIX": str(tmp_path / "gone")}
+    ran = command_line.run("doctor", **active)
+    assert ran.status == 0, ran
+    lines = [" ".join(line.split()) for line in ran.out.splitlines()]
+    assert lines[2:5] == [
+        f"interpreter {sys.executable} (the Python that fullgraph is installed in)",
+        f"passed over {bare} (the active environment, from VIRTUAL_ENV): it has no torch",
+        f"passed over {tmp_path / 'gone'} (conda's active environment, from CONDA_PREFIX): it has "
+        "no Python that can be executed here",
+    ]
+    # What was chosen is not replaced.
+    ran = command_line.run("doctor", "--python", str(bare), **active)
+    assert ran.status == 2, ran
+    assert f"cannot work: No torch in {bare}. Install it with `{bare} -m pip" in ran.out
+    assert "passed over" not in ran.out
+
+
+@pytest.mark.real_engine
+def test_a_check_says_on_standard_error_which_were_passed_over(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    bare = bare_environment(tmp_path / "bare")
+    file = "import torch\n\n# fullgraph: x=f32[2]\ndef f(x):\n    return x + 1\n"
+    command_line.write("model.py", file)
+    ran = command_line.run("check", "model.py", VIRTUAL_ENV=str(tmp_path / "bare"))
+    assert (ran.status, ran.err) == (
+        0,
+        f"note: The torch of {sys.executable} (the Python that fullgraph is installed in) is used, "
+        f"since {bare} (the active environment, from VIRTUAL_ENV) has no torch.\n",
+    ), ran
+    ran = command_line.run("check", "model.py", VIRTUAL_ENV=sys.prefix)
+    assert (ran.status, ran.err) == (0, ""), ran
+
+
+def test_where_none_has_torch_one_sentence_names_all(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    """As it is right after ``pipx install fullgraph``."""
+    own = bare_environment(tmp_path / "pipx")
+    active = bare_environment(tmp_path / "bare")
+    (packages,) = own.parents[1].glob("lib/python*/site-packages")
+    for package in Path(typer.__file__).parents[1].iterdir():
+        if not package.name.startswith("torch"):
+            (packages / package.name).symlink_to(package)
+    env = command_line.environment(VIRTUAL_ENV=str(tmp_path / "bare"), PATH=str(tmp_path))
+    command_line.write("model.py", "import torch\n")
+    for command in (["doctor"], ["check", "model.py"]):
+        ran = subprocess.run(
+            [own, "-m", "fullgraph", *command],
+            cwd=command_line.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 2, ran
+        assert (
+            f": No torch in {active} (the active environment, from VIRTUAL_ENV) or {own} (the "
+            f"Python that fullgraph is installed in): install it with `{active} -m pip install "
+            "torch`, or set `fullgraph.interpreter` to a Python that has it.\n"
+        ) in (ran.stdout if command == ["doctor"] else ran.stderr), ran
 
 
 def test_the_server_starts_without_what_only_people_need(command_line: CommandLine) -> None:

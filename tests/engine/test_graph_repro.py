@@ -27,6 +27,7 @@ from fullgraph_engine.repro.graphs import capture, comparison, minifying, writin
 from fullgraph_engine.repro.graphs.shrinking import prepare  # noqa: E402
 from fullgraph_engine.repro.seed import Backend, Seeds  # noqa: E402
 from fullgraph_engine.repro.surroundings import Job, Surroundings  # noqa: E402
+from fullgraph_engine.torch_internals import backends  # noqa: E402
 
 NET = """
     import torch
@@ -257,8 +258,9 @@ def test_why_inductor_cannot_be_run_is_said(
     monkeypatch.setattr(inductor, "compile_threads", 1)
     monkeypatch.setattr(inductor, "fx_graph_cache", False)
     monkeypatch.setattr(torch._functorch.config, "enable_autograd_cache", False)
-    for private in tracing.adapter.HEADER_FOLDERS:
-        monkeypatch.setattr(private.owner(), private.path, private.get())
+    for folder in backends.HEADER_FOLDERS:
+        (spelling,) = folder.spellings
+        monkeypatch.setattr(spelling.owner(), spelling.path, spelling.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
     around = Surroundings(
         lambda work, seconds: Trials(work, capacity=1, seconds=seconds, memory=4096),

@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import table
 
-from fullgraph.engines import Engine
+from fullgraph.engines import Engine, EngineState
+from fullgraph_engine.protocol.facts import WORDS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).with_name("results.json")
@@ -38,6 +39,7 @@ TESTS = tuple(
         "operators_static",
         "operators_witnesses",
         "operators_strings",
+        "torch_internals",
         "tracing",
         "host_torch",
     )
@@ -64,15 +66,16 @@ class Tally:
 
 
 async def degraded() -> tuple[str, ...]:
-    """Features that this torch has not all for, as ``fullgraph doctor`` lists them."""
+    """What this torch was not proven to show, as ``fullgraph doctor`` says it."""
     engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
-    await engine.start()
-    await engine.ready()
     try:
-        check = await engine.self_check()
+        await engine.start()
+        status = await engine.ready()
     finally:
         await engine.close()
-    return tuple(sorted({hook.purpose for hook in check.hooks if not hook.present}))
+    if status.state is not EngineState.READY:
+        raise SystemExit(f"The engine cannot work here: {status.message}")
+    return tuple(sorted({WORDS[one.fact] for one in status.degraded}))
 
 
 def main(options: list[str]) -> int:

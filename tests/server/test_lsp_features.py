@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -353,6 +355,36 @@ async def test_another_interpreter_without_a_restart(
     await editor.until(lambda: counter.analysed == 2)
     await editor.until(lambda: editor.statuses[-1]["interpreter"] == str(other))
     await editor.until(lambda: not _alive(first))
+
+
+async def test_the_active_interpreter_of_the_editor_is_passed_over_without_torch(
+    editor: Any, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")]
+    subprocess.run(command, check=True, timeout=60)
+    bare = tmp_path / "bare" / "bin" / "python"
+    editor.configure(interpreter="", activeInterpreter=str(bare), forecast=False)
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    status = await editor.until_state("ready")
+    assert status["interpreter"] != str(bare)
+    assert f"since {bare} (the environment that is active in the editor) has no torch" in (
+        status["why"]
+    )
+    facts = await editor.command("fullgraph.server.debugInformation")
+    assert [engine["why"] for engine in facts["engines"]] == [status["why"]]
+    # Once torch is installed there, it is found when the engine is restarted.
+    (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    (packages / "torch").mkdir()
+    (packages / "torch" / "version.py").write_text("")
+    await editor.command("fullgraph.server.restartEngine")
+    await editor.until(lambda: editor.statuses[-1]["interpreter"] == str(bare))
+    status = await editor.until_state("ready")
+    assert status["why"] == "the environment that is active in the editor"
+    facts = await editor.command("fullgraph.server.debugInformation")
+    assert [engine["interpreter"] for engine in facts["engines"]] == [str(bare)]
+    assert not any("No torch" in said.message for said in editor.client.messages)
+    assert any(f"Tracing with {bare}: " in said.message for said in editor.client.log_messages)
 
 
 # -- trust and trouble ------------------------------------------------------------------------

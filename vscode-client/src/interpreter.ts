@@ -22,6 +22,12 @@ const PATIENCE = 20_000;
 
 export class NoInterpreter extends Error {}
 
+/** `set`: by the user, so that it traces whatever it has; another has to have torch. */
+export interface Chosen {
+  readonly path: string;
+  readonly set: boolean;
+}
+
 export class Interpreters implements vscode.Disposable {
   readonly #environments: Environments;
   readonly #changed = new vscode.EventEmitter<void>();
@@ -41,18 +47,19 @@ export class Interpreters implements vscode.Disposable {
   }
 
   /**
-   * The interpreter for a folder, where one is set or active; undefined leaves the choice to the
-   * server, which takes VIRTUAL_ENV, `.venv` and `python3`, in this order.
+   * The interpreter for a folder, where one is set or active. Without one, or where the active one
+   * has no torch, the server takes the first that has it of VIRTUAL_ENV, `.venv`, CONDA_PREFIX and
+   * PATH.
    */
-  async of(scope: vscode.Uri | undefined): Promise<string | undefined> {
+  async of(scope: vscode.Uri | undefined): Promise<Chosen | undefined> {
     const found = await this.#find(scope);
-    this.#known.set(key(scope), found ?? "");
+    this.#known.set(key(scope), found?.path ?? "");
     return found;
   }
 
   /**
-   * The interpreter that is certain to trace a text that is open and speaks of torch: where one is
-   * set or active. Others the server finds.
+   * The interpreter that will trace a text that is open and speaks of torch, if it has torch: where
+   * one is set or active. Others the server finds.
    */
   async ofOpen(): Promise<string | undefined> {
     const open = vscode.workspace.textDocuments.find(
@@ -60,7 +67,7 @@ export class Interpreters implements vscode.Disposable {
     );
     const folder = open && vscode.workspace.getWorkspaceFolder(open.uri);
     const found = open && (await this.of(folder?.uri));
-    return found && path.isAbsolute(found) ? found : undefined;
+    return found && path.isAbsolute(found.path) ? found.path : undefined;
   }
 
   /** Interpreters to run the server, the best first. */
@@ -68,13 +75,16 @@ export class Interpreters implements vscode.Disposable {
     const folder = vscode.workspace.workspaceFolders?.[0];
     const chosen = await this.of(folder?.uri);
     if (chosen) {
-      yield absolute(chosen, folder?.uri);
+      yield absolute(chosen.path, folder?.uri);
     }
     if (process.env["VIRTUAL_ENV"]) {
       yield* pythonsOf(process.env["VIRTUAL_ENV"]);
     }
     if (folder) {
       yield* pythonsOf(path.join(folder.uri.fsPath, ".venv"));
+    }
+    if (process.env["CONDA_PREFIX"]) {
+      yield* pythonsOf(process.env["CONDA_PREFIX"]);
     }
     yield* process.platform === "win32" ? ["python", "py"] : ["python3", "python"];
   }
@@ -102,16 +112,16 @@ export class Interpreters implements vscode.Disposable {
     );
   }
 
-  async #find(scope: vscode.Uri | undefined): Promise<string | undefined> {
+  async #find(scope: vscode.Uri | undefined): Promise<Chosen | undefined> {
     const set = vscode.workspace.getConfiguration(undefined, scope ?? null).get<string>(SETTING);
     if (set?.trim()) {
-      return set.trim();
+      return { path: set.trim(), set: true };
     }
     const active = await this.#environments.active(scope);
     if (active && this.#known.get(key(scope)) !== active.path) {
       this.log.info(`${scope?.fsPath ?? "Files"}: ${active.path}, from ${active.from}.`);
     }
-    return active?.path;
+    return active && { path: active.path, set: false };
   }
 
   #lookSoon(): void {
@@ -126,7 +136,7 @@ export class Interpreters implements vscode.Disposable {
     let other = false;
     for (const [scope, known] of before) {
       const now = await this.of(scope ? vscode.Uri.parse(scope) : undefined);
-      other ||= (now ?? "") !== known;
+      other ||= (now?.path ?? "") !== known;
     }
     if (other) {
       this.#changed.fire();
@@ -158,7 +168,10 @@ async function problemOf(interpreter: string): Promise<string> {
 }
 
 async function* pythonsOf(environment: string): AsyncIterable<string> {
-  for (const relative of ["bin/python", "bin/python3", "Scripts/python.exe"]) {
+  // On Windows, conda has its Python at the top.
+  const windows = process.platform === "win32";
+  const names = windows ? ["Scripts/python.exe", "python.exe"] : ["bin/python", "bin/python3"];
+  for (const relative of names) {
     const python = path.join(environment, relative);
     try {
       await fs.access(python);

@@ -20,6 +20,8 @@ export interface Status {
   readonly torch: string;
   readonly python: string;
   readonly interpreter: string;
+  /** Why it is this interpreter, and which were passed over. */
+  readonly why: string;
   readonly busy: boolean;
 }
 

@@ -219,11 +219,12 @@ export class Server implements vscode.Disposable {
           );
           return Promise.all(
             answers.map(async (settings: unknown, index) => {
-              const interpreter = await this.interpreters.of(
+              const chosen = await this.interpreters.of(
                 scopes[index] ?? vscode.workspace.workspaceFolders?.[0]?.uri,
               );
               const set = typeof settings === "object" && settings !== null ? settings : {};
-              return interpreter ? { ...set, interpreter } : set;
+              const name = chosen?.set ? "interpreter" : "activeInterpreter";
+              return chosen ? { ...set, [name]: chosen.path } : set;
             }),
           );
         },

@@ -85,9 +85,13 @@ export class LanguageStatus implements vscode.Disposable {
     this.#item.detail = detail;
     this.#item.severity = severity;
     this.#item.busy = busy;
-    const { torch, python } = this.#status ?? {};
+    const { torch, python, interpreter, why } = this.#status ?? {};
     this.#versions.text = torch ? `torch ${torch}` : "no torch yet";
-    const versions = [python ? `Python ${python}` : "", `fullgraph ${this.version}`];
+    const versions = [
+      python ? `Python ${python}` : "",
+      `fullgraph ${this.version}`,
+      why ? `${interpreter}, ${why}` : "",
+    ];
     this.#versions.detail = versions.filter(Boolean).join(" · ");
   }
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
+from ..torch_internals.shapes import name_of_source
 from ..tracing.recording import Graph
-from ..tracing.variables import name_of_source
 from .places import Places
 
 _CLASS = re.compile(r"class (?:GraphModule|<lambda>)\(torch\.nn\.Module\):$")

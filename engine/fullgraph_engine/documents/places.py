@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from ..protocol import Frame
 from ..targets.names import FunctionNames
-from ..tracing import stacks
+from ..torch_internals import frames
 
 _RESUMED = re.compile(r"_at_(\d+)$")
 
@@ -30,18 +30,18 @@ class Places:
         """``Attention.forward, line 44``; behind a break ``Attention.forward, from line 49``."""
         resumed = _RESUMED.search(code.co_name) if code.co_name.startswith("torch_dynamo") else None
         line = int(resumed[1]) if resumed is not None else code.co_firstlineno
-        name = self._name(code.co_filename, stacks.original_name(code.co_name), line)
+        name = self._name(code.co_filename, frames.original_name(code.co_name), line)
         words = "from line" if resumed is not None else "line"
         return f"{name}, {words} {line}{self._file(code.co_filename)}"
 
     def named(self, path: str, function: str, line: int) -> str:
         """The same for a function of which the name and the zero-based first line are known."""
-        name = self._name(path, stacks.original_name(function), line + 1)
+        name = self._name(path, frames.original_name(function), line + 1)
         return f"{name}, line {line + 1}{self._file(path)}" if line >= 0 else name
 
     def frame(self, frame: Frame) -> str:
         """The function that a frame is in, as ``__qualname__`` has it."""
-        return self._name(frame.path, stacks.original_name(frame.function), frame.line + 1)
+        return self._name(frame.path, frames.original_name(frame.function), frame.line + 1)
 
     def _name(self, path: str, function: str, line: int) -> str:
         """The name in full, where a function of this name is around the line of the file."""

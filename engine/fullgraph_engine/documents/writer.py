@@ -9,7 +9,8 @@ from typing import Any
 
 from ..protocol import Frame
 from ..protocol.documents import DocumentKind
-from ..tracing import adapter, stacks
+from ..torch_internals import frames
+from ..tracing import stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
 from .bytecode import disassembly, instruction_count
 from .commission import Commission
@@ -144,7 +145,7 @@ class Writer:
     def _stop(self, record: Break, code: types.CodeType | None) -> Frame | None:
         """The frame of the function that is being compiled, at the call that leads to a break."""
         if code is not None:
-            name = stacks.original_name(code.co_name)
+            name = frames.original_name(code.co_name)
             lines = {line - 1 for _, _, line in code.co_lines() if line is not None}
             for frame in record.stack:
                 if (frame.path, frame.function) == (code.co_filename, name) and frame.line in lines:
@@ -154,10 +155,10 @@ class Writer:
     # -- bytecode -----------------------------------------------------------------------------
 
     def _hook_bytecode(self, hooks: contextlib.ExitStack) -> None:
-        register = adapter.BYTECODE_HOOK.get()
+        register = frames.BYTECODE_HOOK.get()
         if register is None:
             self._commission.write(
-                "bytecode", "Not available", f"This torch has no {adapter.BYTECODE_HOOK.name}.\n"
+                "bytecode", "Not available", f"This torch has no {frames.BYTECODE_HOOK.name}.\n"
             )
             return
         handle = register(self._transformed)

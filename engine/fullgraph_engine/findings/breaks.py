@@ -6,7 +6,8 @@ import re
 from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
-from ..tracing.adapter import slug
+from ..torch_internals.breaks import slug
+from ..torch_internals.frames import does_nothing
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
 from .places import SourceText, identity, related_to
@@ -84,7 +85,7 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
     where = source.header(skip.line)
     prefix = "Dynamo decided to skip the frame while tracing: "
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
-    if reason.startswith("No ops traced"):
+    if does_nothing(reason):
         if skip.resumed:
             return None  # behind its last break a function often only returns
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"

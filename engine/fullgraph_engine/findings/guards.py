@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from ..protocol import Range
 from ..protocol.guards import FoundGuard, GuardedFrame
+from ..torch_internals.frames import original_name
 from ..tracing.recording import Guard, GuardedCode, Recording, Stack, TracedFrame
-from ..tracing.stacks import original_name
 from .places import SourceText
 
 

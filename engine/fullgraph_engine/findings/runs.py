@@ -29,6 +29,8 @@ from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..targets import Call, ProbeError, Tracee
+from ..torch_internals import dynamo
+from ..torch_internals.trees import pytree
 from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
 from . import (
     breaks,
@@ -236,7 +238,7 @@ class _Attempt:
                 if not untried:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
-                torch._dynamo.reset()
+                dynamo.reset()
             self.recording = recording
             self._report_recording(recording)
             if recording.failure is None:
@@ -503,8 +505,6 @@ def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
     Sizes 0 and 1 are left out: Dynamo specialises them by rule, which says nothing about the
     code.
     """
-    from torch.utils import _pytree as pytree
-
     tensors = [
         leaf
         for leaf in pytree.tree_leaves((call.args, call.kwargs))

@@ -34,6 +34,7 @@ from ..protocol import (
     TraceMode,
     ValuesSeen,
     place_words,
+    visible,
 )
 from . import blackbox, frames, processes, run, syntax, wire
 from .blackbox import LastWords
@@ -639,7 +640,7 @@ class Analysis:
 
     def _report(self, report: TargetReport) -> None:
         self._reported.add((report.name, report.range))
-        self._host.send(TargetDone(self.request.request, report))
+        self._host.send(TargetDone(self.request.request, visible(report, self._host.degraded)))
 
     def _range(self, frame: Frame | None) -> Range | None:
         return None if frame is None else frames.range_of(frame, self._text())

@@ -32,11 +32,13 @@ from ..protocol import (
     Shutdown,
     Unusable,
 )
-from . import descriptors, module, processes, reducer
+from ..protocol.facts import Degraded
+from ..torch_internals import releases
+from . import descriptors, module, processes, proofs, reducer
 from .analysis import Analysis
 from .inventory import Inventory
 from .lines import LineReader
-from .pipeline import OLDEST_TORCH, Pipeline, chosen
+from .pipeline import Pipeline, chosen
 from .preamble import Shelf
 from .reproduction import Reproduction
 from .wire import Job
@@ -90,7 +92,7 @@ def _serve(
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()
-            degraded = tuple(hook.name for hook in stages.self_check() if not hook.present)
+            degraded = proofs.degraded(stages)
     except BrokenPipeError:
         return 0
     except Exception as error:
@@ -103,8 +105,9 @@ def _serve(
         inventory.abandon()
         return 1
     inventory.settle()
-    host = Host(read, write, stages, user_path, version, inventory, scratch)
-    host.send(Ready(version, round(time.monotonic() - started, 3), degraded))
+    host = Host(read, write, stages, user_path, version, inventory, scratch, degraded)
+    seconds = round(time.monotonic() - started, 3)
+    host.send(Ready(version, seconds, degraded, releases.is_untested(version)))
     gc.freeze()
     gc.enable()
     return host.run()
@@ -124,8 +127,8 @@ def _torch(stages: Pipeline) -> tuple[Unusable | None, str]:
         ), ""
     except (Exception, SystemExit) as error:
         return _broken(error), ""
-    oldest = ".".join(map(str, OLDEST_TORCH))
-    if _release(version) < OLDEST_TORCH:
+    oldest = releases.words(releases.OLDEST)
+    if releases.is_too_old(version):
         return Unusable(
             f"torch {version} in {sys.executable} is older than {oldest}, which fullgraph needs.",
             f"Upgrade it with `{command} -m pip install -U torch`, or choose another interpreter.",
@@ -144,14 +147,6 @@ def _broken(error: BaseException) -> Unusable:
 def _words(error: BaseException) -> str:
     """Without a full stop, wherever it stands in a sentence."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")
-
-
-def _release(version: str) -> tuple[int, int]:
-    parts = version.split(".")
-    try:
-        return int(parts[0]), int("".join(c for c in parts[1] if c.isdigit()))
-    except (IndexError, ValueError):
-        return 0, 0
 
 
 _SCRATCH = "fullgraph-engine-"
@@ -177,8 +172,9 @@ class Host:
         torch: str,
         inventory: Inventory,
         scratch: str,
+        degraded: tuple[Degraded, ...] = (),
     ) -> None:
-        self.pipeline = pipeline
+        self.pipeline, self.degraded = pipeline, degraded
         self.adopting = processes.adopt_orphans()
         self.scratch, self._inventory = scratch, inventory
         self._user_path, self._torch = user_path, torch

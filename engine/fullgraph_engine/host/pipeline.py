@@ -28,14 +28,13 @@ from ..protocol import (
     Wanted,
 )
 from ..protocol.course import CourseStep
+from ..protocol.facts import Degraded
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
 from ..repro.surroundings import Job, Say, Surroundings
 from ..targets import Tracee
 from . import frames
-
-OLDEST_TORCH = (2, 6)
 
 
 class Target(Protocol):
@@ -129,7 +128,17 @@ class Pipeline(Protocol):
 
     def warm(self) -> None: ...
 
-    def self_check(self) -> tuple[Hook, ...]: ...
+    def self_check(self) -> tuple[Hook, ...]:
+        """Which private names of torch there are."""
+
+    def missing(self) -> tuple[Degraded, ...]:
+        """What the names that are not there are needed for."""
+
+    def prove(self) -> tuple[Degraded, ...]:
+        """What is not seen of a program that has everything; call it in a process that ends."""
+
+    def build(self) -> str:
+        """Differs wherever the outcome of ``prove`` might; empty: it is not to be kept."""
 
     def discover(self, text: str, path: str) -> Discovery: ...
 
@@ -210,7 +219,6 @@ class RealPipeline:
 
     def warm(self) -> None:
         import torch
-        import torch._dynamo
 
         from .. import targets, tracing  # noqa: F401
         from ..findings import run_target  # noqa: F401
@@ -223,9 +231,24 @@ class RealPipeline:
         registered.take_baseline()
 
     def self_check(self) -> tuple[Hook, ...]:
-        from .. import tracing
+        from ..torch_internals import census
 
-        return tracing.self_check()
+        return census.hooks()
+
+    def missing(self) -> tuple[Degraded, ...]:
+        from ..torch_internals import census
+
+        return census.missing()
+
+    def prove(self) -> tuple[Degraded, ...]:
+        from ..tracing import proof
+
+        return proof.prove()
+
+    def build(self) -> str:
+        from ..tracing import proof
+
+        return proof.build()
 
     def discover(self, text: str, path: str) -> Discovery:
         from .. import targets
@@ -298,11 +321,9 @@ class RealPipeline:
         return tracing.tensor_mode(True)
 
     def pass_over(self, code: CodeType) -> None:
-        from torch._dynamo import eval_frame
+        from ..torch_internals import frames as upstream
 
-        skip = getattr(eval_frame, "skip_code", None)
-        if skip is not None:
-            skip(code)
+        upstream.skip_code(code)
 
     def untouched(self, function: Callable[..., Any]) -> Callable[..., Any]:
         import torch
@@ -346,24 +367,14 @@ class RealPipeline:
         torch.set_num_threads(1)
 
     def where(self, frame: FrameType | None) -> tuple[Frame, ...]:
+        from ..torch_internals.frames import translator_of
         from ..tracing import stacks
 
         live = tuple(f for f in frames.of_stack(frame) if not stacks.is_machinery(f.path))
-        translator = _translator(frame)
+        translator = translator_of(frame)
         if translator is None:
             return live
         return stacks.join(live, stacks.of_translator(translator))
-
-
-def _translator(frame: FrameType | None) -> Any:
-    """Dynamo's innermost symbolic interpreter on a stack: it is where user code seems to be."""
-    while frame is not None:
-        if "/torch/_dynamo/" in frame.f_code.co_filename:
-            found = frame.f_locals.get("self")
-            if all(hasattr(found, name) for name in ("current_instruction", "f_code", "parent")):
-                return found
-        frame = frame.f_back
-    return None
 
 
 def chosen(option: str) -> Pipeline:

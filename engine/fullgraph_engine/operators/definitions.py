@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ..protocol import Finding, Range, place_words
+from ..torch_internals import dispatcher as upstream
 from . import fake
 from .faults import WHOLE, Fault, parse
 from .strings import Definition, SchemaString, definitions
@@ -230,7 +231,7 @@ def _against_tags(definition: Definition, text: _Written, schema: Any) -> Fault 
 def _keyword_tensor(definition: Definition, text: _Written, schema: Any) -> Fault | None:
     if definition.tags is None or "out" in definition.tags:
         return None
-    if not torch._library.utils.has_kwarg_only_tensors(schema):
+    if not upstream.has_keyword_only_tensors(schema):
         return None
     name = next(a.name for a in schema.arguments if a.kwarg_only and "Tensor" in str(a.type))
     start, stop = _argument(text.value, schema, name)
@@ -339,7 +340,7 @@ def _lacks_marks(definition: Definition, operator: Any) -> Finding | None:
     if schema.is_mutable:
         return None
     code, name = "schema/unmarked-mutation", definition.qualname
-    if not schema.returns and not _is_effectful(operator):
+    if not schema.returns and not upstream.is_effectful(operator):
         return _note(
             code,
             definition,
@@ -365,17 +366,6 @@ def _how_to_mark(definition: Definition) -> str:
     if definition.api in ("custom_op", "triton_op") and definition.schema is None:
         return "Name the arguments that it writes to in `mutates_args`."
     return "Mark an argument that it writes to as `Tensor(a!) x`."
-
-
-def _is_effectful(operator: Any) -> bool:
-    """Whether torch was told that calls of it matter beyond what they return."""
-    from torch._higher_order_ops import effects
-
-    find = getattr(effects, "_get_effect", None) or getattr(effects, "get_effect_key", None)
-    try:
-        return find is None or find(operator) is not None
-    except TypeError:  # in older versions it wants the arguments of a call
-        return bool(find is not None and find(operator, (), {}) is not None)
 
 
 def _note(

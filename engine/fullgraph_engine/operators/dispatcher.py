@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from ..protocol.operators import Differentiable, Fake, Overload
+from ..torch_internals import dispatcher as upstream
 from .fake import fake_of
 
 _COMPOSITES = (
@@ -22,19 +21,13 @@ _UNLISTED = ("MkldnnCPU",)
 _BUILT_IN = frozenset({"aten", "prim", "prims"})
 
 
-def names() -> list[str]:
-    """Every registered overload, as ``ns::name`` or ``ns::name.overload``."""
-    listed: list[str] = torch._C._dispatch_get_all_op_names()
-    return listed
-
-
 def schemas() -> dict[str, dict[str, Any]]:
     """Schemas by operator and overload, in the order in which resolution tries the overloads.
 
     Those that only TorchScript has are among them.
     """
     found: dict[str, dict[str, Any]] = {}
-    for schema in torch._C._jit_get_all_schemas():
+    for schema in upstream.jit_schemas():
         found.setdefault(schema.name, {})[schema.overload_name] = schema
     return found
 
@@ -49,10 +42,9 @@ def kernel_keys() -> tuple[str, ...]:
     Between two markers of the enumeration are the keys of one functionality, in the order of the
     backends: so ``SparseCsrCUDA`` is told from keys that only take part in dispatching.
     """
-    members = list(getattr(torch._C.DispatchKey, "__members__", ()))
     keys: list[str] = []
     inside = False
-    for name in members:
+    for name in upstream.dispatch_keys():
         if name.startswith("StartOf") and name.endswith("Backends"):
             inside = True
         elif name.startswith("EndOf") and name.endswith("Backends"):
@@ -75,18 +67,18 @@ class Facts:
         kernels: dict[str, list[str]] = {}
         for key in kernel_keys():
             try:
-                holders = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+                holders = upstream.registrations(key)
             except RuntimeError:  # this torch cannot parse the key
                 continue
             for name in holders:
                 kernels.setdefault(name, []).append(key)
-        return cls(frozenset(names()), kernels, _decomposed())
+        return cls(frozenset(upstream.names()), kernels, _decomposed())
 
     @classmethod
     def gather_for(cls, wanted: Iterable[str]) -> Facts:
         """As ``gather``, for a few operators."""
         chosen = frozenset(wanted)
-        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        has = upstream.has_kernel
         # Aliases and markers raise, and so do keys that another torch has.
         keys = [key for key in kernel_keys() if _askable(key)]
         kernels = {name: [key for key in keys if has(name, key)] for name in chosen}
@@ -113,7 +105,7 @@ class Facts:
         keys = self.kernels.get(name, ())
         if "CompositeImplicitAutograd" in keys:
             return "composite"
-        definition = _definition(name)
+        definition = upstream.custom_definition(name)
         if definition is not None:
             # It has an autograd kernel in any case, which raises where there is no formula.
             return "registered" if getattr(definition, "_backward_fn", None) else "no"
@@ -129,7 +121,7 @@ def overload(name: str, schema: Any, facts: Facts, place: str = "") -> Overload:
         own,
         str(schema),
         "registered",
-        tags_of(operator, own),
+        upstream.tags_of(operator, own),
         facts.kernels_of(name),
         facts.fake_of(name),
         name in facts.decomposed,
@@ -138,30 +130,17 @@ def overload(name: str, schema: Any, facts: Facts, place: str = "") -> Overload:
     )
 
 
-def tags_of(operator: str, overload: str) -> tuple[str, ...]:
-    found = torch._C._get_operation_overload(operator, overload)
-    tags = found[2] if found is not None and len(found) > 2 else ()
-    return tuple(sorted(tag.name for tag in tags))
-
-
 def _decomposed() -> frozenset[str]:
-    from torch._decomp import decomposition_table
-
     return frozenset(
         operator.name()
-        for operator in decomposition_table
-        if isinstance(operator, torch._ops.OpOverload)
+        for operator in upstream.decompositions()
+        if isinstance(operator, upstream.OpOverload)
     )
-
-
-def _definition(name: str) -> Any:
-    find = getattr(torch._library.custom_ops, "_maybe_get_opdef", None)
-    return None if find is None else find(name)
 
 
 def _askable(key: str) -> bool:
     try:
-        torch._C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", key)
+        upstream.has_kernel("aten::add.Tensor", key)
     except RuntimeError:
         return False
     return True

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+from ..torch_internals.dispatcher import parse_schema
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Fault:
 def parse(schema: str) -> Any:
     """The ``FunctionSchema`` of a text, name included, or the fault that is in it."""
     words = _complaint(schema)
-    return _fault(schema, words) if words is not None else torch._C.parse_schema(schema)
+    return _fault(schema, words) if words is not None else parse_schema(schema)
 
 
 def _complaint(schema: str) -> str | None:
     """The parser's words; None if it has nothing to say against it."""
     try:
-        torch._C.parse_schema(schema)
+        parse_schema(schema)
     except UnicodeDecodeError as error:  # it cites half a character
         return error.object.decode(errors="replace")
     except Exception as error:  # RuntimeError, but also what its number conversions throw

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..protocol.operators import Operator
+from ..torch_internals import dispatcher as upstream
 from . import dispatcher
 
 _baseline: frozenset[str] = frozenset()
@@ -33,7 +34,7 @@ _getframe = sys._getframe
 def take_baseline() -> None:
     """The operators that exist now are torch's."""
     global _baseline
-    _baseline = frozenset(dispatcher.names())
+    _baseline = frozenset(upstream.names())
 
 
 def may_register(text: str) -> bool:
@@ -73,14 +74,14 @@ def _caller(frame: FrameType | None) -> str:
 
 def since_baseline() -> tuple[Operator, ...]:
     """The operators that exist now and did not when the baseline was taken."""
-    added = [name for name in dispatcher.names() if name not in _baseline]
+    added = [name for name in upstream.names() if name not in _baseline]
     if not added:
         return ()
     facts = dispatcher.Facts.gather_for(added)
     found: dict[str, dict[str, Any]] = {}
     for name in added:
         operator, _, overload = name.partition(".")
-        found.setdefault(operator, {})[overload] = torch._C._get_schema(operator, overload)
+        found.setdefault(operator, {})[overload] = upstream.schema_of(operator, overload)
     return tuple(
         Operator(
             operator,

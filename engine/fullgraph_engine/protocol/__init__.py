@@ -14,12 +14,14 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Union
 
 from .course import CourseFound as CourseFound
 from .documents import DocumentKind
 from .documents import DocumentsWritten as DocumentsWritten
+from .facts import Degraded as Degraded
+from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
 from .operators import Operator
 from .places import Frame as Frame
@@ -147,7 +149,8 @@ class TargetInfo:
 class TargetReport:
     """How the runs of one target with one probe ended. ``seconds`` is wall time.
 
-    ``probe_number`` says which of the target's probes it is, from 0.
+    ``probe_number`` says which of the target's probes it is, from 0. A count is None where this
+    torch does not show what is counted.
     """
 
     name: str
@@ -156,17 +159,34 @@ class TargetReport:
     status: Status
     mode: TraceMode = "fake"
     probe: ProbeInfo | None = None
-    graphs: int = 0
-    ops: int = 0
-    breaks: int = 0
-    skips: int = 0
-    guards: int = 0
-    recompiles: int = 0
+    graphs: int | None = 0
+    ops: int | None = 0
+    breaks: int | None = 0
+    skips: int | None = 0
+    guards: int | None = 0
+    recompiles: int | None = 0
     seconds: float = 0.0
     error: str | None = None
     chosen: int = 0
     """How many values were taken from the oracle because a fake tensor had none."""
     probe_number: int = 0
+
+
+def visible(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
+    """The report without counts of what this torch does not show."""
+    unseen: dict[str, Any] = {
+        count: None for one in degraded for count in _COUNTS.get(one.fact, ())
+    }
+    return replace(report, **unseen) if unseen else report
+
+
+_COUNTS: dict[Fact, tuple[str, ...]] = {
+    "graphs": ("graphs", "ops", "breaks", "skips", "guards", "recompiles"),
+    "breaks": ("breaks",),
+    "skips": ("skips",),
+    "guards": ("guards",),
+    "recompiles": ("recompiles",),
+}
 
 
 # -- requests: server to engine ---------------------------------------------------------------
@@ -241,7 +261,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """Ask which of the adapter's hooks this torch has."""
+    """Ask which private names of torch this one has, and what could be shown with them."""
 
     request: int
 
@@ -273,7 +293,9 @@ class Ready:
 
     torch: str
     seconds: float
-    degraded: tuple[str, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    untested: bool = False
+    """This torch is newer than any that was tested; what is not degraded was proven on it."""
 
 
 @dataclass(frozen=True)
@@ -433,7 +455,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Hook:
-    """One thing that the adapter needs of torch."""
+    """One private name of torch that the engine needs."""
 
     name: str
     present: bool

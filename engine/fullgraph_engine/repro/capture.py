@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from ..protocol import Frame
-from ..tracing.stacks import is_machinery, is_torch, original_name
+from ..torch_internals.frames import original_name
+from ..tracing.stacks import is_machinery, is_torch
 from .statements import Definition, Layer, beginning, function_around, layers
 
 AHEAD = (0, 1, 2, 4)

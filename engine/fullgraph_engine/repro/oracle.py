@@ -12,13 +12,11 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any
 
-import torch
-import torch._dynamo
-
 from .. import tracing
 from ..findings.places import SourceText
 from ..protocol import Finding
 from ..targets import chance
+from ..torch_internals import dynamo
 from ..tracing import drive, recorder
 from ..tracing.recording import Failure, Recording
 from .check import Check, assembled
@@ -114,7 +112,7 @@ def _executed(code: CodeType, fake: bool) -> tuple[Recording, Any]:
     """What the tracer did, and the status with which the script wants to exit."""
     drive.install()
     chance.begin_again()
-    torch._dynamo.utils.counters.clear()
+    dynamo.counters.clear()
     status: Any = None
     namespace: dict[str, Any] = {
         "__name__": "__main__",

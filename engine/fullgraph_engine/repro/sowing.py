@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-import torch
-import torch._dynamo
-
 from .. import tracing
 from ..findings import run_target
 from ..findings.places import SourceText
 from ..protocol import Finding, Part, Wanted
 from ..targets import Tracee
+from ..torch_internals import dynamo
+from ..torch_internals.backends import functorch_config
 from . import further
 from .check import Check
 from .inputs import Store
@@ -46,7 +45,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
         return _sow_further(tracee, wanted)
 
     def look() -> tuple[Finding | None, str | None]:
-        torch._dynamo.reset()
+        dynamo.reset()
         outcome = run_target(tracee, part, _ignored)
         return _matching(outcome.findings, wanted), outcome.needs_real
 
@@ -167,10 +166,8 @@ def _place(finding: Finding, path: str) -> str:
 
 def settings() -> tuple[str, ...]:
     """Statements for those of torch's settings that user code has changed."""
-    import torch._functorch.config
-
     found: list[str] = []
-    for module in (torch._dynamo.config, torch._functorch.config):
+    for module in (dynamo.config, functorch_config()):
         for line in module.codegen_config().split("\n"):
             try:
                 ast.parse(line)

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch._dynamo
 
 from ..targets.probes import unwrap
+from ..torch_internals import dynamo
 from .act import Given, Input, Unit
 from .capture import Point, Variables
 from .writing.definitions import add_function
@@ -122,7 +122,7 @@ class _Operands:
         """What an operand is, without Dynamo."""
         try:
             code = compile(ast.Expression(node), self._point.frame.path, "eval")
-            with torch._dynamo.config.patch(disable=True):
+            with dynamo.config.patch(disable=True):
                 return eval(code, self._point.globals, dict(self._point.at(0)))
         except Exception as error:
             raise Unwritable(f"an operand cannot be evaluated: {error}") from None

@@ -18,15 +18,16 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-import torch._dynamo.source
-import torch._guards
-import torch.utils._sympy.functions
-import torch.utils._sympy.numbers
-from torch.fx.experimental import symbolic_shapes
-from torch.fx.experimental.sym_node import SymNode
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..protocol import Frame
+from ..torch_internals.shapes import (
+    SOURCE_MODULES,
+    Source,
+    SymNode,
+    TensorProperty,
+    symbolic_shapes,
+)
+from ..torch_internals.sympy_extensions import ValueRanges, functions, numbers
 from .tape import Operand, Operator, Place, Tape
 from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
 
@@ -100,17 +101,16 @@ def read(text: str) -> Tape:
     return Tape(raw["index"], events, places, settings=raw["settings"], note=raw["note"])
 
 
-_SOURCES = (torch._dynamo.source, torch._guards)
 _FUNCTIONS = (
-    torch.utils._sympy.functions,
-    torch.utils._sympy.numbers,
+    functions,
+    numbers,
     sympy,
     sympy.core.relational,
     sympy.logic.boolalg,
 )
 _NAMED: dict[str, Any] = {
-    "int_oo": torch.utils._sympy.numbers.int_oo,
-    "-int_oo": -torch.utils._sympy.numbers.int_oo,
+    "int_oo": numbers.int_oo,
+    "-int_oo": -numbers.int_oo,
     "oo": sympy.oo,
     "-oo": -sympy.oo,
     "true": sympy.true,
@@ -118,7 +118,7 @@ _NAMED: dict[str, Any] = {
 }
 _ENUMS: dict[str, type[enum.Enum]] = {
     "DimDynamic": symbolic_shapes.DimDynamic,
-    "TensorProperty": torch._dynamo.source.TensorProperty,
+    "TensorProperty": TensorProperty,
 }
 _PLAIN: dict[str, type[Any]] = {
     name: getattr(symbolic_shapes, name)
@@ -214,7 +214,7 @@ class _Writer:
                 return {"expr": self.expr(value)}
             case ValueRanges():
                 return {"range": [self.expr(value.lower), self.expr(value.upper)]}
-            case torch._guards.Source():
+            case Source():
                 return {"source": self._fields(value, _source_class)}
         if type(value).__name__ in _PLAIN:
             return {"once": self.once(value, self._plain)}
@@ -281,7 +281,7 @@ class _Writer:
 
 
 def _source_class(name: str) -> Any:
-    return next((getattr(m, name) for m in _SOURCES if hasattr(m, name)), None)
+    return next((getattr(m, name) for m in SOURCE_MODULES if hasattr(m, name)), None)
 
 
 def _function_class(name: str) -> Any:
@@ -356,10 +356,8 @@ class _Reader:
         return [self._once(item["once"], self._tracked_fake) for item in raw]
 
     def _tracked_fake(self, raw: list[Any]) -> Any:
-        from torch.fx.experimental.symbolic_shapes import TrackedFake
-
         fake, source, context = (self.value(item) for item in raw)
-        return TrackedFake(fake, source, context)
+        return symbolic_shapes.TrackedFake(fake, source, context)
 
     def value(self, raw: Any) -> Any:
         if isinstance(raw, list):

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..torch_internals.shapes import Source, name_of_source
 from . import upstream
 from .replay import ReplayError, advance, playing
 from .tape import Tape
@@ -139,10 +140,8 @@ def _identity(tape: Tape, index: int) -> str:
 
 
 def _argument(value: Any) -> str:
-    from torch._guards import Source
-
     if isinstance(value, Source):
-        return upstream.name_of_source(value)
+        return name_of_source(value)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_argument(item) for item in value)}]"
     expr = upstream.expression_of(value)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import sympy  # type: ignore[import-untyped]
-from torch._guards import Source
 
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
+from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, hints_of
 from . import upstream, words
 from .course import Course, SymbolCourse, follow
 from .replay import OutOfTime, ReplayError, advance, playing, resolved
@@ -123,7 +123,7 @@ def explain(
     if fact is None:
         return None
     names = words.names_of(env)
-    values = dict(env.backed_var_to_val)
+    values = dict(hints_of(env))
     source = _source_of(env, variable)
     pinned = fact.since(course, known)
     changing = [index for index in course.changing if index <= pinned]
@@ -191,8 +191,6 @@ def violations(tape: Tape) -> tuple[Violation, ...]:
 
 def _constrained(tape: Tape, index: int) -> list[str]:
     """The sources of dimensions that an event creates with a constraint."""
-    from torch._dynamo.source import TensorProperty, TensorPropertySource
-
     event = tape.events[index]
     values = [*(event.args or [])[1:], *(event.kwargs or {}).values()]
     source = next((value for value in values if isinstance(value, Source)), None)

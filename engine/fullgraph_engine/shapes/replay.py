@@ -12,10 +12,10 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._guards import Source
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError, SymbolicContext
 
 from ..protocol.sources import in_user_words
+from ..torch_internals.exceptions import ConstraintViolationError
+from ..torch_internals.shapes import Source, SymbolicContext
 from . import upstream, words
 from .tape import Tape
 from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol import Frame
+from ..torch_internals import frames
 from ..tracing import drive, stacks
 from ..tracing.recording import Stack
 from . import upstream
@@ -176,7 +177,7 @@ class _Reel(list[ShapeEnvEvent]):
         return event
 
     def _here(self) -> Place:
-        inner = stacks.translator()
+        inner = frames.translator()
         if inner is None:
             return Place(callers=self._callers)
         node = _node_under_way(inner)

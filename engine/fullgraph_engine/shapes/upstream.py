@@ -1,23 +1,29 @@
 """What of torch's ShapeEnv this package builds on, and how it is kept quiet.
 
 Recording, replay and comparison are torch's own (``torch.fx.experimental.recording``). Nothing of
-that is a public interface, so it is looked up here and only here.
+that is a public interface; its names are bound in :mod:`..torch_internals.shapes`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from torch.fx.experimental import recording, symbolic_shapes
-from torch.fx.experimental.recording import FakeTensorMeta, NotEqualError, ShapeEnvEvent
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-from ..tracing.adapter import Private
-from ..tracing.variables import name_of_source
+from ..torch_internals.frames import CURRENT
+from ..torch_internals.shapes import (
+    REPLACEMENT,
+    REPLAY,
+    FakeTensorMeta,
+    NotEqualError,
+    ShapeEnv,
+    ShapeEnvEvent,
+    config,
+    name_of_source,
+    recording,
+    symbolic_shapes,
+)
 
 __all__ = [
     "FakeTensorMeta",
@@ -32,17 +38,7 @@ __all__ = [
     "stage",
 ]
 
-config: Any = sys.modules["torch.fx.experimental._config"]
-"""The settings of symbolic shapes: a module that torch gave the methods of its settings."""
-
-_SS = "torch.fx.experimental.symbolic_shapes"
-_NEEDED = (
-    Private(_SS, "ShapeEnv.check_equal", "comparing the states of two ShapeEnvs"),
-    Private(_SS, "ShapeEnv._snapshot_tracked_fakes", "recording at a bearable cost"),
-    Private(_SS, "ShapeEnv._set_replacement", "saying why a symbol was replaced"),
-    Private(_SS, "TLS", "replaying without leaving guards suppressed"),
-    Private("torch._dynamo.symbolic_convert", "tls", "the line that an event comes from"),
-)
+_NEEDED = (*REPLAY, REPLACEMENT, CURRENT)
 
 
 def missing() -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal
 
+from ..torch_internals.shapes import config
 from ..tracing.recording import Recording
-from . import upstream
 
 _FAILURES = ("ValidationException", "BisectValidationException")
 
@@ -28,7 +28,7 @@ def validate(trace: Callable[[], Recording]) -> Validation:
     """
     if find_spec("z3") is None:
         return Validation("skipped", "Install z3-solver beside torch to have guards validated.")
-    with upstream.config.patch(translation_validation=True, translation_validation_no_bisect=False):
+    with config.patch(translation_validation=True, translation_validation_no_bisect=False):
         failure = trace().failure
     if failure is not None and failure.kind in _FAILURES:
         return Validation("invalid", failure.message.strip().split("\n")[0])

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
-from torch.utils._sympy.printers import PythonPrinter
 
 from ..protocol import Frame
 from ..protocol.sources import in_user_words
+from ..torch_internals.sympy_extensions import PythonPrinter
 from . import upstream
 from .tape import Operator
 from .upstream import ShapeEnv

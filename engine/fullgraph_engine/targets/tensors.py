@@ -214,10 +214,10 @@ def _fills(device: torch.device) -> bool:
 
 def fake_mode() -> object | None:
     """The FakeTensorMode that is active, if one is."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+    from ..torch_internals.dispatcher import active_modes
+    from ..torch_internals.fake_tensors import FakeTensorMode
 
-    modes = reversed(_get_current_dispatch_mode_stack())
+    modes = reversed(active_modes())
     return next((mode for mode in modes if isinstance(mode, FakeTensorMode)), None)
 
 

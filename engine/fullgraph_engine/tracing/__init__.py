@@ -1,11 +1,10 @@
 """Drive the real tracer once and write down everything it did.
 
-The only place that touches torch's internals, through :mod:`.adapter`. What leaves this package
+The only place that drives Dynamo, through :mod:`..torch_internals`. What leaves this package
 is a :class:`Recording`, plain data.
 """
 
 from .absent_cuda import want as want_cuda
-from .adapter import self_check
 from .describe import describe_value
 from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm
 from .recording import Recording
@@ -20,7 +19,6 @@ __all__ = [
     "failure_of",
     "fake_mode",
     "has_device",
-    "self_check",
     "storage_bytes",
     "tensor_mode",
     "trace",

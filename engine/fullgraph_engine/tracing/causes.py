@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Iterable
 
-import torch._dynamo.exc
-
-from . import adapter
+from ..torch_internals.exceptions import ObservedFakeError, TorchRuntimeError
 from .recording import Cause
+
+_words: dict[str, Cause] = {}
+"""What breaks were about whose report is only a text, by that text."""
+
+
+class ReportedBreak(Exception):
+    """Stands for a break that Dynamo reports without having raised anything."""
+
+
+def remember_words(
+    text: str, kind: str, context: str, explanation: str, hints: Iterable[str]
+) -> None:
+    """Dynamo has laid out the words of a break for a terminal."""
+    _words[text] = Cause(kind, explanation, tuple(map(str, hints)), context)
+
+
+def of_words(text: str) -> ReportedBreak:
+    """The break that a report is about."""
+    error = ReportedBreak(text)
+    first = text.split("\n", 1)[0]
+    error._fullgraph_cause = _words.get(text) or Cause(first, text)  # type: ignore[attr-defined]
+    return error
 
 
 def raised_by_unimplemented() -> tuple[Cause | None, BaseException | None]:
@@ -57,14 +78,13 @@ def behind_fake_error(error: BaseException) -> BaseException | None:
 
     Since torch 2.14 such an error first passes through the handlers of the traced code.
     """
-    observed = adapter.OBSERVED_FAKE_ERROR.get()
-    if observed is None or not isinstance(error, torch._dynamo.exc.TorchRuntimeError):
+    if ObservedFakeError is None or not isinstance(error, TorchRuntimeError):
         return None
     link, passed = error.__context__, False
     for _ in range(16):
         if link is None:
             break
-        passed = passed or isinstance(link, observed)
+        passed = passed or isinstance(link, ObservedFakeError)
         if passed and link.__cause__ is not None:
             return link.__cause__
         link = link.__context__

@@ -8,10 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-import torch._dynamo
-from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
-from . import absent_cuda, adapter, causes, hooks, recorder, recurrent, stacks
+from ..torch_internals import backends, breaks, dynamo, guards
+from ..torch_internals.binding import Internal
+from ..torch_internals.exceptions import (
+    ConstraintViolationError,
+    TorchDynamoException,
+    TorchRuntimeError,
+    UncapturedHigherOrderOpError,
+)
+from . import absent_cuda, causes, hooks, recorder, recurrent, stacks
 from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .scalars import readable_scalars
 from .tensors import (
@@ -74,9 +80,9 @@ def trace(
     calls them. What the call raises becomes the recording's ``failure``; only :class:`ValueNeeded`
     passes through. Of the code of ``file`` it is written down what values were.
     """
-    missing = install()
+    install()
     for tensor, dim in dynamic:
-        torch._dynamo.maybe_mark_dynamic(tensor, dim)
+        dynamo.mark_dynamic(tensor, dim)
     backend = NoBackend()
     backend.marks_outputs = bool(dynamic)
     if _fake is not None:
@@ -85,7 +91,6 @@ def trace(
     watch = recorder.Recorder(BOTTOM, on_break, file, witness)
     for (tensor, dim), symbol in zip(dynamic, symbols, strict=False):
         watch.shapes.name(tensor, dim, symbol)
-    watch.recording.incomplete.extend(f"This torch has no {name}." for name in missing)
     started = time.perf_counter()
     with watch.listen() as recording, _report_chosen(recording):
         try:
@@ -101,7 +106,7 @@ def trace(
 
 def call_eagerly(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The same call without Dynamo; raises what it raises."""
-    with torch._dynamo.config.patch(disable=True):
+    with dynamo.config.patch(disable=True):
         return _call(function, args, kwargs)
 
 
@@ -122,11 +127,11 @@ def failure_of(error: BaseException) -> Failure:
     broken = error.__context__
     chain: tuple[Cause, ...] = ()
     if broken is not None and getattr(broken, "_fullgraph_cause", None) is not None:
-        if isinstance(error, torch._dynamo.exc.TorchRuntimeError):
+        if isinstance(error, TorchRuntimeError):
             # An operator failed on fake tensors: the error of that operator says the most.
             cause = getattr(broken, "_fullgraph_source", None) or cause
             chain = causes.of_error(broken)
-        elif isinstance(error, torch._dynamo.exc.UncapturedHigherOrderOpError):
+        elif isinstance(error, UncapturedHigherOrderOpError):
             chain = causes.of_error(broken)
     original = causes.behind_fake_error(error)
     if original is not None:
@@ -142,7 +147,7 @@ def failure_of(error: BaseException) -> Failure:
     )
 
 
-_TRACER_ERRORS = (torch._dynamo.exc.TorchDynamoException, ConstraintViolationError)
+_TRACER_ERRORS = (TorchDynamoException, ConstraintViolationError)
 
 
 def _words(error: BaseException) -> str:
@@ -214,7 +219,7 @@ class NoBackend:
         def forward(*args: Any) -> Any:
             outputs = module.forward(*args)
             for number, dim, name in named:
-                torch._dynamo.maybe_mark_dynamic(outputs[number], dim)
+                dynamo.mark_dynamic(outputs[number], dim)
                 if watch is not None:
                     watch.shapes.name(outputs[number], dim, name)
             return outputs
@@ -247,28 +252,22 @@ def _symbolic_outputs(module: Any) -> tuple[tuple[int, int, Any], ...]:
     return tuple(found)
 
 
-def install() -> tuple[str, ...]:
-    """Put all hooks in place, once per process; names of those that this torch lacks."""
+def install() -> None:
+    """Put all hooks in place, once per process, as far as this torch has them."""
     global _installed
-    if _installed is None:
-        missing = list(hooks.install())
-        if not adapter.GET_COMPILER.wrap(_around_get_compiler):
-            missing.append(adapter.GET_COMPILER.name)
-        for hook in (adapter.INDUCTOR_WRAPPER, adapter.BACKEND_WRAPPER):
-            if hook.get() is None:
-                missing.append(hook.name)
-            else:
-                _wrappers[hook] = hook.get()
-                setattr(hook.owner(), hook.path, NoBackend)
+    if not _installed:
+        hooks.install()
+        backends.GET_COMPILER.wrap(_around_get_compiler)
+        for wrapper in (backends.INDUCTOR_WRAPPER, backends.BACKEND_WRAPPER):
+            _wrappers[wrapper] = wrapper.get()
+            wrapper.replace(NoBackend)
         # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
         # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
-        if not adapter.PROFILE_GUARDS.wrap(lambda _original: lambda *_args: 0.0):
-            missing.append(adapter.PROFILE_GUARDS.name)
-        _installed = tuple(missing)
-    return _installed
+        guards.PROFILE.wrap(lambda _original: lambda *_args: 0.0)
+        _installed = True
 
 
-_installed: tuple[str, ...] | None = None
+_installed = False
 
 
 def _around_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -283,20 +282,19 @@ def _around_get_compiler(original: Callable[..., Any]) -> Callable[..., Any]:
 def real_backends() -> Iterator[None]:
     """Inside, ``torch.compile`` compiles with the backend that it is given."""
     global _compiling
-    replaced = [(hook, hook.get()) for hook in _wrappers]
-    for hook, original in _wrappers.items():
-        setattr(hook.owner(), hook.path, original)
+    put_back = [wrapper.replace(original) for wrapper, original in _wrappers.items()]
     _compiling = True
     try:
         yield
     finally:
         _compiling = False
-        for hook, stand_in in replaced:
-            setattr(hook.owner(), hook.path, stand_in)
+        for undo in put_back:
+            if undo is not None:
+                undo()
 
 
 _compiling = False
-_wrappers: dict[adapter.Private, Any] = {}
+_wrappers: dict[Internal, Any] = {}
 """What ``torch.compile`` makes of a backend's name, as torch has it."""
 
 
@@ -338,7 +336,7 @@ def warm() -> None:
         def forward(self, x: torch.Tensor, flag: bool = True) -> torch.Tensor:
             for block in self.blocks:
                 x = block(x)
-            torch._dynamo.graph_break()
+            dynamo.graph_break()
             out = torch.cat([x, x], dim=-1).softmax(-1)
             total: torch.Tensor = out.sum()
             return total if flag else total * 2
@@ -353,9 +351,9 @@ def warm() -> None:
         with mode, contextlib.suppress(Exception):
             x = torch.randn(4, 3, 8)
             recorder_only = recorder.Recorder(BOTTOM)
-            torch._dynamo.maybe_mark_dynamic(x, 0)
+            dynamo.mark_dynamic(x, 0)
             with recorder_only.listen():
                 _call(torch.compile(Model(), backend=backend), (x,), {})
-        torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    adapter.registry()
+        dynamo.reset()
+    dynamo.counters.clear()
+    breaks.registry()

@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from . import adapter, stacks, variables
+from ..torch_internals import frames
+from ..torch_internals import guards as upstream
+from ..torch_internals.variables import COMPUTED, CONSTANT
+from . import stacks, variables
 from .recording import Guard, GuardedCode, Recording, Stack, Write
 
 MOST = 10_000
@@ -91,7 +94,7 @@ class Guards:
             recording.guards.append(
                 Guard(frame, leaf.kind, leaf.source, tuple(expressions), stack, leaf.type)
             )
-        resumed = stacks.original_name(code.co_name) != code.co_name
+        resumed = frames.original_name(code.co_name) != code.co_name
         recording.guarded.append(GuardedCode(frame, _last_line(code) - 1, count, resumed))
 
     def _stack(self, summary: Any) -> Stack:
@@ -130,7 +133,7 @@ class Guards:
 
 def _leaves(root: Any) -> Iterator[_Leaf]:
     """In the order of Dynamo's log, each guard once."""
-    relational = adapter.RELATIONAL_GUARD.get() or ()
+    relational = upstream.RELATIONAL.get() or ()
     # Kept, not only their ids: Python's objects for C++ ones are made anew when asked for.
     seen: list[Any] = []
     pending = [root]
@@ -207,9 +210,9 @@ def _constant(variable: Any) -> str:
 
     To ask a variable whether it is one may have it made, and guarded.
     """
-    if type(variable) is adapter.COMPUTED_VARIABLE.get():
+    if type(variable) is COMPUTED.get():
         value = getattr(getattr(variable, "_cache", None), "value", "")
-    elif type(variable) is adapter.CONSTANT_VARIABLE.get():
+    elif type(variable) is CONSTANT.get():
         value = variable.value
     else:
         return ""

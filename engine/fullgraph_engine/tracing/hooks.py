@@ -1,6 +1,6 @@
 """Where Dynamo is listened to.
 
-:func:`install` wraps the adapter's hooks once per process; the wrappers do nothing until a
+:func:`install` wraps the private names of torch once per process; the wrappers do nothing until a
 :class:`Recorder` is active. They are installed in the warm parent, so a run pays nothing.
 """
 
@@ -12,16 +12,15 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
-import torch._ops
-
-from . import adapter, causes, nodes, stacks, variables
-from .recorder import Recorder, active, asserts_of, undisturbed
+from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
+from ..torch_internals import variables as classes
+from ..torch_internals.binding import Around, Internal
+from . import causes, nodes, stacks
+from .recorder import Recorder, active, undisturbed
 from .recording import Outcome, Resolution, TracedFrame
 
 # Bound now: traced code may replace the functions of `time`.
 _clock = time.perf_counter
-
-Around = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def _before(tell: Callable[..., None]) -> Around:
@@ -85,15 +84,23 @@ def _unsupported(recorder: Recorder, _none: None, error: Any, *_args: Any, **_kw
     elif summary := getattr(source, "real_stack", None):
         error._fullgraph_stack = stacks.of_summary(summary)
     else:
-        error._fullgraph_stack = stacks.of_translator(stacks.translator())
+        error._fullgraph_stack = stacks.of_translator(frames.translator())
 
 
-def _log_break(
-    recorder: Recorder, translator: Any, _code_options: Any, reason: str = "", exc: Any = None
+def _log_break(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
+    told = breaks.reported(args, kwargs)
+    translator = frames.translator() if told.translator is None else told.translator
+    error = told.error
+    if error is None:
+        error = causes.of_words(told.reason)
+    traced = getattr(error, "_fullgraph_stack", None) or stacks.of_translator(translator)
+    recorder.broke(error, _outcome(told.reason), traced)
+
+
+def _formatted(
+    recorder: Recorder, words: str, gb_type: str, context: str, explanation: str, hints: Any
 ) -> None:
-    if exc is not None:
-        traced = getattr(exc, "_fullgraph_stack", None) or stacks.of_translator(translator)
-        recorder.broke(exc, _outcome(str(reason)), traced)
+    causes.remember_words(str(words), gb_type, context, explanation, hints)
 
 
 def _outcome(reason: str) -> Outcome:
@@ -108,13 +115,34 @@ def _skipped(recorder: Recorder, reason: str, frame: Any) -> None:
     recorder.skipped(reason, frame.f_code)
 
 
+def _summarized(_recorder: Recorder, summary: Any, translator: Any) -> None:
+    frames.add_columns(summary, translator)
+
+
+def _summarized_innermost(_recorder: Recorder, summary: Any, _context: Any) -> None:
+    frames.add_columns(summary, frames.translator())
+
+
+def _raised_skip(
+    recorder: Recorder, _none: None, error: BaseException, *_args: Any, **_kwargs: Any
+) -> None:
+    recorder.saw_skip(str(error))
+
+
+def _converted(
+    recorder: Recorder, result: Any, _converter: Any, frame: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    if not frames.has_code(result):
+        recorder.skipped("", frame.f_code)
+
+
 # -- frames -----------------------------------------------------------------------------------
 
 
 def _compile(
     recorder: Recorder, original: Any, code: types.CodeType, *args: Any, **kwargs: Any
 ) -> Any:
-    name = stacks.original_name(code.co_name)
+    name = frames.original_name(code.co_name)
     frame = functools.partial(
         TracedFrame,
         recorder.enter_frame(code),
@@ -141,9 +169,10 @@ def _compile(
 
 
 def _recompiled(
-    recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *_args: Any, **_kwargs: Any
+    recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *args: Any, **kwargs: Any
 ) -> None:
-    recorder.recompiled(frame, cache_entries, reasons)
+    if not recompiles.is_about_modules(args, kwargs):
+        recorder.recompiled(frame, recompiles.entries(cache_entries), reasons)
 
 
 def _limited(recorder: Recorder, answer: tuple[bool, str], *_args: Any, **_kwargs: Any) -> None:
@@ -170,17 +199,17 @@ def _call_compiler(
 
 
 def _check_compliance(
-    recorder: Recorder, original: Any, output: Any, kind: str, target: Any, args: Any, kwargs: Any
+    recorder: Recorder, original: Any, output: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    operator = isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
-    if kind != "call_function" or not operator:
-        return original(output, kind, target, args, kwargs)
+    target = kwargs["target"] if "target" in kwargs else (*args, None, None)[1]
+    if not isinstance(target, (graphs.OpOverload, graphs.OpOverloadPacket)):
+        return original(output, *args, **kwargs)
     # The sets keep each operator once and forget where it was called: look at what this one
     # call adds to empty ones.
     bad, good = output.non_compliant_ops, output.compliant_custom_ops
     output.non_compliant_ops, output.compliant_custom_ops = type(bad)(), type(good)()
     try:
-        return original(output, kind, target, args, kwargs)
+        return original(output, *args, **kwargs)
     finally:
         new_bad, new_good = output.non_compliant_ops, output.compliant_custom_ops
         output.non_compliant_ops, output.compliant_custom_ops = bad, good
@@ -193,7 +222,7 @@ def _check_compliance(
 
 
 def _resolution(target: Any) -> Resolution:
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, graphs.OpOverload):
         return "overload"
     return "single overload" if len(target.overloads()) == 1 else "resolved packet"
 
@@ -207,7 +236,7 @@ def _build_guards(
     with recorder.guards.building():
         original(manager, code, *args, **kwargs)
         with undisturbed(recorder):
-            recorder.guarded(code, manager.guard_manager)
+            recorder.guarded(code, guards.manager_of(manager))
 
 
 def _spoke(
@@ -246,7 +275,7 @@ def _created_symbol(
 ) -> None:
     if getattr(symbol, "is_Symbol", False):
         hint = val if isinstance(val, int) else None
-        recorder.created(str(symbol), variables.name_of_source(source), hint)
+        recorder.created(str(symbol), shapes.name_of_source(source), hint)
 
 
 def _created_unbacked(recorder: Recorder, size: Any, *_args: Any, **_kwargs: Any) -> None:
@@ -256,7 +285,7 @@ def _created_unbacked(recorder: Recorder, size: Any, *_args: Any, **_kwargs: Any
 def _defer_assert(
     recorder: Recorder, original: Any, shape_env: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    before = {id(item) for item in asserts_of(shape_env)}
+    before = {id(item) for item in shapes.deferred_asserts(shape_env)}
     result = original(shape_env, *args, **kwargs)
     with undisturbed(recorder):
         recorder.deferred(shape_env, before)
@@ -281,40 +310,40 @@ def _begin_frame(
         recorder.began_frame(translator)
 
 
-_HOOKS: tuple[tuple[adapter.Private, Around], ...] = (
-    (adapter.UNSUPPORTED, _behind(_unsupported)),
-    (adapter.USER_ERROR, _behind(_unsupported)),
-    (adapter.LOG_BREAK, _before(_log_break)),
-    (adapter.COMPILE, _with(_compile)),
-    (adapter.SKIP, _before(_skipped)),
-    (adapter.RECOMPILE, _behind(_recompiled)),
-    (adapter.RECOMPILE_LIMIT, _behind(_limited)),
-    (adapter.COMPLIANCE, _with(_check_compliance)),
-    (adapter.CREATE_NODE, _behind(_created_node)),
-    (adapter.CALL_COMPILER, _with(_call_compiler)),
-    (adapter.CHECK_FUNCTION, _with(_build_guards)),
-    (adapter.GUARD_WORDS, _behind(_spoke)),
-    (adapter.SIZE_PLACE, _behind(_placed)),
-    (adapter.REPLACEMENT, _with(_set_replacement)),
-    (adapter.CREATE_SYMBOL, _behind(_created_symbol)),
-    (adapter.CREATE_UNBACKED, _behind(_created_unbacked)),
-    (adapter.DEFER_ASSERT, _with(_defer_assert)),
+_HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
+    (breaks.UNSUPPORTED, (_behind(_unsupported),)),
+    (breaks.USER_ERROR, (_behind(_unsupported),)),
+    (breaks.LOG, (_before(_log_break), _before(_log_break))),
+    (breaks.WORDS, (_behind(_formatted), _behind(_formatted))),
+    (frames.COMPILE, (_with(_compile),)),
+    (frames.SKIP_FRAME, (_behind(_raised_skip),)),
+    (frames.SKIP, (_before(_skipped), _behind(_converted))),
+    (frames.SUMMARY, (_behind(_summarized),)),
+    (frames.INNERMOST_SUMMARY, (_behind(_summarized_innermost),)),
+    (recompiles.REASONS, (_behind(_recompiled),)),
+    (recompiles.LIMIT, (_behind(_limited),)),
+    (graphs.COMPLIANCE, (_with(_check_compliance),)),
+    (graphs.CREATE_NODE, (_behind(_created_node),)),
+    (graphs.CALL_COMPILER, (_with(_call_compiler),)),
+    (guards.BUILD, (_with(_build_guards),)),
+    (guards.WORDS, (_behind(_spoke),)),
+    (shapes.PLACE, (_behind(_placed),)),
+    (shapes.REPLACEMENT, (_with(_set_replacement),)),
+    (shapes.CREATE_SYMBOL, (_behind(_created_symbol),)),
+    (shapes.CREATE_UNBACKED, (_behind(_created_unbacked),)),
+    (shapes.DEFER_ASSERT, (_with(_defer_assert),)),
 )
+"""Each with a wrapper for each of its spellings."""
 
 
-def install() -> tuple[str, ...]:
-    """Wrap every hook of the adapter; the names of those that this torch lacks."""
-    global _missing
-    if _missing is None:
-        missing = [hook.name for hook, around in _HOOKS if not hook.wrap(around)]
-        lacking = [hook.name for hook in adapter.VALUES if hook.get() is None]
-        if not lacking:
-            adapter.TRANSLATOR.wrap(_behind(_began))
-            lacking = [hook.name for hook in adapter.SHAPES if hook.get() is None]
-            if not lacking:
-                adapter.ROOT_TRANSLATOR.wrap(_with(_begin_frame))
-        _missing = (*missing, *lacking)
-    return _missing
-
-
-_missing: tuple[str, ...] | None = None
+def install() -> None:
+    """Wrap what this torch has of them. Call it once per process."""
+    for internal, wrappers in _HOOKS:
+        spelling = internal.spelling()
+        if spelling is not None:
+            internal.wrap(wrappers[internal.spellings.index(spelling)])
+    # Of values either all is said, or nothing.
+    if all(one.get() is not None for one in (*classes.VALUES, frames.OPCODES)):
+        frames.TRANSLATOR.wrap(_behind(_began))
+        if all(one.get() is not None for one in classes.SHAPES):
+            frames.ROOT_TRANSLATOR.wrap(_with(_begin_frame))

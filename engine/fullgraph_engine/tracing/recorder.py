@@ -9,9 +9,9 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch._dynamo.config
-
-from . import adapter, causes, failed_guards, guards, nodes, stacks, variables
+from ..torch_internals import breaks, dynamo, frames, graphs
+from ..torch_internals.shapes import deferred_asserts, source_of_symbol
+from . import causes, failed_guards, guards, nodes, stacks
 from .instructions import Instructions
 from .recording import (
     Break,
@@ -80,6 +80,7 @@ class Recorder:
         self._frames = 0
         self._assert_stacks: dict[tuple[int, str], Stack] = {}
         self._last_unlogged: BaseException | None = None
+        self._last_skip = ""
 
     @contextlib.contextmanager
     def listen(self) -> Iterator[Recording]:
@@ -139,7 +140,7 @@ class Recorder:
         if stacks.in_engine(traced):
             return
         chain = causes.of_error(error)
-        number = adapter.registry().get(chain[0].kind, "")
+        number = breaks.registry().get(chain[0].kind, "")
         record = Break(
             # Some errors are noticed only when their frame was left already.
             frame=self.frame if self._open else self._frames - 1,
@@ -148,7 +149,7 @@ class Recorder:
             message=str(getattr(error, "msg", error)),
             outcome=outcome,
             stack=stacks.join(stacks.above(self.bottom), traced),
-            href=adapter.break_link(number),
+            href=breaks.link(number),
             inlined=len(traced),
             operator=str(getattr(error, "_hop_name", "")),
         )
@@ -158,8 +159,28 @@ class Recorder:
         if self.on_break is not None:
             self.on_break(record)
 
+    def saw_skip(self, reason: str) -> None:
+        """Dynamo has decided to skip the frame at work."""
+        self._last_skip = reason
+        breaks = self.recording.breaks
+        if frames.is_after_break(reason) and breaks and breaks[-1].frame == self.frame:
+            breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped")
+            if self.on_break is not None:
+                self.on_break(breaks[-1])
+
+    def _unspoken_reason(self, error: BaseException | None) -> str:
+        """Why a frame was skipped, of which torch up to 2.12 does not report the reason."""
+        if self._last_skip:
+            return f"Dynamo decided to skip the frame while tracing: {self._last_skip}"
+        return "an error was suppressed during compilation" if error is not None else ""
+
     def skipped(self, reason: str, code: types.CodeType) -> None:
         error, self._last_unlogged = self._last_unlogged, None
+        told = frames.is_after_break(self._last_skip)
+        reason = reason or self._unspoken_reason(error)
+        self._last_skip = ""
+        if told or not reason:
+            return  # torch up to 2.12 does not say why, and did not look at the frame
         last = self.recording.recompiles[-1] if self.recording.recompiles else None
         if last is not None and last.limit and _is_code_of(last, code):
             return  # it is told as the end of too many recompiles
@@ -176,7 +197,7 @@ class Recorder:
             reason = f"{first.kind}: {first.explanation}" if first.explanation else first.kind
         if stacks.is_torch(code.co_filename):
             return  # hundreds a run, and none of them the user's
-        name = stacks.original_name(code.co_name)
+        name = frames.original_name(code.co_name)
         skip = Skip(
             code.co_filename,
             name,
@@ -191,24 +212,21 @@ class Recorder:
 
     def captured(self, output: Any, module: Any) -> None:
         """A graph on its way to the backend."""
-        shape_env = getattr(output, "shape_env", None)
+        shape_env = graphs.shape_env_of(output)
         graph = Graph(self.frame, *nodes.ops_of(module))
         self.recording.graphs.append(graph)
         self.shapes.captured(len(self.recording.graphs))
         if self.witness is not None:
             with undisturbed(self):
                 self.witness.captured(graph, module)
-        for asserts in getattr(shape_env, "deferred_runtime_asserts", {}).values():
-            for item in asserts:
-                words = str(item.expr)
-                stack = self._assert_stacks.get((id(shape_env), words), ())
-                self.recording.asserts.append(
-                    RuntimeAssert(self.frame, words, str(item.msg), stack)
-                )
+        for item in deferred_asserts(shape_env):
+            words = str(item.expr)
+            stack = self._assert_stacks.get((id(shape_env), words), ())
+            self.recording.asserts.append(RuntimeAssert(self.frame, words, str(item.msg), stack))
 
     def deferred(self, shape_env: Any, before: set[int]) -> None:
         """A condition was put off: only now it is known which line it comes from."""
-        for item in asserts_of(shape_env):
+        for item in deferred_asserts(shape_env):
             if id(item) not in before:
                 self._assert_stacks[id(shape_env), str(item.expr)] = self.here()
 
@@ -218,7 +236,7 @@ class Recorder:
         self.recording.symbols.append(made)
 
     def specialised(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
-        source = _source_of(shape_env, symbol)
+        source = source_of_symbol(shape_env, symbol)
         self.recording.specialisations.append(
             Specialisation(self.frame, str(symbol), source, value, reason, self.here())
         )
@@ -227,7 +245,7 @@ class Recorder:
         self.recording.equalities.append(Equality(self.frame, str(symbol), str(value), self.here()))
 
     def here(self) -> Stack:
-        return stacks.join(stacks.above(self.bottom), stacks.of_translator(stacks.translator()))
+        return stacks.join(stacks.above(self.bottom), stacks.of_translator(frames.translator()))
 
     def guarded(self, code: types.CodeType, tree: Any) -> None:
         """The tree of guards of the frame at work is complete."""
@@ -241,7 +259,7 @@ class Recorder:
         latest_first = sorted(cache_entries, key=_compilation, reverse=True)
         self.recording.recompiles.append(
             Recompile(
-                stacks.original_name(code.co_name),
+                frames.original_name(code.co_name),
                 code.co_filename,
                 code.co_firstlineno - 1,
                 tuple(str(reason) for reason in reasons),
@@ -256,7 +274,7 @@ class Recorder:
 
     def reached_limit(self, setting: str) -> None:
         """The code that was to be compiled again has been compiled too often."""
-        limit = f"{setting} = {getattr(torch._dynamo.config, setting)}"
+        limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)
 
@@ -280,17 +298,6 @@ class Recorder:
         """The symbolic interpreter of a frame is complete."""
         if translator.f_code.co_filename == self.instructions.file:
             self.shapes.parameters(translator)
-
-
-def asserts_of(shape_env: Any) -> list[Any]:
-    deferred = getattr(shape_env, "deferred_runtime_asserts", {})
-    return [item for items in deferred.values() for item in items]
-
-
-def _source_of(shape_env: Any, symbol: Any) -> str:
-    sources = getattr(shape_env, "var_to_sources", None) or getattr(shape_env, "source_to_var", {})
-    found = sources.get(symbol, []) if isinstance(sources, dict) else []
-    return variables.name_of_source(found[0]) if found else ""
 
 
 def _is_code_of(recompile: Recompile, code: types.CodeType) -> bool:

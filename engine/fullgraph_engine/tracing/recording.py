@@ -362,8 +362,6 @@ class Recording:
     shapes_left_out: int = 0
     """Values that were too many."""
     failure: Failure | None = None
-    incomplete: list[str] = field(default_factory=list)
-    """What this torch cannot tell, each in one sentence."""
     losses: list[str] = field(default_factory=list)
     """Mistakes of the recorder, each in a few words: something may be missing."""
     seconds: float = 0.0

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch._dynamo
 
+from ..torch_internals import dynamo
 from .tensors import RunTensorMode
 
 _LAYERS = ("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
@@ -66,7 +66,7 @@ def _kernel(operator: Any, mode: RunTensorMode) -> Any:
         return (out, *finals)
 
     # Dynamo is on while eager code between graphs runs, and must not see this as the user's.
-    return torch._dynamo.disable(layer)
+    return dynamo.disable(layer)
 
 
 def _fits(data: Any, hidden: Any) -> bool:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.source import CallMethodItemSource, RandomValueSource
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
-from torch.fx.experimental.symbolic_shapes import DimDynamic
 
-from . import adapter, stacks
+from ..torch_internals import fake_tensors, frames
+from ..torch_internals.fake_tensors import FakeTensor, unset_fake_temporarily
+from ..torch_internals.shapes import CallMethodItemSource, DimDynamic, RandomValueSource
 
 _READ = torch.ops.aten._local_scalar_dense.default
 _KEPT = "_fullgraph_scalar"
@@ -48,18 +47,21 @@ class _Scalar:
 @contextlib.contextmanager
 def readable_scalars() -> Iterator[None]:
     """Let Dynamo read numbers of fake tensors where it reads those of real ones."""
-    made, operators = adapter.MADE_FAKE.get(), adapter.FAKE_OPERATORS.get()
-    if made is None or adapter.TRACKED_FAKE.get() is None or _READ not in (operators or ()):
+    operators = fake_tensors.OPERATORS.get()
+    if fake_tensors.TRACKED.get() is None or _READ not in (operators or ()):
+        yield
+        return
+    undo = fake_tensors.MADE_FAKE.wrap(_remembering)
+    if undo is None:
         yield
         return
     read = operators[_READ]
-    adapter.MADE_FAKE.wrap(_remembering)
     operators[_READ] = _reading(read)
     try:
         yield
     finally:
         operators[_READ] = read
-        setattr(adapter.MADE_FAKE.owner(), made.__name__, made)
+        undo()
 
 
 def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,7 +87,7 @@ def _remembering(original: Callable[..., Any]) -> Callable[..., Any]:
 def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
     def local_scalar_dense(mode: Any, func: Any, tensor: FakeTensor) -> Any:
         scalar: _Scalar | None = getattr(tensor, _KEPT, None)
-        translator = stacks.translator()
+        translator = frames.translator()
         if (
             scalar is not None
             and translator is not None
@@ -112,6 +114,6 @@ def _tracked(number: int | float, scalar: _Scalar, environment: Any, output: Any
     integral = isinstance(number, int)
     create = environment.create_symintnode if integral else environment.create_symfloatnode
     made = create(symbol, hint=number, source=source)
-    tracked = adapter.TRACKED_FAKE.get()
+    tracked = fake_tensors.TRACKED.get()
     output.tracked_fakes.append(tracked(made, source, scalar.context))
     return made

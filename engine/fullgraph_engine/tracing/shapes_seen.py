@@ -19,7 +19,8 @@ import torch
 
 from ..code_objects import HAS_COLUMNS, loads_method
 from ..protocol.shapes import MOST_VALUES, ShapeKind, ShapeRole, ShapeSeen
-from . import stacks, variables
+from ..torch_internals import frames
+from . import variables
 from .describe import dtype_name
 from .instructions import Instructions
 from .recording import ShapedPlace
@@ -112,7 +113,7 @@ class Shapes:
     def parameters(self, translator: Any) -> None:
         """A symbolic interpreter knows what its code is called with."""
         code: types.CodeType = translator.f_code
-        if stacks.original_name(code.co_name) != code.co_name:
+        if frames.original_name(code.co_name) != code.co_name:
             return  # what a resume function is given are no parameters of the user's
         given = self._here.names.variables if translator.parent is None else None
         for name in variables.parameter_names(code):
@@ -289,7 +290,7 @@ def _placed(place: _Place, found: dict[ShapeSeen, list[Any]], left_out: int) -> 
         replace(value, count=count, graph=graph, node=node)
         for value, (count, graph, node) in found.items()
     )
-    name_now = stacks.original_name(function)
+    name_now = frames.original_name(function)
     line = (line or first) - 1
     return ShapedPlace(role, name_now, first - 1, name, line, start, end, seen, left_out)
 

@@ -13,12 +13,12 @@ import torch
 
 from ..code_objects import position
 from ..protocol import Frame
+from ..torch_internals.frames import enters_tracer, original_name
 from .recording import Stack
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _STDLIB = str(Path(dataclasses.__file__).resolve().parent)
-_RESUME = "torch_dynamo_resume_in_"
 
 
 def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
@@ -40,21 +40,6 @@ def frame_of(code: types.CodeType, line: int | None, positions: Any) -> Frame:
             positions.end_col_offset,
         )
     return Frame(code.co_filename, name, line - 1)
-
-
-def original_name(name: str) -> str:
-    """The function that a resume function (``torch_dynamo_resume_in_f_at_12``) continues."""
-    while name.startswith(_RESUME):
-        name = name[len(_RESUME) :].rpartition("_at_")[0] or name[len(_RESUME) :]
-    return name
-
-
-def translator() -> Any:
-    """The innermost symbolic interpreter at work, or None."""
-    import torch._dynamo.symbolic_convert as convert
-
-    root = getattr(convert.tls, "current_tx", None)
-    return None if root is None else root.output.current_tx
 
 
 Raw = tuple[tuple[types.CodeType, Any, Any], ...]
@@ -155,11 +140,6 @@ def is_machinery(path: str) -> bool:
 def in_engine(stack: Stack) -> bool:
     """Whether the tracer went into code of ours, such as the stand-in for a missing import."""
     return any(frame.path.startswith(_OURS) for frame in stack)
-
-
-def enters_tracer(code: types.CodeType) -> bool:
-    """Whether a live frame is Dynamo's callback for a frame that is about to run."""
-    return code.co_name == "__call__" and code.co_filename.endswith("_dynamo/convert_frame.py")
 
 
 def is_torch(path: str) -> bool:

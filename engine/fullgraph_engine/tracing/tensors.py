@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import (
+
+from ..torch_internals import dynamo, fake_tensors, guards
+from ..torch_internals.fake_tensors import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
@@ -28,9 +29,9 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
     unset_fake_temporarily,
 )
-from torch.utils import _pytree as pytree
-
-from . import adapter, stacks
+from ..torch_internals.graphs import HigherOrderOperator
+from ..torch_internals.trees import pytree
+from . import stacks
 from .recording import ChosenValue
 
 KNOWN_NUMEL = 4096
@@ -113,6 +114,12 @@ class RunTensorMode(FakeTensorMode):
             and not self.is_our_fake(t)
             and t.device.type != "meta"
         )
+
+    # Between graphs Dynamo looks at every frame that is run. Since torch 2.12 it leaves out what
+    # a dispatch mode runs; before, it would trace what is below, and find breaks in it.
+    @dynamo.disable  # type: ignore[untyped-decorator]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -217,7 +224,7 @@ def _keep_dynamic(inputs: Any, outputs: Any) -> None:
         (dim, value.shape[dim])
         for value in pytree.tree_leaves(inputs)
         if isinstance(value, torch.Tensor)
-        for dim in getattr(value, "_dynamo_weak_dynamic_indices", ())
+        for dim in dynamo.dynamic_dimensions(value)
     }
     if not marked:
         return
@@ -225,7 +232,7 @@ def _keep_dynamic(inputs: Any, outputs: Any) -> None:
         if isinstance(value, torch.Tensor):
             for dim, size in enumerate(value.shape):
                 if (dim, size) in marked:
-                    torch._dynamo.maybe_mark_dynamic(value, dim)
+                    dynamo.mark_dynamic(value, dim)
 
 
 class _NoAnswer:
@@ -285,17 +292,17 @@ def recognised_parameters() -> Iterator[None]:
 
     def static(original: Callable[..., Any]) -> Callable[..., Any]:
         def has_static_shape(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if _is_fake_parameter(tensor) and torch._dynamo.config.force_parameter_static_shapes:
-                return True, torch._dynamo.utils.TensorStaticReason.PARAMETER
+            if _is_fake_parameter(tensor) and dynamo.config.force_parameter_static_shapes:
+                return True, fake_tensors.STATIC_REASON.get()
             return original(tensor, *args, **kwargs)
 
         return has_static_shape
 
     with contextlib.ExitStack() as put_back:
-        for hook, around in ((adapter.EXACT_TYPE, istype), (adapter.STATIC_SHAPE, static)):
-            original = hook.get()
-            if hook.wrap(around):
-                put_back.callback(setattr, hook.owner(), hook.path, original)
+        for hook, around in ((guards.EXACT_TYPE, istype), (fake_tensors.STATIC_SHAPE, static)):
+            undo = hook.wrap(around)
+            if undo is not None:
+                put_back.callback(undo)
         yield
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..code_objects import HAS_COLUMNS
 from ..protocol import SeenKind
-from . import stacks, variables
+from ..torch_internals import frames
+from . import variables
 from .instructions import Instructions
 from .recording import Local, Receiver
 
@@ -49,7 +50,7 @@ class Values:
             if place.end_lineno and place.end_col_offset
         ]
         found = {
-            Local(stacks.original_name(function), line - 1, name, kind)
+            Local(frames.original_name(function), line - 1, name, kind)
             for function, line, name, kind in self._locals
         }
         return [*receivers, *found]

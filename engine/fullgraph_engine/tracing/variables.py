@@ -14,7 +14,9 @@ from typing import Any, Literal, Union
 import torch
 
 from ..protocol import SeenKind
-from . import adapter
+from ..torch_internals import variables as upstream
+from ..torch_internals.binding import Internal
+from ..torch_internals.shapes import name_of_source
 
 _MOST_ITEMS = 8
 
@@ -28,7 +30,7 @@ def parameter_names(code: types.CodeType) -> tuple[str, ...]:
 
 def content_of(translator: Any, variable: Any) -> Any:
     """What is in the cell of a variable that nested functions share."""
-    if type(variable) is not adapter.CELL_VARIABLE.get():
+    if type(variable) is not upstream.CELL.get():
         return variable
     # The getter of this dictionary would write down that the cell was read.
     attributes = translator.output.side_effects.store_attr_mutations.get(variable, {})
@@ -71,14 +73,14 @@ def kind_of_class(kind: type) -> Known:
     return "other"
 
 
-_CLASSES: tuple[tuple[Known, tuple[adapter.Private, ...]], ...] = (
-    ("lazy", (adapter.LAZY_VARIABLE,)),
+_CLASSES: tuple[tuple[Known, tuple[Internal, ...]], ...] = (
+    ("lazy", (upstream.LAZY,)),
     # No value, or an attribute that nobody has looked at yet.
-    (None, (adapter.NULL_VARIABLE, adapter.DELETED_VARIABLE, adapter.ATTRIBUTE_VARIABLE)),
+    (None, (upstream.NULL, upstream.DELETED, upstream.ATTRIBUTE)),
     # To Dynamo these are tensors, to the program they are not.
-    ("other", (adapter.ARRAY_VARIABLE, adapter.NUMBER_VARIABLE, adapter.ITEM_VARIABLE)),
-    ("tensor", (adapter.TENSOR_VARIABLE,)),
-    ("module", (adapter.MODULE_VARIABLE, adapter.USER_MODULE_VARIABLE)),
+    ("other", (upstream.ARRAY, upstream.NUMBER, upstream.ITEM)),
+    ("tensor", (upstream.TENSOR,)),
+    ("module", (upstream.MODULE, upstream.USER_MODULE)),
 )
 
 
@@ -162,14 +164,14 @@ def _reader(kind: type) -> _Reader | None:
     if general == "module":
         return None
     for hooks, reader in (
-        ((adapter.SYMBOL_VARIABLE,), _read_symbol),
-        ((adapter.CONSTANT_VARIABLE,), _read_constant),
-        ((adapter.NAMED_TUPLE_VARIABLE, adapter.OWN_TUPLE_VARIABLE), _read_named_tuple),
-        ((adapter.SIZE_VARIABLE, adapter.TUPLE_VARIABLE), _read_tuple),
+        ((upstream.SYMBOL,), _read_symbol),
+        ((upstream.CONSTANT,), _read_constant),
+        ((upstream.NAMED_TUPLE,), _read_named_tuple),
+        ((upstream.SIZE, upstream.TUPLE), _read_tuple),
     ):
         if any(hook.get() in line for hook in hooks):
             return reader
-    return _read_list if kind is adapter.LIST_VARIABLE.get() else None
+    return _read_list if kind is upstream.LIST.get() else None
 
 
 def _read_tensor(variable: Any) -> Tensor | None:
@@ -236,12 +238,6 @@ def source_of(variable: Any) -> str:
         return name_of_source(getattr(variable, "source", None))
     except NotImplementedError:  # sources of what only Dynamo knows have no name
         return ""
-
-
-def name_of_source(source: Any) -> str:
-    """A method before torch 2.9, then a property."""
-    name = getattr(source, "name", "")
-    return str(name() if callable(name) else name)
 
 
 def _read_tuple(variable: Any) -> Content:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
+
+from ..torch_internals.fake_tensors import FakeTensor
+from ..torch_internals.trees import pytree
 
 _PLAIN = (torch.Tensor, FakeTensor, torch.nn.Parameter)
 

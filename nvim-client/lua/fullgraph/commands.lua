@@ -167,7 +167,9 @@ M.commands = {
       if not words[1] then
         local status = require("fullgraph.status").get(0)
         local python = status and status.interpreter or ""
-        journal.say(python ~= "" and python or "No interpreter is in use yet.")
+        local why = status and status.why or ""
+        local used = why ~= "" and ("%s (%s)"):format(python, why) or python
+        journal.say(python ~= "" and used or "No interpreter is in use yet.")
         return
       end
       local path = vim.fn.expand(words[1])

@@ -9,6 +9,7 @@ local M = {}
 ---@field torch string
 ---@field python string
 ---@field interpreter string
+---@field why string
 ---@field busy boolean
 
 ---@type table<integer, fullgraph.Status> by client
@@ -53,6 +54,7 @@ function M.of(client_id)
       torch = "",
       python = "",
       interpreter = "",
+      why = "",
       busy = false,
     }
 end

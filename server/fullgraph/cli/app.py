@@ -1,4 +1,4 @@
-"""The commands for people: ``check``, ``show``, ``repro``, ``op`` and ``doctor``."""
+"""The commands for people: ``check``, ``diff``, ``show``, ``repro``, ``op`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import os
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TextIO, TypeVar
@@ -24,9 +24,10 @@ from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
 from fullgraph.cli.terminal import Colour, paint_for, utf8, write
-from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter, stale_environment
+from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
 from fullgraph.render.codes import is_known_selector
+from fullgraph.render.paint import Style
 from fullgraph.session.settings import (
     Project,
     Resolved,
@@ -111,6 +112,32 @@ def _option(name: str, *more: str, **kinds: Any) -> Any:
 _Texts = list[str] | None
 _Text = str | None
 
+# What a check is done with, for all commands that check.
+_Mode = Annotated[_Text, _option("mode", metavar="auto|fake|real")]
+_Select = Annotated[_Texts, _option("select", metavar="CODE,...")]
+_Ignore = Annotated[_Texts, _option("ignore", metavar="CODE,...")]
+_SeverityFlag = Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...")]
+_ExitSeverity = Annotated[_Text, _option("exit-severity", metavar="SEVERITY")]
+_Jobs = Annotated[_Text, _option("jobs", "-j", metavar="N")]
+_Timeout = Annotated[_Text, _option("timeout", metavar="SECONDS")]
+_MemoryLimit = Annotated[_Text, _option("memory-limit", metavar="MIB")]
+_MaxTargets = Annotated[_Text, _option("max-targets", metavar="N")]
+_TryDynamic = Annotated[
+    bool | None,
+    typer.Option("--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False),
+]
+_Forecast = Annotated[
+    bool,
+    typer.Option(
+        "--forecast",
+        help="Call each target again with other sizes and values, to say what will compile "
+        "again. Takes three to four times as long.",
+    ),
+]
+_ExtraPaths = Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")]
+_Exclude = Annotated[_Texts, _option("exclude", metavar="PATTERN,...")]
+_Color = Annotated[str, typer.Option("--color", metavar="auto|always|never", help="Colours.")]
+
 
 @app.command("check")
 def _check(
@@ -125,31 +152,19 @@ def _check(
         ),
     ] = "text",
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
-    mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
-    select: Annotated[_Texts, _option("select", metavar="CODE,...")] = None,
-    ignore: Annotated[_Texts, _option("ignore", metavar="CODE,...")] = None,
-    severity: Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...")] = None,
-    exit_severity: Annotated[_Text, _option("exit-severity", metavar="SEVERITY")] = None,
-    jobs: Annotated[_Text, _option("jobs", "-j", metavar="N")] = None,
-    timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
-    memory_limit: Annotated[_Text, _option("memory-limit", metavar="MIB")] = None,
-    max_targets: Annotated[_Text, _option("max-targets", metavar="N")] = None,
-    try_dynamic: Annotated[
-        bool | None,
-        typer.Option(
-            "--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False
-        ),
-    ] = None,
-    forecast: Annotated[
-        bool,
-        typer.Option(
-            "--forecast",
-            help="Call each target again with other sizes and values, to say what will compile "
-            "again. Takes three to four times as long.",
-        ),
-    ] = False,
-    extra_paths: Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")] = None,
-    exclude: Annotated[_Texts, _option("exclude", metavar="PATTERN,...")] = None,
+    mode: _Mode = None,
+    select: _Select = None,
+    ignore: _Ignore = None,
+    severity: _SeverityFlag = None,
+    exit_severity: _ExitSeverity = None,
+    jobs: _Jobs = None,
+    timeout: _Timeout = None,
+    memory_limit: _MemoryLimit = None,
+    max_targets: _MaxTargets = None,
+    try_dynamic: _TryDynamic = None,
+    forecast: _Forecast = False,
+    extra_paths: _ExtraPaths = None,
+    exclude: _Exclude = None,
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -214,14 +229,124 @@ def _check(
         baseline=baseline,
         output=output,
     )
-    try:
-        status = job.run(flags)
-    except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain again while it exits.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = _BROKEN_PIPE
-    raise typer.Exit(status)
+    raise typer.Exit(_piped(lambda: job.run(flags)))
+
+
+@app.command("diff")
+def _diff(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATHS]", help="Files and folders.")
+    ] = None,
+    python: Annotated[
+        _Texts,
+        typer.Option("--python", help="The interpreter of both sides; twice: of old, of new."),
+    ] = None,
+    rev: Annotated[
+        _Texts,
+        typer.Option(
+            "--rev",
+            metavar="REVISION",
+            help="A revision of the repository; a second one is the new side, else the files as "
+            "they are now.",
+        ),
+    ] = None,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Twice, instead of paths: what `fullgraph check --format json` wrote.",
+        ),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="text|json|markdown", help="How it is written.")
+    ] = "text",
+    mode: _Mode = None,
+    select: _Select = None,
+    ignore: _Ignore = None,
+    severity: _SeverityFlag = None,
+    exit_severity: _ExitSeverity = None,
+    jobs: _Jobs = None,
+    timeout: _Timeout = None,
+    memory_limit: _MemoryLimit = None,
+    max_targets: _MaxTargets = None,
+    try_dynamic: _TryDynamic = None,
+    forecast: _Forecast = False,
+    extra_paths: _ExtraPaths = None,
+    exclude: _Exclude = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the difference to a file."),
+    ] = None,
+    color: _Color = "auto",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only the difference: no progress, no notes.")
+    ] = False,
+) -> None:
+    """Show what another torch, or a change of the code, changes.
+
+    Checks the same files twice, with two interpreters or of two revisions, or takes two reports.
+
+    Exit status: 0 nothing new at or above --exit-severity, 1 something is new or not traced
+    anymore, 2 a side could not be checked.
+    """
+    from fullgraph.cli.diff.command import Checks, Output, Variant, compare_reports
+
+    settings_of_checks: dict[str, Any] = {
+        "mode": mode,
+        "severity": _joined(severity),
+        "jobs": jobs,
+        "timeout": timeout,
+        "memory-limit": memory_limit,
+        "max-targets": max_targets,
+        "try-dynamic": try_dynamic,
+        "extra-paths": _paths_of_here(_joined(extra_paths)),
+        "exclude": _joined(exclude),
+        "select": _joined(select),
+        "ignore": _joined(ignore),
+    }
+    paths, pythons, revisions = paths or [], python or [], rev or []
+    _check_sides(paths, pythons, revisions, report, {**settings_of_checks, "forecast": forecast})
+    written = Output(
+        _word("--format", form, ("text", "json", "markdown")),
+        output,
+        _word("--color", color, _COLOURS),
+        quiet,
+    )
+    flags = {**settings_of_checks, "exit-severity": exit_severity}
+    if len(pythons) == 1:
+        flags["interpreter"] = _of_here(pythons[0])
+    project, resolved = _settings(_common(paths), flags)
+    for problem in resolved.problems:
+        written.say("warning", Style.WARNING, problem)
+    settings = resolved.settings
+    if report:
+        raise typer.Exit(_piped(lambda: compare_reports(report, written, settings.exit_severity)))
+    both = pythons if len(pythons) == 2 else [settings.interpreter] * 2
+    found = []
+    for text in both:
+        try:
+            found.append(find_interpreter(_of_here(text), project.root, os.environ).path)
+        except InterpreterNotFound as error:
+            written.error(str(error))
+            raise typer.Exit(UNABLE) from None
+    names = pythons if len(pythons) == 2 else ["", ""]
+    old, new = (
+        Variant(name, path, revision)
+        for name, path, revision in zip(names, found, [*revisions, "", ""][:2], strict=True)
+    )
+    checks = Checks(
+        paths=tuple(dict.fromkeys(paths)),
+        variants=(old, new),
+        settings=settings,
+        project=project.root,
+        forecast=forecast,
+        engine=lambda settings, root: _engine(
+            settings, dataclasses.replace(project, root=root), None
+        ),
+        output=written,
+    )
+    raise typer.Exit(_piped(checks.run))
 
 
 @app.command("op")
@@ -294,7 +419,7 @@ def _show(
                 chosen,
                 settings=resolved.settings,
                 project=project.root,
-                tracer=lambda: _engine(resolved.settings, project, None),
+                tracer=lambda: _engine(resolved.settings, project),
                 tell=progress.show,
             )
         )
@@ -429,9 +554,7 @@ def _repro(
         quiet=quiet,
     )
     raise typer.Exit(
-        delivery.run(
-            resolved.settings, project.root, lambda: _engine(resolved.settings, project, None)
-        )
+        delivery.run(resolved.settings, project.root, lambda: _engine(resolved.settings, project))
     )
 
 
@@ -504,7 +627,7 @@ class _Job:
             files,
             settings=resolved.settings,
             project=project.root,
-            tracer=lambda: _engine(resolved.settings, project, report if self.verbose else None),
+            tracer=lambda: _engine(resolved.settings, project, report, verbose=self.verbose),
             listener=report,
             texts=texts,
             forecast=self.forecast,
@@ -547,8 +670,10 @@ def _status(checked: Checked, settings: Settings) -> int:
     return FOUND if checked.reaches(settings.exit_severity) else CLEAN
 
 
-def _engine(settings: Settings, project: Project, log: Report | None) -> Engine:
-    """The engine that traces everything.
+def _engine(
+    settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
+) -> Engine:
+    """The engine that traces everything; a report gets its output, where that was asked for.
 
     Raises:
         Unusable: there is no interpreter to start it in.
@@ -557,10 +682,12 @@ def _engine(settings: Settings, project: Project, log: Report | None) -> Engine:
         interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
     except InterpreterNotFound as error:
         raise Unusable(str(error)) from error
+    if report is not None and interpreter.remark:
+        report.remarks([interpreter.remark])
 
-    def on_log(log_: Log) -> None:
-        if log is not None:
-            log.log(log_.text)
+    def on_log(log: Log) -> None:
+        if report is not None and verbose:
+            report.log(log.text)
 
     return Engine(interpreter.path, on_status=lambda status: None, on_log=on_log, cwd=project.root)
 
@@ -575,11 +702,8 @@ def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]
         raise typer.Exit(UNABLE)
     project = find_project(start)
     resolved = resolve(project.source, source)
-    problems = [*project.problems, *resolved.problems]
-    stale = stale_environment(os.environ)
-    if stale and not resolved.settings.interpreter:
-        problems.append(f"{stale}.")
-    return project, dataclasses.replace(resolved, problems=tuple(problems))
+    problems = (*project.problems, *resolved.problems)
+    return project, dataclasses.replace(resolved, problems=problems)
 
 
 def _common(paths: Sequence[str]) -> Path:
@@ -607,6 +731,51 @@ def _joined(texts: list[str] | None) -> list[str] | None:
 
 def _paths_of_here(paths: list[str] | None) -> list[str] | None:
     return None if paths is None else [str(Path.cwd() / path) for path in paths]
+
+
+def _check_sides(
+    paths: Sequence[str],
+    pythons: Sequence[str],
+    revisions: Sequence[str],
+    reports: Sequence[Path] | None,
+    settings_of_checks: Mapping[str, Any],
+) -> None:
+    """Whether what ``diff`` was given makes two sides."""
+    if reports is not None:
+        if len(reports) != 2:
+            raise typer.BadParameter("Give two reports, old and new.", param_hint="--report")
+        given = {"PATHS": paths, "--python": pythons, "--rev": revisions}
+        flags = {f"--{name}": value for name, value in settings_of_checks.items()}
+        for name, value in {**given, **flags}.items():
+            if value:
+                raise typer.BadParameter(
+                    f"Reports are of checks that are done: {name} does nothing.",
+                    param_hint="--report",
+                )
+        return
+    if len(pythons) > 2:
+        raise typer.BadParameter("Give at most two, old and new.", param_hint="--python")
+    if len(revisions) > 2:
+        raise typer.BadParameter("Give at most two, old and new.", param_hint="--rev")
+    if len(pythons) < 2 and not revisions:
+        raise typer.BadParameter(
+            "Give two sides: --python OLD --python NEW, --rev OLD, or --report OLD --report NEW."
+        )
+    if not paths:
+        raise typer.BadParameter("Name the files and folders to check.", param_hint="PATHS")
+    if sources.STANDARD_INPUT in paths:
+        raise typer.BadParameter("Standard input has no second side.", param_hint="PATHS")
+
+
+def _piped(work: Callable[[], int]) -> int:
+    """The exit status of a command that writes as much as its reader wants."""
+    try:
+        return work()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain again while it exits.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
 
 
 _FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")

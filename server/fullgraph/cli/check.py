@@ -19,6 +19,7 @@ from fullgraph.session.ignores import kept
 from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import analyse_request, may_have_targets
 from fullgraph.session.settings import Settings
+from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import (
     Analyse,
     Event,
@@ -153,6 +154,9 @@ class Check:
             if self._tracer is not None:
                 await self._tracer.close()
         status = self._status
+        if status is not None and not problems:
+            hidden = warning(status, unseen(status, self._settings))
+            problems += [hidden] if hidden else []
         return Checked(
             tuple(done),
             torch=status.torch if status is not None else "",

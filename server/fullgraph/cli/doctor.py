@@ -23,12 +23,6 @@ from fullgraph.render.summary import amount, seconds
 from fullgraph.session.settings import Project, Resolved, declarations, shown
 from fullgraph_engine.protocol import SelfChecked
 
-_HOW = {
-    "setting": "from the setting `interpreter`",
-    "VIRTUAL_ENV": "the active environment, from VIRTUAL_ENV",
-    ".venv": "from .venv beside the project root",
-    "PATH": "python3 on PATH",
-}
 _COLUMN = 15
 
 
@@ -59,8 +53,9 @@ class Examination:
         yield paint(Style.STRONG, f"fullgraph {__version__}")
         yield _row("project", str(self.project.root))
         if self.interpreter is not None:
-            how = _HOW[self.interpreter.origin]
-            yield _row("interpreter", f"{self.interpreter.path} ({how})")
+            yield _row("interpreter", f"{self.interpreter.path} ({self.interpreter.how})")
+            for passed in self.interpreter.passed_over:
+                yield _row("passed over", f"{passed.named}: it {passed.lack.value}")
         if self.engine is not None and self.engine.python:
             yield _row("python", self.engine.python)
         if self.engine is not None and self.engine.torch:
@@ -86,8 +81,12 @@ class Examination:
                 if not hook.present:
                     line += paint(Style.WARNING, " (missing)")
                 yield line + (f": {hook.detail}" if hook.detail else "")
-        for degraded in self.engine.degraded if self.engine is not None else ():
-            yield f"  {paint(Style.WARNING, 'degraded:')} {degraded}"
+        if self.engine is None:
+            return
+        for one in self.engine.degraded:
+            yield f"  {paint(Style.WARNING, 'degraded:')} {one.words}"
+        if self.engine.untested:
+            yield f"  {paint(Style.WARNING, 'untested:')} {self.engine.message}"
 
     def _settings(self, paint: Paint) -> Iterator[str]:
         yield ""

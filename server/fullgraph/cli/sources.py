@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,21 +39,29 @@ class Unreadable(Exception):
     """One sentence with the next step."""
 
 
-def find(paths: Sequence[str], exclude: Sequence[str], root: Path) -> Sources:
-    """The files that ``paths`` name, each once, folders walked in the order of names."""
+def find(
+    paths: Sequence[str],
+    exclude: Sequence[str],
+    root: Path,
+    located: Callable[[Path], Path] | None = None,
+) -> Sources:
+    """The files that ``paths`` name, each once, folders walked in the order of names.
+
+    ``located`` says where a path is that is not where it says; ``root`` is in the same place.
+    """
     files: dict[Path, Source] = {}
     problems: list[str] = []
     remarks: list[str] = []
     excluded = GitIgnoreSpec.from_lines(exclude)
     for given in paths:
-        path = Path(given)
+        path = (located or absolute)(Path(given))
         try:
             if path.is_dir():
-                found = list(_walk(path, excluded, root))
+                found = list(_walk(path, Path(given), excluded, root))
                 if not found:
                     remarks.append(f"There are no Python files in {given} that are not ignored.")
             elif path.exists():
-                found = [Source(given, absolute(path), named=True)]
+                found = [Source(given, path, named=True)]
             else:
                 problems.append(f"{given} does not exist; check the path.")
                 continue
@@ -137,8 +145,7 @@ class _Ignore:
         return self.spec.check_file(relative).include
 
 
-def _walk(given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterator[Source]:
-    top = absolute(given)
+def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterator[Source]:
     exclude = _Ignore(root, excluded)
 
     def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[Source]:

@@ -53,7 +53,7 @@ def utf8(stream: TextIO) -> Iterator[TextIO]:
         wrapped.detach()
 
 
-_PLAIN = {ord("·"): "-", ord("…"): "...", ord("✓"): "ok", ord("✗"): "no"}
+_PLAIN = {ord("·"): "-", ord("…"): "...", ord("→"): "->", ord("✓"): "ok", ord("✗"): "no"}
 
 
 def _colours(terminal: bool, colour: Colour, env: Mapping[str, str]) -> bool:

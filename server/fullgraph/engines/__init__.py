@@ -9,11 +9,11 @@ from fullgraph.engines.engine import (
     EngineStatus,
     Reproduction,
 )
+from fullgraph.engines.installation import torch_on_disk
 from fullgraph.engines.interpreter import (
     Interpreter,
     InterpreterNotFound,
     find_interpreter,
-    stale_environment,
 )
 from fullgraph.engines.process import boot_script, working_folder
 from fullgraph.engines.sentences import sentences
@@ -32,6 +32,6 @@ __all__ = [
     "boot_script",
     "find_interpreter",
     "sentences",
-    "stale_environment",
+    "torch_on_disk",
     "working_folder",
 ]

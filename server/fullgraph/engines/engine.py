@@ -20,6 +20,7 @@ from fullgraph_engine.protocol import (
     Analyse,
     Analysed,
     Cancel,
+    Degraded,
     Event,
     Failed,
     IndexWritten,
@@ -35,6 +36,7 @@ from fullgraph_engine.protocol import (
     Starting,
     Unusable,
 )
+from fullgraph_engine.protocol.facts import CODES, WORDS
 
 BACK_OFF = (0.5, 2.0, 8.0)
 """Seconds before each restart; an analysis that succeeds begins anew, after the last it stays."""
@@ -76,7 +78,9 @@ class EngineStatus:
     python: str = ""
     interpreter: str = ""
     pid: int = 0
-    degraded: tuple[str, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    untested: bool = False
+    """Its torch is newer than any that fullgraph was tested with."""
     quiet: bool = False
     """No news for a user: it was reported before, or may be over by itself soon."""
     final: bool = True
@@ -360,9 +364,9 @@ class Engine:
             self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
             self._status = dataclasses.replace(
-                self._status, torch=event.torch, degraded=event.degraded
+                self._status, torch=event.torch, degraded=event.degraded, untested=event.untested
             )
-            self._become(EngineState.READY, f"torch {event.torch} is ready.")
+            self._become(EngineState.READY, _ready(event))
             waiting, self._waiting = self._waiting, {}
             for asked in waiting.values():
                 if self._process is not None:
@@ -533,3 +537,15 @@ def _manner(process: EngineProcess) -> str:
             return f"was killed by signal {-status}"
     last = process.last_words.rsplit("\n", 1)[-1].strip().rstrip(".")
     return f"exited unexpectedly with status {status}" + (f" ({last})" if last else "")
+
+
+def _ready(event: Ready) -> str:
+    hidden = [WORDS[one.fact] for one in event.degraded if one.fact in CODES]
+    if hidden:
+        return f"torch {event.torch} is ready, but does not show {', '.join(hidden)}."
+    if event.untested:
+        return (
+            f"torch {event.torch} is ready. It is newer than any that fullgraph was tested with; "
+            "a test program was seen completely."
+        )
+    return f"torch {event.torch} is ready."

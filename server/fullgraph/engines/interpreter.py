@@ -3,58 +3,209 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
+import shlex
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-_ELSEWHERE: tuple[str, ...] = ("Scripts/python.exe",) if os.name == "nt" else ()
+from fullgraph.engines.installation import (
+    VirtualEnvironment,
+    has_torch,
+    prefix_of,
+    pythons_of,
+)
 
-InterpreterOrigin = Literal["setting", "VIRTUAL_ENV", ".venv", "PATH"]
+InterpreterOrigin = Literal[
+    "setting", "editor", "VIRTUAL_ENV", ".venv", "CONDA_PREFIX", "own", "PATH"
+]
+
+_HOW: Mapping[InterpreterOrigin, str] = {
+    "setting": "from the setting `interpreter`",
+    "editor": "the environment that is active in the editor",
+    "VIRTUAL_ENV": "the active environment, from VIRTUAL_ENV",
+    ".venv": "from .venv beside the project root",
+    "CONDA_PREFIX": "conda's active environment, from CONDA_PREFIX",
+    "own": "the Python that fullgraph is installed in",
+    "PATH": "from PATH",
+}
+
+# Without its site-packages fullgraph runs in a Python that it is not installed in: an editor's
+# extension brought it along, and took the first Python that it found.
+OWN = Path(sys.executable) if sys.executable and not sys.flags.no_site else None
+"""The Python that fullgraph is installed in."""
+
+
+class Lack(enum.Enum):
+    """Why a candidate is passed over, as the end of a sentence."""
+
+    TORCH = "has no torch"
+    PYTHON = "has no Python that can be executed here"
+    ANSWER = "did not say whether it has torch"
+
+
+@dataclass(frozen=True)
+class PassedOver:
+    path: Path
+    """Of its Python, or of the environment that has none."""
+    origin: InterpreterOrigin
+    lack: Lack
+
+    @property
+    def named(self) -> str:
+        return f"{self.path} ({_HOW[self.origin]})"
 
 
 @dataclass(frozen=True)
 class Interpreter:
     path: Path
     origin: InterpreterOrigin
+    passed_over: tuple[PassedOver, ...] = ()
+    """The candidates before it."""
+
+    @property
+    def how(self) -> str:
+        """Where it is from, as it stands in brackets."""
+        return _HOW[self.origin]
+
+    @property
+    def why(self) -> str:
+        """How it was found, and which were passed over; no whole sentence."""
+        reasons = self._reasons()
+        return f"{self.how}, since {reasons}" if reasons else self.how
+
+    @property
+    def remark(self) -> str:
+        """A sentence where it is not the Python that the user may expect; else empty."""
+        reasons = self._reasons()
+        return f"The torch of {self.path} ({self.how}) is used, since {reasons}." if reasons else ""
+
+    def _reasons(self) -> str:
+        # Nobody expects the one that fullgraph is installed in, which often is its own.
+        expected = (passed for passed in self.passed_over if passed.origin != "own")
+        return " and ".join(f"{passed.named} {passed.lack.value}" for passed in expected)
 
 
 class InterpreterNotFound(Exception):
     """One sentence with the next step."""
 
 
-def find_interpreter(setting: str | None, root: Path | None, env: Mapping[str, str]) -> Interpreter:
-    """The setting, else the active environment, ``.venv`` beside ``root``, ``python3`` on PATH.
+def find_interpreter(
+    setting: str | None,
+    root: Path | None,
+    env: Mapping[str, str],
+    *,
+    active: str = "",
+    own: Path | None = OWN,
+) -> Interpreter:
+    """The setting, whatever it has; else the first candidate that has torch.
+
+    Candidates are ``active``, the Python of the environment that the editor has active; the active
+    environment; ``.venv`` beside ``root``; conda's active environment; ``own``, the Python that
+    fullgraph is installed in; ``python3`` and ``python`` on PATH. One that does not say whether it
+    has torch is taken where no other has.
 
     Paths are kept as they are written: resolving the link that a virtual environment's python
     is would leave the environment.
+
+    May ask Pythons, which blocks for seconds at worst and executes what their start does.
+
+    Raises:
+        InterpreterNotFound: the setting leads nowhere, or no candidate has torch.
     """
     if setting and setting.strip():
         return Interpreter(_from_setting(setting.strip(), root, env), "setting")
-    active = env.get("VIRTUAL_ENV")
-    if active and (python := _of_environment(Path(active))):
-        return Interpreter(python, "VIRTUAL_ENV")
+    passed: list[PassedOver] = []
+    for candidate in _candidates(root, env, active, own):
+        if isinstance(candidate, PassedOver):
+            passed.append(candidate)
+            continue
+        found = has_torch(candidate.path, env)
+        if found:
+            return Interpreter(candidate.path, candidate.origin, tuple(passed))
+        lack = Lack.ANSWER if found is None else Lack.TORCH
+        passed.append(PassedOver(candidate.path, candidate.origin, lack))
+    for silent in passed:
+        if silent.lack is Lack.ANSWER:
+            others = tuple(other for other in passed if other.lack is not Lack.ANSWER)
+            return Interpreter(silent.path, silent.origin, others)
+    raise InterpreterNotFound(_none_has_torch(passed))
+
+
+def _candidates(
+    root: Path | None, env: Mapping[str, str], active: str, own: Path | None
+) -> Iterator[Interpreter | PassedOver]:
+    """Each Python once, as it is called where it is first found; environments without one, too."""
+    seen: set[tuple[str, str]] = set()
+    for candidate in _named_candidates(root, env, active, own):
+        folder, file = candidate.path.parent, os.path.realpath(candidate.path)
+        # The links of two environments lead to one file, and are two Pythons.
+        if (str(folder), file) not in seen:
+            seen.add((str(folder), file))
+            yield candidate
+
+
+def _named_candidates(
+    root: Path | None, env: Mapping[str, str], active: str, own: Path | None
+) -> Iterator[Interpreter | PassedOver]:
+    if active:
+        path = Path(active)
+        if _is_executable(path):
+            yield Interpreter(path.absolute(), "editor")
+        else:
+            yield PassedOver(prefix_of(path), "editor", Lack.PYTHON)
+    yield from _active_environment("VIRTUAL_ENV", env)
     if root is not None and _is_environment(root / ".venv"):
-        return Interpreter(_of_own_environment(root / ".venv"), ".venv")
+        yield Interpreter(_of_own_environment(root / ".venv"), ".venv")
+    yield from _active_environment("CONDA_PREFIX", env)
+    if own is not None:
+        yield Interpreter(own, "own")
     for name in ("python3", "python"):
         if found := shutil.which(name, path=env.get("PATH")):
-            return Interpreter(Path(found), "PATH")
-    raise InterpreterNotFound(
-        "No Python interpreter was found: set `fullgraph.interpreter` to the one that has torch."
+            yield Interpreter(Path(found), "PATH")
+
+
+def _active_environment(
+    name: Literal["VIRTUAL_ENV", "CONDA_PREFIX"], env: Mapping[str, str]
+) -> Iterator[Interpreter | PassedOver]:
+    if folder := env.get(name):
+        if python := _of_environment(Path(folder)):
+            yield Interpreter(python, name)
+        else:
+            yield PassedOver(Path(folder), name, Lack.PYTHON)
+
+
+def _none_has_torch(passed: list[PassedOver]) -> str:
+    without = [candidate for candidate in passed if candidate.lack is Lack.TORCH]
+    if not without:
+        return (
+            "No Python interpreter was found: set `fullgraph.interpreter` to the one that has "
+            "torch."
+        )
+    *names, last = (candidate.named for candidate in without)
+    named = f"{', '.join(names)} or {last}" if names else last
+    gone = "".join(
+        f"; {candidate.named} {candidate.lack.value}"
+        for candidate in passed
+        if candidate.lack is Lack.PYTHON
     )
-
-
-def stale_environment(env: Mapping[str, str]) -> str:
-    """A sentence about an active environment that has no Python, so that another is taken."""
-    active = env.get("VIRTUAL_ENV")
-    if not active or _of_environment(Path(active)):
-        return ""
     return (
-        f"The active environment {active} (VIRTUAL_ENV) has no Python that can be executed here, "
-        "so another one is used; run `deactivate`, or activate one that exists"
+        f"No torch in {named}{gone}: install it with `{_installation(without[0].path)}`, or set "
+        "`fullgraph.interpreter` to a Python that has it."
     )
+
+
+def _installation(python: Path) -> str:
+    """The command that installs torch there."""
+    quoted = shlex.quote(str(python))
+    environment = VirtualEnvironment.read(prefix_of(python))
+    if environment is not None and environment.by_uv:
+        return f"uv pip install --python {quoted} torch"
+    return f"{quoted} -m pip install torch"
 
 
 def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Path:
@@ -98,7 +249,7 @@ def _from_setting(setting: str, root: Path | None, env: Mapping[str, str]) -> Pa
 
 def _is_environment(folder: Path) -> bool:
     """Also of another platform, or one whose Python was removed since."""
-    return any((folder / name).exists() for name in ("pyvenv.cfg", "bin", "Scripts"))
+    return any((folder / name).exists() for name in ("pyvenv.cfg", "conda-meta", "bin", "Scripts"))
 
 
 def _of_own_environment(folder: Path) -> Path:
@@ -113,8 +264,8 @@ def _of_own_environment(folder: Path) -> Path:
 
 def _of_environment(folder: Path) -> Path | None:
     """The python of a virtual environment's folder, if it is one."""
-    for relative in ("bin/python", "bin/python3", *_ELSEWHERE):
-        python = folder / relative
-        if python.is_file() and os.access(python, os.X_OK):
-            return python.absolute()
-    return None
+    return next((path.absolute() for path in pythons_of(folder) if _is_executable(path)), None)
+
+
+def _is_executable(python: Path) -> bool:
+    return python.is_file() and os.access(python, os.X_OK)

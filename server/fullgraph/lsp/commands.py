@@ -85,12 +85,13 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
         "engines": [
             {
                 "interpreter": status.interpreter,
+                "why": session.why(status.interpreter),
                 "state": status.state.value,
                 "message": status.message,
                 "torch": status.torch,
                 "python": status.python,
                 "pid": status.pid,
-                "degraded": list(status.degraded),
+                "degraded": [one.words for one in status.degraded],
             }
             for status in session.engine_statuses()
         ],

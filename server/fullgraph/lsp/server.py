@@ -200,6 +200,7 @@ class Server(LanguageServer):
                 "torch": status.torch,
                 "python": status.python,
                 "interpreter": status.interpreter,
+                "why": status.why,
                 "busy": status.busy,
             },
         )

@@ -100,11 +100,14 @@ async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
     """The engine of an interpreter; what is wrong with it is told when a text needs it."""
     if not interpreter:
         return None
-    from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter
+    from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
 
     try:
         found = find_interpreter(interpreter, None, os.environ)
     except InterpreterNotFound:
+        return None
+    if torch_on_disk(found.path, os.environ) is False:
+        # Another one traces, if it has torch.
         return None
     early = EarlyEngine(found.path, boot)
     await early.engine.start()

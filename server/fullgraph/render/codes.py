@@ -418,6 +418,7 @@ CODES: tuple[Code, ...] = (
 
 _UNKNOWN = Code("", Severity.WARNING, "A finding", "")
 _ROWS: Mapping[str, Code] = {code.name: code for code in CODES}
+_HEADS = frozenset(name.partition("/")[0] for name in _ROWS)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -459,6 +460,26 @@ def shown(code: str, select: Iterable[str], ignore: Iterable[str]) -> bool:
     if select and not wanted:
         return False
     return not unwanted or len(wanted) > len(unwanted)
+
+
+def may_be_shown(
+    beginning: str, select: Iterable[str], ignore: Iterable[str], chosen: Mapping[str, Severity]
+) -> bool:
+    """Whether a finding whose code starts like this may be asked for; in doubt, yes."""
+    select, ignore = tuple(select), tuple(ignore)
+    family = beginning.rstrip("/")
+    if not family:
+        return True
+
+    def inside(selector: str) -> bool:
+        return selector.startswith(family + "/") or ("/" not in selector and selector not in _HEADS)
+
+    if select and not any(fits(family, one) or inside(one) for one in select):
+        return False
+    if any(fits(family, one) for one in ignore) and not any(map(inside, select)):
+        return False
+    off = severity(family, chosen) is Severity.OFF
+    return not off or any(inside(one) and chosen[one] is not Severity.OFF for one in chosen)
 
 
 def longest(code: str, selectors: Iterable[str]) -> str:

@@ -49,8 +49,10 @@ def probe_inputs(probe: ProbeInfo) -> str:
     return f"init({probe.init}) {inputs}" if probe.init else inputs
 
 
-def amount(number: int, noun: str) -> str:
-    """``1 graph``, ``2 graphs``, ``no graphs``."""
+def amount(number: int | None, noun: str) -> str:
+    """``1 graph``, ``2 graphs``, ``no graphs``; ``graphs unknown`` of what could not be seen."""
+    if number is None:
+        return f"{noun}s unknown"
     if number == 0:
         return f"no {noun}s"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -83,9 +85,11 @@ def _outcome(report: TargetReport) -> Iterable[str]:
 
 def _breaks(report: TargetReport) -> Iterable[str]:
     yield amount(report.breaks, "break")
-    if report.skips:
+    if report.skips is None:
+        yield amount(None, "skipped frame")
+    elif report.skips:
         yield f"{amount(report.skips, 'frame')} skipped"
-    if report.recompiles:
+    if report.recompiles != 0:
         yield amount(report.recompiles, "recompile")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import enum
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from fullgraph.engines import (
     EngineState,
     EngineStatus,
     Hearing,
+    Interpreter,
     InterpreterNotFound,
-    find_interpreter,
     sentences,
     working_folder,
 )
@@ -31,6 +30,7 @@ from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
 from fullgraph.session.indices import Indices
+from fullgraph.session.interpreters import Interpreters
 from fullgraph.session.request import analyse_request, mentions_torch
 from fullgraph.session.scheduling import Turns
 from fullgraph.session.settings import (
@@ -43,12 +43,16 @@ from fullgraph.session.settings import (
     resolve,
 )
 from fullgraph.session.unit import Reason, Unit
+from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import Analyse, Event, Failed, Log
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 LONGEST_READ = 300_000
 """Characters up to which a text is read for what its names mean: on the loop, after each edit."""
+
+ACTIVE_INTERPRETER = "activeInterpreter"
+"""Beside its settings, an editor may say which Python its user has active in a folder."""
 
 _LOCAL = frozenset({"file", "untitled", "buffer"})
 """Kinds of URIs of files, and of texts that are nowhere else yet: ``buffer`` is Sublime Text's."""
@@ -74,6 +78,8 @@ class SessionStatus:
     torch: str = ""
     python: str = ""
     interpreter: str = ""
+    why: str = ""
+    """Why it is this interpreter, and which were passed over."""
     busy: bool = False
 
 
@@ -129,6 +135,8 @@ class Session:
         self._trusted = True
         self._engines: dict[Path, Engine] = {}
         self._statuses: dict[Path, EngineStatus] = {}
+        self._whys: dict[Path, str] = {}
+        self._interpreters = Interpreters()
         self._indices = Indices(listener.log)
         self._turns = Turns(lambda: any(unit.busy for unit in self.units.values()))
         self._starts: set[asyncio.Task[None]] = set()
@@ -228,7 +236,11 @@ class Session:
                 unit.want_forecast()
                 self._listener.results_changed(unit, final=True)
             self._prepare(unit)
-        for path in [path for path in self._engines if path not in used]:
+        self._close_engines([path for path in self._engines if path not in used])
+
+    def _close_engines(self, interpreters: Iterable[Path]) -> None:
+        """Those that no text needs any more."""
+        for path in interpreters:
             engine = self._engines.pop(path)
             self._statuses.pop(path, None)
             self._indices.forget(path)
@@ -303,15 +315,18 @@ class Session:
 
     def engine(self, unit: Unit) -> Engine | str:
         try:
-            path = self._find_interpreter(unit)
+            interpreter = self._find_interpreter(unit)
         except InterpreterNotFound as error:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
             self._tell_once(Loudness.WARNING, str(error))
             return str(error)
-        engine = self._engines.get(path)
-        return engine if engine is not None else self._begun(path)
+        engine = self._engines.get(interpreter.path)
+        return engine if engine is not None else self._begun(interpreter)
 
-    def _begun(self, path: Path) -> Engine:
+    def _begun(self, interpreter: Interpreter) -> Engine:
+        path = interpreter.path
+        self._whys[path] = interpreter.why
+        self._listener.log(f"Tracing with {path}: {interpreter.why}.")
         hearing = Hearing(
             lambda status: self._engine_said(path, status),
             self._logged,
@@ -418,9 +433,7 @@ class Session:
         if known is None:
             folder = self._folder_of(unit.document.path)
             project = _project(unit.document.path, folder.path if folder else None)
-            configured = self._configuration.get(folder.uri if folder else "")
-            if configured is None:
-                configured = self._configuration.get("", {})
+            configured = self._configured_in(folder)
             sources = (self._options, configured)
             known = (
                 project,
@@ -432,6 +445,11 @@ class Session:
             for problem in (*project.problems, *known[1].problems):
                 self._tell_once(Loudness.WARNING, problem)
         return known
+
+    def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
+        """What the editor says is set in a folder."""
+        nowhere: Mapping[str, Any] = self._configuration.get("", {})
+        return self._configuration.get(folder.uri, nowhere) if folder else nowhere
 
     def _reread_manifest(self, unit: Unit) -> None:
         """Not every editor watches files for us, so look before each run."""
@@ -467,16 +485,27 @@ class Session:
 
     def _interpreter(self, unit: Unit) -> Path | None:
         try:
-            return self._find_interpreter(unit)
+            return self._find_interpreter(unit).path
         except InterpreterNotFound:
             return None
 
-    def _find_interpreter(self, unit: Unit) -> Path:
+    def _find_interpreter(self, unit: Unit) -> Interpreter:
+        """The Python that traces a text.
+
+        Raises:
+            InterpreterNotFound: there is none, or none is known yet and nothing is trusted.
+        """
         root = self.project(unit)
         folder = self._folder_of(unit.document.path)
         if not (root / ".venv").is_dir() and folder is not None and folder.path is not None:
             root = folder.path
-        return find_interpreter(self.settings(unit).interpreter, root, os.environ).path
+        active = self._configured_in(folder).get(ACTIVE_INTERPRETER)
+        return self._interpreters.find(
+            self.settings(unit).interpreter,
+            root,
+            active if isinstance(active, str) else "",
+            trusted=self._trusted,
+        )
 
     def _engine_said(self, path: Path, status: EngineStatus) -> None:
         before = self._statuses.get(path)
@@ -492,9 +521,12 @@ class Session:
         elif status.state is EngineState.CRASHED and not status.quiet:
             loudness = Loudness.ERROR if status.final else Loudness.WARNING
             self._listener.tell(loudness, sentence)
-        elif status.state is EngineState.READY and status.degraded:
-            for line in status.degraded:
-                self._tell_once(Loudness.INFORMATION, line, quiet=True)
+        elif status.state is EngineState.READY:
+            for one in status.degraded:
+                self._tell_once(Loudness.INFORMATION, f"{one.words}.", quiet=True)
+            hidden = warning(status, unseen(status, Settings()))
+            if hidden:
+                self._tell_once(Loudness.WARNING, hidden)
         if before is None or before.state is not status.state:
             self._listener.log(f"{path}: {sentence}")
 
@@ -511,6 +543,7 @@ class Session:
             status.torch,
             status.python,
             status.interpreter,
+            self.why(status.interpreter),
             busy,
         )
 
@@ -528,12 +561,20 @@ class Session:
     def status(self) -> SessionStatus:
         return self._last or SessionStatus(State.STOPPED, "The engine is not running.")
 
+    def why(self, interpreter: str) -> str:
+        """How an interpreter that traces was found, and which were passed over."""
+        return self._whys.get(Path(interpreter), "")
+
     def engine_statuses(self) -> tuple[EngineStatus, ...]:
         return tuple(engine.status for engine in self._engines.values())
 
     async def restart_engines(self) -> None:
-        """Start every engine afresh and trace again what is open."""
+        """Look for torch again, start every engine afresh and trace again what is open."""
         self._told.clear()
+        self._interpreters.forget()
+        used = {path for unit in self.units.values() if (path := self._interpreter(unit))}
+        if used:
+            self._close_engines([path for path in self._engines if path not in used])
         await asyncio.gather(*(engine.restart() for engine in self._engines.values()))
         for unit in self.units.values():
             unit.refresh()
@@ -588,7 +629,8 @@ def _inner(raw: object) -> Mapping[str, Any]:
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is not a setting: whether to execute code is for the client to know."""
-    return {key: value for key, value in raw.items() if key not in ("trusted", "commands")}
+    theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
+    return {key: value for key, value in raw.items() if key not in theirs}
 
 
 def _project(path: Path | None, folder: Path | None) -> Project:

@@ -268,8 +268,9 @@ class Settings:
     interpreter: str = _setting(
         "",
         Text(),
-        "Python interpreter whose torch traces the code. Empty: the active virtual environment "
-        "(`VIRTUAL_ENV`), `.venv` beside the project root, then `python3` on PATH.",
+        "Python interpreter whose torch traces the code. Empty: the first that has torch of the "
+        "environment that the editor has active, `VIRTUAL_ENV`, `.venv` beside the project root, "
+        "`CONDA_PREFIX`, the Python that fullgraph is installed in, and `python3` on PATH.",
         # A workspace that could choose what to execute would decide over the machine.
         "machine-overridable",
     )

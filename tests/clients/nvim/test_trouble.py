@@ -75,15 +75,20 @@ def test_without_the_server(one: Callable[..., Neovim]) -> None:
     nvim.until("it is said again", nvim.messages)
 
 
-def test_without_a_python(one: Callable[..., Neovim], tmp_path: Path) -> None:
+def test_without_a_python_on_the_path(one: Callable[..., Neovim], tmp_path: Path) -> None:
+    """The one that the server is installed in has torch."""
     nothing = tmp_path / "nothing"
     nothing.mkdir()
     program = nothing / "fullgraph"
     program.symlink_to(Path(sys.executable).parent / "fullgraph")
     nvim = one(configuration=PLAIN, path=str(nothing))
-    one_message(nvim, "No Python interpreter was found")
-    assert "fullgraph.interpreter" in log(nvim)
-    assert nvim.status() == "unusable"
+    nvim.finds("graph-break/")
+    assert nvim.messages() == []
+    assert f"Tracing with {sys.executable}: the Python that fullgraph is installed in" in log(nvim)
+    nvim.command("Fullgraph interpreter")
+    nvim.until("it is said", nvim.messages)
+    (message,) = nvim.messages()
+    assert "/bin/python (the Python that fullgraph is installed in)" in message
 
 
 def test_without_torch(one: Callable[..., Neovim], tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async function withExtensions(names, work) {
   }
   const host = await Host.start(VERSION, {
     python: "",
-    env: { VIRTUAL_ENV: "" },
+    env: { VIRTUAL_ENV: "", CONDA_PREFIX: "" },
     files: {
       "broken.py": files.BROKEN,
       "interpreters.txt": `${PYTHON}\n${without}\n`,

@@ -92,11 +92,12 @@ export interface Run {
   /** In words; it begins with `inputs`, which is probe notation. */
   readonly probe: string;
   readonly inputs: string;
-  readonly graphs: number;
-  readonly ops: number;
-  readonly breaks: number;
-  readonly guards: number;
-  readonly recompiles: number;
+  /** Null where the torch in use does not show what is counted. */
+  readonly graphs: number | null;
+  readonly ops: number | null;
+  readonly breaks: number | null;
+  readonly guards: number | null;
+  readonly recompiles: number | null;
   readonly seconds: number;
 }
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch._dynamo
+
+from ...torch_internals import dynamo
 
 _RANDOM = re.compile(
     "rand|dropout|bernoulli|multinomial|normal_|uniform_|exponential_|geometric_|cauchy_|poisson"
@@ -37,8 +38,8 @@ def watch(
 
         return run
 
-    torch._dynamo.reset()
-    torch._dynamo.optimize(backend)(function)(*args, **kwargs)
+    dynamo.reset()
+    dynamo.optimize(backend)(function)(*args, **kwargs)
 
 
 def is_dynamic(graph: torch.fx.GraphModule) -> bool:

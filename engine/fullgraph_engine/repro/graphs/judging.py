@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch._dynamo
 
 from ...targets import chance
+from ...torch_internals import dynamo
 from ...tracing import drive
 from ...tracing.recording import Failure
 from ..check import assembled
@@ -39,7 +39,7 @@ def judge(program: str, wish: Wish, backend: Backend) -> tuple[Verdict, Shown | 
         return Verdict(False, "another backend"), None
     linecache.cache[PATH] = (len(text), None, text.splitlines(keepends=True), PATH)
     drive.install()
-    torch._dynamo.reset()
+    dynamo.reset()
     chance.begin_again()
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": here()}
     plainly: list[BaseException] = []

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._functorch import fx_minifier
 
+from ...torch_internals.dynamo import mark_dynamic
+from ...torch_internals.minifier import minifier
 from ..inputs import Store, imports, loader, needed
 from ..oracle import here
 from ..seed import Backend
@@ -28,7 +29,7 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
     if options.get("dynamic"):
         for value in inputs:
             for dim in range(value.dim() if isinstance(value, torch.Tensor) else 0):
-                torch._dynamo.maybe_mark_dynamic(value, dim)
+                mark_dynamic(value, dim)
     found: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
     backward = ".backward()" in program
 
@@ -60,7 +61,7 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
                 return False
             return shows(seed.text)
 
-        fx_minifier.minifier(graph, given, fails, lambda *_: None, skip_sanity=True)
+        minifier(graph, given, fails, lambda *_: None, skip_sanity=True)
 
 
 def _caught(program: str, backend: Backend) -> tuple[Callable[..., Any], Any, dict[str, Any]]:

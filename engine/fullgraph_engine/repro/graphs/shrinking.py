@@ -12,9 +12,9 @@ import time
 from dataclasses import replace
 
 import torch
-import torch._dynamo
 
-from ...tracing import adapter, drive
+from ...torch_internals import backends, dynamo
+from ...tracing import drive
 from .. import shrinking
 from ..check import Check
 from ..oracle import Shown, Verdict, Wish
@@ -152,9 +152,7 @@ def _told(seeds: Seeds, shown: Shown) -> Seeds:
 
 def prepare(backend: Backend, around: Surroundings) -> str:
     """Make this process one whose forks compile with a backend; why that is not possible."""
-    import torch._functorch.config
-    import torch._inductor.config as inductor
-
+    inductor = backends.inductor_config()
     # Pools of processes do not survive forks, and what a cache gives was not compiled.
     given = {
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
@@ -166,20 +164,18 @@ def prepare(backend: Backend, around: Surroundings) -> str:
     os.environ.update(given)
     inductor.compile_threads = 1
     inductor.fx_graph_cache = False
-    torch._functorch.config.enable_autograd_cache = False
+    backends.functorch_config().enable_autograd_cache = False
     _move_headers(given["TORCHINDUCTOR_CACHE_DIR"], around.scratch)
     own = os.path.basename(sys.executable)  # noqa: PTH119
     may_start = around.let_start(_STARTED | {own})
     if backend.name == "inductor":
-        from torch._inductor import cpp_builder
-
         if not may_start:
             return (
                 "Inductor starts a C++ compiler, and this system cannot keep one from writing "
                 "outside of a scratch folder (Landlock, Linux 5.13); use the backend `aot_eager`."
             )
         try:
-            cpp_builder.get_cpp_compiler()
+            backends.cpp_compiler()
         except Exception:  # what it raises depends on the version
             return (
                 "Inductor needs a C++ compiler to compile for the CPU, and there is none: install "
@@ -199,9 +195,10 @@ def _move_headers(folder: str, scratch: str) -> None:
     with contextlib.suppress(OSError, KeyError):  # without a name Inductor has another
         os.symlink(folder, f"{scratch}/torchinductor_{getpass.getuser()}")  # noqa: PTH211
     headers = f"{folder}/precompiled_headers"
-    for private, path in zip(adapter.HEADER_FOLDERS, (headers, f"{headers}/locks"), strict=True):
-        if private.get() is not None:
-            setattr(private.owner(), private.path, path)
+    for folder_name, path in zip(
+        backends.HEADER_FOLDERS, (headers, f"{headers}/locks"), strict=True
+    ):
+        folder_name.replace(path)
 
 
 def _warm(backend: str) -> None:
@@ -211,5 +208,5 @@ def _warm(backend: str) -> None:
     """
     with drive.real_backends(), torch.no_grad(), contextlib.suppress(Exception):
         torch.compile(lambda x: torch.relu(x) + 1, backend=backend)(torch.ones(8))
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
+    dynamo.reset()
+    dynamo.counters.clear()

@@ -9,12 +9,10 @@ from types import FunctionType
 from typing import Any
 
 import torch
-import torch._dynamo
-from torch._dynamo.backends import registry
 
 from ...protocol import Wanted
 from ...targets import Tracee
-from ...tracing import adapter
+from ...torch_internals import backends, dynamo
 from ..check import Check
 from ..inputs import Store
 from ..likeness import Likeness, own_names
@@ -44,7 +42,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
     except Exception as error:
         return f"`{name}` cannot be called as its probe says: {error}"
     for wish in call.dynamic:
-        torch._dynamo.maybe_mark_dynamic(wish.tensor, wish.dim)
+        dynamo.mark_dynamic(wish.tensor, wish.dim)
     raised = ""
     try:
         capture.watch(call.function, call.args, call.kwargs, graphs.add)
@@ -141,13 +139,13 @@ def _backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
         LookupError: it cannot be used; why.
     """
     name = wanted.backend
-    if name not in torch._dynamo.list_backends(()):
-        common = ", ".join(torch._dynamo.list_backends())
+    if name not in dynamo.list_backends(()):
+        common = ", ".join(dynamo.list_backends())
         raise LookupError(
             f"There is no backend `{name}` once the file was executed; there are {common}. "
             "Register it in the file, or import what does."
         )
-    function = registry.lookup_backend(name)
+    function = backends.lookup(name)
     if _is_installed(name, function):
         return Backend(name, f'"{name}"', wanted.accuracy), (), (), ()
     draft = Draft()
@@ -170,10 +168,8 @@ def _backend(wanted: Wanted) -> tuple[Backend, _Lines, _Lines, _Lines]:
 def _inductor_settings(backend: Backend) -> list[str]:
     if backend.name != "inductor":
         return []
-    import torch._inductor.config
-
     found = []
-    for line in torch._inductor.config.codegen_config().split("\n"):
+    for line in backends.inductor_config().codegen_config().split("\n"):
         try:
             ast.parse(line)
         except SyntaxError:
@@ -185,7 +181,7 @@ def _inductor_settings(backend: Backend) -> list[str]:
 
 def _is_installed(name: str, function: Any) -> bool:
     """Whether a fresh Python knows it by its name: torch has it, or a package announces it."""
-    announced = adapter.BACKENDS.get() or {}
+    announced = backends.REGISTERED.get() or {}
     if announced.get(name) is not None:
         return True
     if (getattr(function, "__module__", None) or "").startswith("torch."):

@@ -574,7 +574,9 @@ def _is_compiler(context: Context, decorator: ast.expr) -> bool:
     torch = sys.modules.get("torch")
     if torch is None or value is None:
         return False
-    return value is torch.compile or value is torch._dynamo.optimize
+    from ...torch_internals.dynamo import optimize
+
+    return value is torch.compile or value is optimize
 
 
 def _value(context: Context, node: ast.expr) -> Any:

@@ -72,7 +72,8 @@ def _operator_path(value: Any) -> str | None:
     torch = sys.modules.get("torch")
     if torch is None:
         return None
-    ops = torch._ops
+    from ...torch_internals import dispatcher as ops
+
     if isinstance(value, ops.OpOverload):
         namespace, _, name = value._schema.name.partition("::")
         return f"ops.{namespace}.{name}.{value._overloadname}"

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...targets import unwrap
+from ...torch_internals import dispatcher
 from . import definitions, instances, modules, tensors
 from .displays import repeated
 from .unwritable import Unwritable
@@ -120,10 +121,8 @@ def _name(draft: Draft, value: object, hint: str) -> None:
 @contextmanager
 def reading() -> Iterator[None]:
     """Tensors are looked at, not computed with: no mode sees it, no gradient is recorded."""
-    from torch.utils import _python_dispatch as dispatch
-
-    functions = torch._C.DisableTorchFunctionSubclass()
-    with torch.no_grad(), functions, dispatch._disable_current_modes():
+    functions = dispatcher.without_torch_function()
+    with torch.no_grad(), functions, dispatcher.without_modes():
         yield
 
 
@@ -581,9 +580,7 @@ _PLAIN_BASES: tuple[type, ...] = (int, float, str, bytes, dict, list, set, froze
 def _is_operator(value: object) -> bool:
     """Functions that are objects: operators of torch, custom ones, cached functions."""
     kind = type(value)
-    return kind.__module__ in ("torch._ops", "torch._library.custom_ops") or (
-        kind.__name__ == "_lru_cache_wrapper"
-    )
+    return kind.__module__ in dispatcher.OPERATOR_MODULES or (kind.__name__ == "_lru_cache_wrapper")
 
 
 def _is_standard(kind: type) -> bool:

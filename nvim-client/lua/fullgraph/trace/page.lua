@@ -49,9 +49,12 @@ local function given(value)
   return value ~= nil and value ~= vim.NIL and value ~= "" and value
 end
 
----@param number integer
+---@param number integer|userdata `vim.NIL` where the torch in use does not show what is counted
 ---@param noun string
 local function amount(number, noun)
+  if type(number) ~= "number" then
+    return noun .. "s unknown"
+  end
   return ("%d %s%s"):format(number, noun, number == 1 and "" or "s")
 end
 
@@ -261,7 +264,7 @@ function M.of(trace, width)
       amount(trace.ops, "op"),
       amount(trace.guards, "guard"),
     }
-    if trace.recompiles > 0 then
+    if trace.recompiles ~= 0 then
       facts[#facts + 1] = amount(trace.recompiles, "recompile")
     end
     facts[#facts + 1] = seconds(trace.seconds)

@@ -172,7 +172,7 @@ function header(trace: Trace): HTMLElement {
 
 /** What came of a run. Of one that did not end well, nothing that there is none of. */
 function summary(run: Run): string[] {
-  const counts: readonly [number, string][] = [
+  const counts: readonly [number | null, string][] = [
     [run.graphs, "graph"],
     [run.breaks, "break"],
     [run.ops, "op"],
@@ -180,12 +180,12 @@ function summary(run: Run): string[] {
   ];
   const traced = run.status === "traced";
   const facts = counts
-    .filter(([number]) => traced || number > 0)
+    .filter(([number]) => traced || (number ?? 0) > 0)
     .map(([number, noun]) => amount(number, noun));
   if (!traced) {
     facts.unshift(OUTCOMES[run.status] ?? run.status);
   }
-  if (run.recompiles) {
+  if (run.recompiles !== 0) {
     facts.push(amount(run.recompiles, "recompile"));
   }
   facts.push(time(run.seconds));
@@ -547,7 +547,10 @@ function parity(graph: Graph): string {
   return graph.number % 2 ? "odd" : "even";
 }
 
-function amount(number: number, noun: string): string {
+function amount(number: number | null, noun: string): string {
+  if (number === null) {
+    return `${noun}s unknown`;
+  }
   const count = number === 0 ? "no" : number.toLocaleString();
   return `${count} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ....torch_internals import dispatcher
 from ..unwritable import Unwritable
 from .contents import is_fake
 from .layouts import Layout, hint, layout_of
@@ -52,7 +53,7 @@ def written(writing: Writing, value: torch.Tensor, place: str | None) -> str:
     """An expression for a tensor or a parameter."""
     kind = type(value)
     name = writing.refer(torch)
-    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+    if dispatcher.is_functorch_wrapped(value):
         raise Unwritable("a tensor inside a functorch transform has no source text")
     if is_uninitialised(value):
         return f"{name}.nn.parameter.{kind.__name__}()"

@@ -28,7 +28,7 @@ INTEGERS = (*SIGNED, *_UNSIGNED)
 
 
 def is_fake(value: torch.Tensor) -> bool:
-    from torch._subclasses.fake_tensor import FakeTensor
+    from ....torch_internals.fake_tensors import FakeTensor
 
     return isinstance(value, FakeTensor)
 

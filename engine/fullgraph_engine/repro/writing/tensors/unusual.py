@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ....torch_internals import dispatcher
 from ..unwritable import Unwritable
 from .contents import is_fake
 from .layouts import Layout, contiguous, hint
@@ -74,7 +75,7 @@ def exotic(writing: Writing, value: torch.Tensor) -> str | None:
     elif value.is_complex() and value.is_conj():
         return f"{Expression(writing.draft, spec_of(value.conj())).text()}.conj()"
     elif value.is_neg():
-        plain = Expression(writing.draft, spec_of(torch._neg_view(value))).text()
+        plain = Expression(writing.draft, spec_of(dispatcher.negative_view(value))).text()
         return f"{name}._neg_view({plain})"
     else:
         return None

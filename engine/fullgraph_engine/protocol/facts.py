@@ -1,0 +1,71 @@
+"""What a run can show of a target, and what of that one torch cannot show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Fact = Literal[
+    "graphs",
+    "breaks",
+    "skips",
+    "recompiles",
+    "guards",
+    "specializations",
+    "compliance",
+    "fake tensors",
+    "values",
+    "shapes",
+    "explanations",
+    "backends",
+    "documents",
+    "repros",
+    "speed",
+]
+
+CODES: dict[Fact, tuple[str, ...]] = {
+    "graphs": ("",),
+    "breaks": ("graph-break/",),
+    "skips": ("frame-skipped/",),
+    "recompiles": ("recompile/",),
+    "guards": ("guard/mutated", "guard/value", "guard/global", "guard/identity"),
+    "specializations": ("guard/specialised-dimension", "guard/equal-dimensions"),
+    "compliance": ("op/not-pt2-compliant",),
+}
+"""Which codes of findings rest on a fact, by their beginnings. Without it, the absence of such a
+finding means nothing. Of the other facts no finding depends."""
+
+WORDS: dict[Fact, str] = {
+    "graphs": "captured graphs",
+    "breaks": "graph breaks",
+    "skips": "skipped frames",
+    "recompiles": "recompiles",
+    "guards": "guards",
+    "specializations": "specialized dimensions",
+    "compliance": "operators that are not PT2-compliant",
+    "fake tensors": "what Dynamo spares parameters and reads from scalars, in fake mode",
+    "values": "which expressions are tensors",
+    "shapes": "dtypes and sizes",
+    "explanations": "why a size is specialized",
+    "backends": "`torch.compile` in the file, without its backend",
+    "documents": "bytecode before and after Dynamo",
+    "repros": "repros of backend failures",
+    "speed": "shortcuts that make a trace faster",
+}
+
+
+@dataclass(frozen=True)
+class Degraded:
+    """A fact that this torch does not show, or not all of it. ``reason`` is part of a sentence."""
+
+    fact: Fact
+    reason: str
+
+    @property
+    def words(self) -> str:
+        """A sentence without its full stop."""
+        return f"Not available with this torch: {WORDS[self.fact]} ({self.reason})"
+
+    def hides(self, code: str) -> bool:
+        """Whether the absence of findings with this code means nothing."""
+        return code.startswith(CODES.get(self.fact, ()))

@@ -1,0 +1,97 @@
+"""Where Dynamo reports graph breaks.
+
+| torch | how a break that Dynamo acts on is reported |
+|---|---|
+| since 2.11 | ``InstructionTranslatorBase.log_graph_break(code_options, reason, exc)`` |
+| 2.10 | the same without ``exc``: it is the one being handled |
+| up to 2.9 | a function ``log_graph_break(code_options, reason)``; jumps on data raise nothing |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .binding import Internal, Spelling, internal
+
+SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
+
+_SC = "torch._dynamo.symbolic_convert"
+_EXC = "torch._dynamo.exc"
+
+LOG = Internal(
+    "breaks",
+    "graph breaks",
+    (
+        Spelling(
+            _SC,
+            "InstructionTranslatorBase.log_graph_break",
+            "since 2.10",
+            "the function became a method, and since 2.11 takes the exception",
+        ),
+        Spelling(_SC, "log_graph_break", "up to 2.9"),
+    ),
+)
+UNSUPPORTED = internal(
+    "breaks", "where and why a break arose, with columns", _EXC, "Unsupported.__init__"
+)
+USER_ERROR = internal("breaks", "breaks that are the user's errors", _EXC, "UserError.__init__")
+
+WORDS = Internal(
+    "breaks",
+    "the words of breaks that no exception is raised for",
+    (
+        Spelling(
+            _SC, "format_graph_break_message", "up to 2.10", "a jump on data raises no exception"
+        ),
+        Spelling(_EXC, "format_graph_break_message", "since 2.11"),
+    ),
+)
+
+INTERNALS = (LOG, UNSUPPORTED, USER_ERROR, WORDS)
+
+
+class Reported(NamedTuple):
+    """What Dynamo reported: ``translator`` and ``error`` are None where it does not say."""
+
+    translator: Any
+    reason: str
+    error: BaseException | None
+
+
+def reported(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reported:
+    """The arguments of a call of :data:`LOG`, whatever this torch takes."""
+    method = not isinstance(args[0], dict) if args else "code_options" not in kwargs
+    translator, rest = (args[0], args[1:]) if method and args else (None, args)
+    reason = kwargs.get("reason", rest[1] if len(rest) > 1 else "")
+    error = kwargs.get("exc", rest[2] if len(rest) > 2 else None)
+    if not isinstance(error, BaseException):
+        error = sys.exc_info()[1]
+    return Reported(translator, str(reason), error)
+
+
+@lru_cache(maxsize=1)
+def registry() -> dict[str, str]:
+    """Break type to number (``GB0059``), from the file that torch ships; empty where none."""
+    import torch._dynamo
+
+    path = Path(torch._dynamo.__file__).with_name("graph_break_registry.json")
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {entry["Gb_type"]: number for number, entries in raw.items() for entry in entries}
+
+
+def link(number: str) -> str:
+    """The page of a numbered break; empty for an unnumbered one."""
+    return f"{SITE}gb{number.removeprefix('GB')}.html" if number else ""
+
+
+def slug(words: str) -> str:
+    """A stable name for a break without a number: its type in kebab case."""
+    return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60].rstrip("-") or "unknown"

@@ -1,0 +1,23 @@
+"""Exceptions of Dynamo and of symbolic shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch._dynamo.exc
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
+
+TorchDynamoException = torch._dynamo.exc.TorchDynamoException
+TorchRuntimeError = torch._dynamo.exc.TorchRuntimeError
+UncapturedHigherOrderOpError = torch._dynamo.exc.UncapturedHigherOrderOpError
+
+ObservedFakeError: Any = getattr(torch._dynamo.exc, "FakeTensorObservedException", None)
+"""Since torch 2.14: what an operator raises on fake tensors, as the traced code may catch it."""
+
+__all__ = [
+    "ConstraintViolationError",
+    "ObservedFakeError",
+    "TorchDynamoException",
+    "TorchRuntimeError",
+    "UncapturedHigherOrderOpError",
+]

@@ -1,0 +1,26 @@
+"""Graphs: their nodes as they are made, and their way to the backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+from .binding import internal
+
+__all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket"]
+
+_OG = "torch._dynamo.output_graph"
+
+COMPLIANCE = internal(
+    "compliance", "operators that are not PT2-compliant", _OG, "check_pt2_compliant_op"
+)
+CREATE_NODE = internal("graphs", "the source range of every op", _OG, "SubgraphTracer.create_node")
+CALL_COMPILER = internal("graphs", "graphs", _OG, "OutputGraph.call_user_compiler")
+
+INTERNALS = (COMPLIANCE, CREATE_NODE, CALL_COMPILER)
+
+
+def shape_env_of(output: Any) -> Any:
+    """The ``ShapeEnv`` of an ``OutputGraph``."""
+    return getattr(output, "shape_env", None)

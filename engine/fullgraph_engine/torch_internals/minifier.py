@@ -1,0 +1,5 @@
+"""Minifying the graphs that a backend fails on."""
+
+from torch._functorch.fx_minifier import minifier
+
+__all__ = ["minifier"]

@@ -1,0 +1,74 @@
+"""The classes of Dynamo's variables: what its symbolic interpreter takes a value for."""
+
+from __future__ import annotations
+
+from .binding import Internal, Spelling, internal
+
+_VALUES = "which expressions and locals were tensors"
+_SHAPES = "what tensors and sizes were, at assignments and in expressions"
+_V = "torch._dynamo.variables"
+
+TENSOR = internal("values", _VALUES, f"{_V}.tensor", "TensorVariable")
+ARRAY = internal("values", _VALUES, f"{_V}.tensor", "NumpyNdarrayVariable")
+NUMBER = internal("values", _VALUES, f"{_V}.tensor", "UnspecializedPythonVariable")
+ITEM = internal("values", _VALUES, f"{_V}.tensor", "FakeItemVariable")
+MODULE = internal("values", _VALUES, f"{_V}.nn_module", "NNModuleVariable")
+USER_MODULE = internal("values", _VALUES, f"{_V}.nn_module", "UnspecializedNNModuleVariable")
+LAZY = internal("values", _VALUES, f"{_V}.lazy", "LazyVariableTracker")
+CELL = internal("values", _VALUES, f"{_V}.misc", "CellVariable")
+DELETED = internal("values", _VALUES, f"{_V}.misc", "DeletedVariable")
+ATTRIBUTE = internal("values", _VALUES, f"{_V}.misc", "GetAttrVariable")
+NULL = internal("values", _VALUES, f"{_V}.misc", "NullVariable")
+
+SYMBOL = internal("shapes", _SHAPES, f"{_V}.tensor", "SymNodeVariable")
+SIZE = internal("shapes", _SHAPES, f"{_V}.lists", "SizeVariable")
+TUPLE = internal("shapes", _SHAPES, f"{_V}.lists", "TupleVariable")
+NAMED_TUPLE = Internal(
+    "shapes",
+    _SHAPES,
+    (
+        Spelling(
+            f"{_V}.user_defined",
+            "UserDefinedTupleVariable",
+            "since 2.12",
+            "named tuples became tuples of user-defined classes",
+        ),
+        Spelling(f"{_V}.lists", "NamedTupleVariable", "up to 2.11"),
+    ),
+)
+LIST = internal("shapes", _SHAPES, f"{_V}.lists", "ListVariable")
+
+CONSTANT = internal(
+    "guards",
+    "guarded values that the code changes, and constants in hints",
+    f"{_V}.constant",
+    "ConstantVariable",
+)
+
+COMPUTED = internal(
+    "guards",
+    "guarded values that the code changes",
+    f"{_V}.lazy",
+    "ComputedLazyConstantVariable",
+)
+"""Since torch 2.14; what it stands for was a :data:`CONSTANT` before."""
+
+VALUES = (
+    TENSOR,
+    ARRAY,
+    NUMBER,
+    ITEM,
+    MODULE,
+    USER_MODULE,
+    LAZY,
+    CELL,
+    DELETED,
+    ATTRIBUTE,
+    NULL,
+)
+"""What is needed to say which expressions were tensors. All of it, lest something wrong is said."""
+
+SHAPES = (SYMBOL, CONSTANT, SIZE, TUPLE, NAMED_TUPLE, LIST)
+"""What is needed besides to say what they were."""
+
+INTERNALS = (*VALUES, *SHAPES)

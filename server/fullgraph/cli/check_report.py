@@ -1,0 +1,179 @@
+"""Reports that ``fullgraph check --format json`` has written, as they are read back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullgraph.cli.matching import Trait
+from fullgraph.cli.sources import Unreadable
+from fullgraph.render.codes import Severity
+from fullgraph.render.json import VERSION
+
+
+@dataclass(frozen=True)
+class ReportedFinding:
+    """``line`` and ``character`` count from zero; ``targets`` are all that reach it."""
+
+    code: str
+    severity: Severity
+    message: str
+    target: str
+    targets: tuple[str, ...]
+    line: int
+    character: int
+    text: str
+    count: int
+    href: str
+
+    @property
+    def trait(self) -> Trait:
+        return Trait(self.code, self.message, self.target, self.text, self.line)
+
+
+@dataclass(frozen=True)
+class ReportedTarget:
+    """One target with one probe. A number is None where the torch of the check cannot show it."""
+
+    name: str
+    line: int
+    status: str
+    mode: str
+    inputs: str
+    error: str
+    graphs: int | None
+    ops: int | None
+    breaks: int | None
+    skips: int | None
+    recompiles: int | None
+
+
+@dataclass(frozen=True)
+class ReportedFile:
+    """``known`` is how many findings a baseline has left out; ``problem`` as in CheckedFile."""
+
+    path: str
+    targets: tuple[ReportedTarget, ...]
+    findings: tuple[ReportedFinding, ...]
+    notes: tuple[str, ...]
+    problem: str
+    known: int
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """``torch`` and ``python`` are versions, empty where no engine was needed."""
+
+    files: tuple[ReportedFile, ...]
+    torch: str = ""
+    python: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> int:
+        """How many findings are left out because a baseline has them."""
+        return sum(file.known for file in self.files)
+
+    @classmethod
+    def read(cls, path: Path) -> CheckReport:
+        """The report in a file.
+
+        Raises:
+            Unreadable: it cannot be read, or is something else.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise Unreadable(f"Cannot read {path}: {error.strerror or error}.") from error
+        except ValueError as error:
+            raise _foreign(path) from error
+        return cls.parse(text, path)
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> CheckReport:
+        """The report that is written in a text; ``path`` is for what is said of a bad one.
+
+        Raises:
+            Unreadable: it is something else.
+        """
+        try:
+            plain = json.loads(text)
+            version = plain["version"]
+            if version == VERSION:
+                return _report(plain)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _foreign(path) from error
+        raise Unreadable(
+            f"{path} was written by a fullgraph that writes reports of version {version}; "
+            f"write it again with this one, whose version is {VERSION}."
+        )
+
+
+def _report(plain: Mapping[str, Any]) -> CheckReport:
+    return CheckReport(
+        files=tuple(_file(file) for file in plain["files"]),
+        torch=plain.get("torch") or "",
+        python=plain.get("python") or "",
+        problems=tuple(plain.get("errors", ())),
+    )
+
+
+def _file(plain: Mapping[str, Any]) -> ReportedFile:
+    return ReportedFile(
+        path=plain["path"],
+        targets=tuple(_target(target) for target in plain["targets"]),
+        findings=tuple(_finding(finding) for finding in plain["findings"]),
+        notes=tuple(plain.get("notes", ())),
+        problem=plain.get("error", ""),
+        known=plain.get("known", 0),
+    )
+
+
+def _target(plain: Mapping[str, Any]) -> ReportedTarget:
+    return ReportedTarget(
+        name=plain["name"],
+        line=plain["line"],
+        status=plain["status"],
+        mode=plain["mode"],
+        inputs=_inputs(plain["probe"]),
+        error=plain["error"] or "",
+        graphs=plain["graphs"],
+        ops=plain["ops"],
+        breaks=plain["breaks"],
+        skips=plain["skips"],
+        recompiles=plain["recompiles"],
+    )
+
+
+def _inputs(probe: Mapping[str, str] | None) -> str:
+    if probe is None:
+        return ""
+    init = f"init({probe['init']}) " if probe["init"] else ""
+    return init + (probe["inputs"] or "no inputs")
+
+
+def _finding(plain: Mapping[str, Any]) -> ReportedFinding:
+    start = plain["range"]["start"]
+    target = plain["target"]
+    return ReportedFinding(
+        code=plain["code"],
+        severity=Severity(plain["severity"]),
+        message=plain["message"],
+        target=target,
+        targets=tuple(plain["data"]["targets"]) or ((target,) if target else ()),
+        line=start["line"],
+        character=start["character"],
+        text=plain.get("text", ""),
+        count=plain["count"],
+        href=plain["href"],
+    )
+
+
+def _foreign(path: Path) -> Unreadable:
+    return Unreadable(
+        f"{path} is not a report of fullgraph; write one with "
+        f"`fullgraph check --format json --output {path}` and the paths to check."
+    )

@@ -1,0 +1,1 @@
+"""``fullgraph diff``: what another torch, or a change of the code, changes."""

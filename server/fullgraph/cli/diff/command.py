@@ -1,0 +1,257 @@
+"""One run of ``fullgraph diff``: two checks one after the other, or two reports of checks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TextIO
+
+from fullgraph.cli import interruption, sources
+from fullgraph.cli.check import Check, Tracer
+from fullgraph.cli.check_report import CheckReport
+from fullgraph.cli.diff.difference import SIDES, Difference, Side, difference
+from fullgraph.cli.diff.json import difference_json
+from fullgraph.cli.diff.markdown import difference_markdown
+from fullgraph.cli.diff.revisions import Tree, checked_out
+from fullgraph.cli.diff.text import difference_text
+from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.progress import Progress
+from fullgraph.cli.sources import Unreadable, absolute
+from fullgraph.cli.terminal import Colour, paint_for, utf8, write
+from fullgraph.render.checked import CheckedFile
+from fullgraph.render.codes import Severity
+from fullgraph.render.json import check_json
+from fullgraph.render.paint import Style
+from fullgraph.session.settings import Settings
+
+CLEAN, FOUND, UNABLE = 0, 1, 2
+
+DiffFormat = Literal["text", "json", "markdown"]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One side of a comparison by checks. ``interpreter`` is absolute, ``name`` for people.
+
+    ``revision`` is empty where the files are checked as they are now.
+    """
+
+    name: str
+    interpreter: Path
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the difference is written, and how."""
+
+    form: DiffFormat
+    file: Path | None
+    colour: Colour
+    quiet: bool
+
+    def check(self) -> None:
+        """Fail before minutes of work if there is no way to write what comes of it.
+
+        Raises:
+            Unreadable: the file cannot be written.
+        """
+        if self.file is not None:
+            was_there = self.file.exists()
+            try:
+                self.file.open("a").close()
+                if not was_there:
+                    self.file.unlink()
+            except OSError as error:
+                raise Unreadable(f"Cannot write {self.file}: {error.strerror}.") from error
+
+    def write(self, found: Difference) -> None:
+        if self.file is not None:
+            with self.file.open("w", encoding="utf-8") as file:
+                file.write(self._text(found, file) + "\n")
+        elif self.form == "text":
+            write(sys.stdout, self._text(found, sys.stdout) + "\n")
+        else:
+            with utf8(sys.stdout) as out:
+                out.write(self._text(found, sys.stdout) + "\n")
+
+    def _text(self, found: Difference, stream: TextIO) -> str:
+        if self.form == "json":
+            return difference_json(found)
+        if self.form == "markdown":
+            return difference_markdown(found)
+        return difference_text(found, paint_for(stream, self.colour))
+
+    def say(self, word: str, style: Style, sentence: str) -> None:
+        paint = paint_for(sys.stderr, self.colour)
+        write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
+
+    def error(self, sentence: str) -> None:
+        self.say("error", Style.ERROR, sentence)
+
+
+def compare_reports(files: Sequence[Path], output: Output, threshold: Severity) -> int:
+    """Compare what two checks have written; returns the exit status."""
+    try:
+        output.check()
+        old, new = (_whole(file) for file in files)
+    except Unreadable as error:
+        output.error(str(error))
+        return UNABLE
+    return _deliver(difference(old, new, (str(files[0]), str(files[1]))), output, threshold)
+
+
+def _whole(file: Path) -> CheckReport:
+    report = CheckReport.read(file)
+    if report.known:
+        raise Unreadable(
+            f"{file} was written with --baseline and leaves out {report.known} findings; "
+            "write it again without."
+        )
+    return report
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Both sides checked with the same settings."""
+
+    paths: tuple[str, ...]
+    variants: tuple[Variant, Variant]
+    settings: Settings
+    project: Path
+    forecast: bool
+    engine: Callable[[Settings, Path], Tracer]
+    output: Output
+
+    def run(self) -> int:
+        """Returns the exit status."""
+        try:
+            self.output.check()
+            with contextlib.ExitStack() as stack:
+                places = tuple(
+                    _Place(stack.enter_context(checked_out(variant.revision, self.project)))
+                    if variant.revision
+                    else _Place(None)
+                    for variant in self.variants
+                )
+                return self._compare(places)
+        except Interrupted as end:
+            return end.status
+        except Unreadable as error:
+            self.output.error(str(error))
+            return UNABLE
+
+    def _compare(self, places: Sequence[_Place]) -> int:
+        nowhere = [
+            path
+            for path in self.paths
+            if not any(place.located(Path(path)).exists() for place in places)
+        ]
+        if nowhere:
+            raise Unreadable(f"{nowhere[0]} does not exist on either side; check the path.")
+        reports: list[CheckReport] = []
+        for side, variant, place in zip(SIDES, self.variants, places, strict=True):
+            # Where the old side could not be checked, minutes for the new one would be lost.
+            unable = any(report.problems for report in reports)
+            reports.append(CheckReport(()) if unable else self._report(side, variant, place))
+        names = [place.name(variant) for variant, place in zip(self.variants, places, strict=True)]
+        found = difference(reports[0], reports[1], (names[0], names[1]))
+        return _deliver(found, self.output, self.settings.exit_severity)
+
+    def _report(self, side: Side, variant: Variant, place: _Place) -> CheckReport:
+        """What ``fullgraph check --format json`` says of one side.
+
+        Raises:
+            Interrupted: a signal came.
+        """
+        project = place.located(self.project)
+        roots = [str(place.around(Path(root))) for root in self.settings.roots(self.project)]
+        settings = dataclasses.replace(
+            self.settings, interpreter=str(variant.interpreter), extra_paths=tuple(roots)
+        )
+        there = [path for path in self.paths if place.located(Path(path)).exists()]
+        found = sources.find(there, settings.exclude, project, place.located)
+        for remark in () if self.output.quiet else found.remarks:
+            self.output.say("note", Style.INFORMATION, f"{side}: {remark}")
+        progress = Progress(wanted=not self.output.quiet)
+        check = Check(
+            found.files,
+            settings=settings,
+            project=project,
+            tracer=lambda: self.engine(settings, project),
+            listener=_Watch(side, len(found.files), progress),
+            forecast=self.forecast,
+        )
+        try:
+            checked = interruption.run(check.run())
+        finally:
+            progress.hide()
+        checked = dataclasses.replace(checked, problems=(*found.problems, *checked.problems))
+        return CheckReport.parse(place.shown(check_json(checked)), Path(variant.name))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where one side's files are: in a temporary folder, or where they are now."""
+
+    tree: Tree | None
+
+    def located(self, path: Path) -> Path:
+        """
+        Raises:
+            Unreadable: it is outside of the repository whose revision this is.
+        """
+        return absolute(path) if self.tree is None else self.tree.located(path)
+
+    def around(self, path: Path) -> Path:
+        """Like ``located``, but what is outside of the repository is where it is."""
+        with contextlib.suppress(Unreadable):
+            return self.located(path)
+        return path
+
+    def name(self, variant: Variant) -> str:
+        files = self.tree.name if self.tree is not None else ""
+        return ", ".join(part for part in (files, variant.name) if part) or "the files as they are"
+
+    def shown(self, text: str) -> str:
+        """With the paths of the user's files: messages may name some."""
+        if self.tree is None:
+            return text
+        return text.replace(str(self.tree.folder), str(self.tree.repository))
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Shows which file is being traced."""
+
+    side: Side
+    files: int
+    progress: Progress
+    finished: list[str] = dataclasses.field(default_factory=list)
+
+    def starting(self) -> None:
+        self.progress.show(f"{self.side}: Importing torch")
+
+    def tracing(self, path: str, target: str) -> None:
+        place = f"{len(self.finished) + 1}/{self.files} " if self.files > 1 else ""
+        self.progress.show(f"{self.side}: Tracing {place}{path}: {target}")
+
+    def done(self, file: CheckedFile) -> None:
+        self.finished.append(file.path)
+
+
+def _deliver(found: Difference, output: Output, threshold: Severity) -> int:
+    for side in SIDES:
+        for problem in found.of(side).problems:
+            output.error(f"{side}: {problem}")
+    for file in found.files:
+        for missed in file.problems:
+            output.error(f"{missed.side}: {missed.reason}")
+    output.write(found)
+    if found.incomplete:
+        return UNABLE
+    return FOUND if found.reaches(threshold) else CLEAN

@@ -1,0 +1,473 @@
+"""What differs between two checks of the same files.
+
+What was not computed on one side is neither new nor gone: it is unknown, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fullgraph.cli.check_report import CheckReport, ReportedFile, ReportedFinding, ReportedTarget
+from fullgraph.cli.matching import SAME, Likeness, Trait, matched
+from fullgraph.cli.sources import absolute
+from fullgraph.render.codes import Severity
+
+Side = Literal["old", "new"]
+SIDES: tuple[Side, ...] = ("old", "new")
+Kind = Literal["new", "gone", "changed", "unknown"]
+KINDS: tuple[Kind, ...] = ("new", "gone", "changed", "unknown")
+
+Count = Literal["graphs", "ops", "breaks", "skips", "recompiles"]
+COUNTS: tuple[Count, ...] = ("graphs", "ops", "breaks", "skips", "recompiles")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of the two checks. ``name`` is what the user calls it."""
+
+    name: str
+    torch: str
+    python: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Uncomputed:
+    """Why one side has no result, as a clause: ``failed: ValueError: …``."""
+
+    side: Side
+    reason: str
+
+
+@dataclass(frozen=True)
+class FindingDifference:
+    """``old`` is None where it is new, ``new`` where it is gone; of what is unknown one of them."""
+
+    kind: Kind
+    old: ReportedFinding | None
+    new: ReportedFinding | None
+    uncomputed: Uncomputed | None = None
+
+    @property
+    def shown(self) -> ReportedFinding:
+        """The newer of the two."""
+        finding = self.new or self.old
+        assert finding is not None
+        return finding
+
+    def reaches(self, threshold: Severity) -> bool:
+        """Whether it is a finding of the new side that the old one did not have so loud."""
+        if self.new is None or not self.new.severity.reaches(threshold):
+            return False
+        return self.old is None or not self.old.severity.reaches(threshold)
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """A target with one probe: on one side only, or with other results."""
+
+    old: ReportedTarget | None
+    new: ReportedTarget | None
+    uncomputed: Uncomputed | None = None
+    """Why one side cannot know of it, or knows only a part of what it does."""
+
+    @property
+    def kind(self) -> Kind:
+        if self.uncomputed is not None:
+            return "unknown"
+        if self.old is None:
+            return "new"
+        return "gone" if self.new is None else "changed"
+
+    @property
+    def shown(self) -> ReportedTarget:
+        """The newer of the two."""
+        run = self.new or self.old
+        assert run is not None
+        return run
+
+    @property
+    def traced(self) -> bool:
+        """On every side that has it."""
+        return all(run.status == "traced" for run in (self.old, self.new) if run is not None)
+
+    @property
+    def uncompared(self) -> bool:
+        """Whether only one side knows all that the target does."""
+        if self.old is None or self.new is None or self.uncomputed is not None:
+            return self.uncomputed is not None
+        return not self.traced and "traced" in (self.old.status, self.new.status)
+
+    @property
+    def counts(self) -> tuple[tuple[Count, int | None, int | None], ...]:
+        """What differs in numbers, where both sides traced it."""
+        old, new = self.old, self.new
+        if old is None or new is None or not self.traced:
+            return ()
+        both = ((name, getattr(old, name), getattr(new, name)) for name in COUNTS)
+        return tuple((name, before, now) for name, before, now in both if before != now)
+
+    @property
+    def differs(self) -> bool:
+        """A number that only one torch can show is no difference by itself."""
+        old, new = self.old, self.new
+        if old is None or new is None:
+            return True
+        if not self.traced:
+            return old.status != new.status
+        numbers = any(None not in (before, now) for _, before, now in self.counts)
+        return numbers or (old.mode, old.inputs) != (new.mode, new.inputs)
+
+    @property
+    def lost(self) -> bool:
+        """The old side traced it, and the new one could not."""
+        if self.old is None or self.old.status != "traced":
+            return False
+        if self.new is None:
+            return self.uncomputed is not None
+        return self.new.status != "traced"
+
+
+@dataclass(frozen=True)
+class TargetDifference:
+    """Of the findings of a file that belong to no target, ``name`` is empty."""
+
+    name: str
+    runs: tuple[RunDifference, ...]
+    findings: tuple[FindingDifference, ...]
+
+
+@dataclass(frozen=True)
+class FileDifference:
+    """``problems`` say why it could not be checked, ``missing`` which side does not have it."""
+
+    path: str
+    targets: tuple[TargetDifference, ...]
+    problems: tuple[Uncomputed, ...] = ()
+    missing: Side | None = None
+
+
+@dataclass(frozen=True)
+class MissingCount:
+    """A number that the torch of one side cannot show, and of how many traced targets."""
+
+    side: Side
+    count: Count
+    targets: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """``files`` are those with a difference, ``targets`` how many there are on both sides together.
+
+    ``untraced`` is how many of them could be traced on neither side.
+    """
+
+    old: Compared
+    new: Compared
+    files: tuple[FileDifference, ...]
+    targets: int
+    untraced: int
+    missing_counts: tuple[MissingCount, ...]
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether something that was asked for could not be done, on either side."""
+        problems = self.old.problems or self.new.problems
+        return bool(problems) or any(file.problems for file in self.files)
+
+    def reaches(self, threshold: Severity) -> bool:
+        """Whether something is new, or is not traced anymore."""
+        found = any(one.reaches(threshold) for _, target in self.each() for one in target.findings)
+        return found or (self.lost > 0 and Severity.ERROR.reaches(threshold))
+
+    def of(self, side: Side) -> Compared:
+        return self.old if side == "old" else self.new
+
+    def each(self) -> Iterator[tuple[FileDifference, TargetDifference]]:
+        return ((file, target) for file in self.files for target in file.targets)
+
+    def findings(self, kind: Kind) -> list[ReportedFinding]:
+        differences = (one for _, target in self.each() for one in target.findings)
+        return [one.shown for one in differences if one.kind == kind]
+
+    @property
+    def differing(self) -> int:
+        """How many targets differ in their findings or in what became of them."""
+        return sum(bool(target.name) for _, target in self.each())
+
+    @property
+    def uncompared(self) -> int:
+        """How many of these are not known in full on one side."""
+        return sum(
+            any(run.uncompared for run in target.runs)
+            or any(one.kind == "unknown" for one in target.findings)
+            for _, target in self.each()
+            if target.name
+        )
+
+    @property
+    def lost(self) -> int:
+        """How many targets the old side has traced, and the new one has not."""
+        return sum(any(run.lost for run in target.runs) for _, target in self.each())
+
+
+def difference(old: CheckReport, new: CheckReport, names: tuple[str, str]) -> Difference:
+    """What differs between two reports, whose relative paths belong to the same folder."""
+    halves = _halves("old", old), _halves("new", new)
+    # Of a side that could do nothing at all, it is said once.
+    unable = any(report.problems and not report.files for report in (old, new))
+    paths = [] if unable else sorted({**halves[0], **halves[1]})
+    pairs = [
+        _Pair(
+            halves[0].get(path) or _Half("old", None, old),
+            halves[1].get(path) or _Half("new", None, new),
+        )
+        for path in paths
+    ]
+    missing: Counter[tuple[Side, Count]] = Counter()
+    for pair in pairs:
+        missing.update(pair.missing_counts())
+    return Difference(
+        Compared(names[0], old.torch, old.python, old.problems),
+        Compared(names[1], new.torch, new.python, new.problems),
+        files=tuple(file for file in (pair.difference() for pair in pairs) if file is not None),
+        targets=sum(len(pair.names) for pair in pairs),
+        untraced=sum(pair.untraced() for pair in pairs),
+        missing_counts=tuple(MissingCount(*key, number) for key, number in missing.items()),
+    )
+
+
+# -- one side of one file ---------------------------------------------------------------------
+
+
+# Findings of one kind whose number a target has.
+_COUNTED: dict[str, Count] = {
+    "graph-break": "breaks",
+    "frame-skipped": "skips",
+    "recompile": "recompiles",
+}
+# With these a target counts as traced, and yet not all that it does is known.
+_PARTIAL = ("trace/incomplete", "trace/needs-real-tensors")
+_FAILURES = (
+    "trace/eager-error",
+    "trace/compile-error",
+    "trace/needs-real-tensors",
+    "trace/timeout",
+    "trace/crashed",
+)
+_ENDED = {
+    "failed": "failed",
+    "timeout": "reached the time limit",
+    "crashed": "crashed",
+    "no-probe": "no inputs are known",
+    "cancelled": "cancelled",
+}
+
+
+def ended(run: ReportedTarget, *, brief: bool = False) -> str:
+    """How a run ended: ``traced``, ``failed: ValueError: …``, and only ``failed`` if ``brief``."""
+    error = "" if brief else run.error.strip().split("\n", 1)[0]
+    words = _ENDED.get(run.status, run.status)
+    return f"{words}: {error}" if error else words
+
+
+def family(code: str) -> str:
+    """``graph-break`` of ``graph-break/GB0059``."""
+    return code.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class _Half:
+    """``file`` is None where this side has none, or was not checked so far."""
+
+    side: Side
+    file: ReportedFile | None
+    report: CheckReport
+
+    @property
+    def targets(self) -> tuple[ReportedTarget, ...]:
+        return self.file.targets if self.file is not None else ()
+
+    @property
+    def findings(self) -> tuple[ReportedFinding, ...]:
+        return self.file.findings if self.file is not None else ()
+
+    @property
+    def missing(self) -> bool:
+        return self.file is None and not self.report.problems
+
+    def unread(self) -> str:
+        """Why nothing is known of the file as a whole; empty where it was checked."""
+        if self.file is None:
+            return next(iter(self.report.problems), "")
+        parsed = (one.message for one in self.findings if one.code == "trace/syntax-error")
+        return self.file.problem or next(parsed, "")
+
+    def absent(self, name: str) -> str:
+        """Why it cannot be known whether there is a target of that name; empty where it can."""
+        if any(run.name == name for run in self.targets):
+            return ""
+        # Beside targets a note says that there are too many of them.
+        cut = " ".join(self.file.notes) if self.file is not None and self.targets else ""
+        return self.unread() or cut
+
+    def partial(self, name: str) -> str:
+        """Why not all is known of a target that was traced; empty where it is."""
+        partial = (one for one in self.findings if one.code in _PARTIAL)
+        return next((one.message for one in partial if name in one.targets), "")
+
+    def uncomputed(self, name: str, code: str) -> str:
+        """Why it cannot be known whether a target has findings of a code; empty where it can."""
+        kind = family(code)
+        if not name or kind in ("probe", "schema"):
+            return self.unread()
+        counted = _COUNTED.get(kind)
+        for run in self.targets:
+            if run.name == name and run.status != "traced":
+                return ended(run)
+            if run.name == name and counted and getattr(run, counted) is None:
+                return f"torch {self.report.torch} does not show {counted}"
+        return self.absent(name) or self.partial(name)
+
+
+def _halves(side: Side, report: CheckReport) -> dict[Path, _Half]:
+    return {absolute(Path(file.path)): _Half(side, file, report) for file in report.files}
+
+
+# -- both sides of one file -------------------------------------------------------------------
+
+
+# Another torch may say the same in other words, or have given an id to what had none.
+_REWORDED: tuple[Likeness[Trait], ...] = (
+    lambda trait: (trait.code, trait.text, trait.target, trait.line),
+    lambda trait: (trait.code, trait.text, trait.target),
+    lambda trait: (_kind(trait), trait.text, trait.target, trait.line),
+    lambda trait: (_kind(trait), trait.text, trait.target),
+    lambda trait: ("failure", trait.target) if _is_failure(trait) else trait,
+)
+_SAME_RUN: tuple[Likeness[ReportedTarget], ...] = (
+    lambda run: (run.name, run.inputs),
+    lambda run: run.name,
+)
+
+
+def _is_failure(trait: Trait) -> bool:
+    """Whether it says how the run of a target failed, which a run does only once."""
+    return bool(trait.target) and trait.code in _FAILURES
+
+
+def _kind(trait: Trait) -> str:
+    """What two findings at one place have in common that are about the same thing."""
+    kind = family(trait.code)
+    return kind if kind in ("graph-break", "trace") else trait.code
+
+
+@dataclass(frozen=True)
+class _Pair:
+    old: _Half
+    new: _Half
+
+    @property
+    def names(self) -> dict[str, None]:
+        """Of all targets, in the order of the text."""
+        runs = sorted((*self.new.targets, *self.old.targets), key=lambda run: run.line)
+        return dict.fromkeys(run.name for run in runs)
+
+    def difference(self) -> FileDifference | None:
+        """None where there is none."""
+        runs, findings = list(self.runs()), list(self.findings())
+        names = [*self.names, *(one.shown.target for one in findings)]
+        targets = []
+        for name in dict.fromkeys(["", *names]):
+            own = [run for run in runs if run.shown.name == name and run.differs]
+            found = [one for one in findings if one.shown.target == name]
+            if own or found:
+                targets.append(TargetDifference(name, tuple(own), tuple(found)))
+        unread = [
+            Uncomputed(half.side, half.file.problem)
+            for half in (self.old, self.new)
+            if half.file is not None and half.file.problem
+        ]
+        if not targets and not unread:
+            return None
+        file = self.new.file or self.old.file
+        assert file is not None
+        missing = [half.side for half in (self.old, self.new) if half.missing]
+        return FileDifference(file.path, tuple(targets), tuple(unread), *missing)
+
+    def runs(self) -> Iterator[RunDifference]:
+        old, new = self.old.targets, self.new.targets
+        pairs = matched(old, new, _SAME_RUN, partly=True)
+        for number, run in enumerate(new):
+            if number in pairs:
+                why = _unless(self.old, self.old.partial(run.name))
+                why = why or _unless(self.new, self.new.partial(run.name))
+                yield RunDifference(old[pairs[number]], run, why)
+            else:
+                yield RunDifference(None, run, _unless(self.old, self.old.absent(run.name)))
+        for number, run in enumerate(old):
+            if number not in pairs.values():
+                yield RunDifference(run, None, _unless(self.new, self.new.absent(run.name)))
+
+    def findings(self) -> list[FindingDifference]:
+        """In the order of the text."""
+        old, new = self.old.findings, self.new.findings
+        pairs = _paired([one.trait for one in old], [one.trait for one in new])
+        found = [self._added(one) for number, one in enumerate(new) if number not in pairs]
+        found += [
+            self._removed(one) for number, one in enumerate(old) if number not in pairs.values()
+        ]
+        for now, before in pairs.items():
+            if _facts(old[before]) != _facts(new[now]):
+                found.append(FindingDifference("changed", old[before], new[now]))
+        return sorted(found, key=lambda one: (one.shown.line, one.shown.character, one.kind))
+
+    def _added(self, finding: ReportedFinding) -> FindingDifference:
+        # That it was computed for one target that did not have it is enough.
+        if family(finding.code) == "trace":
+            reason = self.old.unread()
+        else:
+            reasons = [self.old.uncomputed(name, finding.code) for name in finding.targets or ("",)]
+            reason = reasons[0] if all(reasons) else ""
+        why = _unless(self.old, reason)
+        return FindingDifference("unknown" if why else "new", None, finding, why)
+
+    def _removed(self, finding: ReportedFinding) -> FindingDifference:
+        reasons = [self.new.uncomputed(name, finding.code) for name in finding.targets or ("",)]
+        why = _unless(self.new, next(filter(None, reasons), ""))
+        return FindingDifference("unknown" if why else "gone", finding, None, why)
+
+    def untraced(self) -> int:
+        """How many targets could be traced on neither side."""
+        traced = {r.name for r in (*self.old.targets, *self.new.targets) if r.status == "traced"}
+        return len(self.names.keys() - traced)
+
+    def missing_counts(self) -> Iterator[tuple[Side, Count]]:
+        """Of each traced target, whatever the number of its probes."""
+        missing = dict.fromkeys(
+            (run.name, half.side, count)
+            for half in (self.old, self.new)
+            for run in half.targets
+            for count in COUNTS
+            if run.status == "traced" and getattr(run, count) is None
+        )
+        return ((side, count) for _, side, count in missing)
+
+
+def _paired(old: list[Trait], new: list[Trait]) -> dict[int, int]:
+    """As a baseline does, then whatever is as good a match, then what has other words now."""
+    pairs = matched(old, new, SAME)
+    return matched(old, new, (*SAME, *_REWORDED), paired=pairs, partly=True)
+
+
+def _facts(finding: ReportedFinding) -> tuple[object, ...]:
+    return finding.code, finding.severity, finding.message, finding.count
+
+
+def _unless(half: _Half, reason: str) -> Uncomputed | None:
+    return Uncomputed(half.side, reason) if reason else None

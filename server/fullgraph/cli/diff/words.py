@@ -1,0 +1,157 @@
+"""The sentences of a difference, for every format that people read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fullgraph.cli.check_report import ReportedTarget
+from fullgraph.cli.diff.difference import (
+    Compared,
+    Count,
+    Difference,
+    FindingDifference,
+    Kind,
+    RunDifference,
+    TargetDifference,
+    Uncomputed,
+    ended,
+    family,
+)
+from fullgraph.render.codes import Severity
+from fullgraph.render.summary import SEPARATOR, amount
+
+_OTHERS: dict[Kind, str] = {"gone": "gone", "changed": "changed", "unknown": "not compared"}
+_COUNT_WORDS: dict[Count, str] = {"skips": "skipped frames"}
+
+
+def side_words(compared: Compared) -> str:
+    """``old/bin/python: torch 2.6.0, Python 3.11.7``."""
+    versions = [
+        f"{name} {version}"
+        for name, version in (("torch", compared.torch), ("Python", compared.python))
+        if version
+    ]
+    return f"{compared.name}: {', '.join(versions)}" if versions else compared.name
+
+
+def headline(difference: Difference) -> Iterator[tuple[str, Severity | None]]:
+    """``2 new warnings``, ``1 gone``, …: what is new with its severity, then what else there is."""
+    counts = Counter(finding.severity for finding in difference.findings("new"))
+    if difference.lost:
+        yield f"{amount(difference.lost, 'target')} no longer traced", Severity.ERROR
+    for severity in Severity:
+        if counts[severity]:
+            # "Information" has no plural.
+            information = severity is Severity.INFORMATION
+            noun = "information finding" if information else severity.value
+            yield amount(counts[severity], f"new {noun}"), severity
+    if not counts and not difference.lost:
+        if difference.incomplete:
+            what = "Not everything" if difference.targets else "Nothing"
+            yield f"{what} could be compared", None
+        else:
+            yield "Nothing new" if difference.files else "No differences", None
+    for kind, word in _OTHERS.items():
+        number = len(difference.findings(kind))
+        if number:
+            yield f"{number} {word}", None
+
+
+def extent_words(difference: Difference) -> str:
+    """``; 14 targets, 2 differ, 1 not compared``; nothing if there are no targets."""
+    if not difference.targets:
+        return ""
+    numbers = [
+        (difference.differing, "differs" if difference.differing == 1 else "differ"),
+        (difference.uncompared, "not compared"),
+        (difference.untraced, "traced on neither side"),
+    ]
+    parts = [f"{number} {word}" for number, word in numbers if number]
+    return "; " + ", ".join([amount(difference.targets, "target"), *parts])
+
+
+def remarks(difference: Difference) -> Iterator[str]:
+    """What was not compared anywhere."""
+    for missing in difference.missing_counts:
+        name = _COUNT_WORDS.get(missing.count, missing.count)
+        torch = difference.of(missing.side).torch
+        where = amount(missing.targets, "target")
+        yield f"torch {torch} ({missing.side}) does not show {name}: not compared in {where}."
+
+
+def run_words(run: RunDifference, target: TargetDifference) -> str:
+    """``graphs 2 → 3 · breaks 1 → 2``, ``traced → failed: ValueError: …``, ``new target · …``."""
+    # The error of a run is a finding, too, unless the user ignores those.
+    brief = any(family(one.shown.code) == "trace" for one in target.findings)
+    if run.uncomputed is not None and (run.old is None or run.new is None):
+        found = "old" if run.uncomputed.side == "new" else "new"
+        return f"only in {found}, {_uncomputed(run.uncomputed)}"
+    if run.old is None or run.new is None:
+        return SEPARATOR.join([f"{run.kind} target", *_outcome(run.shown, brief)])
+    old, new = run.old, run.new
+    facts = []
+    if old.status != new.status:
+        facts.append(f"{ended(old, brief=brief)} → {ended(new, brief=brief)}")
+    if old.inputs != new.inputs and run.traced:
+        facts.append(f"inputs {old.inputs or 'none'} → {new.inputs or 'none'}")
+    if old.mode != new.mode and run.traced:
+        facts.append(f"{old.mode} → {new.mode}")
+    for name, before, now in run.counts:
+        facts.append(f"{_COUNT_WORDS.get(name, name)} {_number(before)} → {_number(now)}")
+    if run.uncomputed is not None:
+        facts.append(f"incomplete in {run.uncomputed.side}")
+    return SEPARATOR.join(facts)
+
+
+def target_name(target: TargetDifference, run: RunDifference | None = None) -> str:
+    """With its inputs, where it has several probes that differ."""
+    inputs = run.shown.inputs if run is not None and len(target.runs) > 1 else ""
+    return f"{target.name} ({inputs})" if inputs else target.name
+
+
+def change_words(one: FindingDifference) -> str:
+    """What is other than it was: ``was: Unsupported Tensor.item()``."""
+    old, new = one.old, one.new
+    if one.kind != "changed" or old is None or new is None:
+        return ""
+    words = []
+    if old.code != new.code:
+        words.append(f"was {old.code}")
+    if old.severity != new.severity:
+        words.append(f"was {old.severity.value}")
+    if old.message != new.message:
+        words.append(f"was: {first_line(old.message)}")
+    if old.count != new.count:
+        words.append(f"reached {old.count} → {new.count} times")
+    return ", ".join(words)
+
+
+def unknown_words(target: TargetDifference) -> Iterator[str]:
+    """A sentence for all findings that the other side could not have for the same reason."""
+    reasons = Counter(one.uncomputed for one in target.findings if one.uncomputed is not None)
+    # The line of the target may say it already.
+    unexplained = not any(run.uncompared for run in target.runs)
+    for uncomputed, number in reasons.items():
+        found = "old" if uncomputed.side == "new" else "new"
+        reason = _uncomputed(uncomputed) if unexplained else f"not computed in {uncomputed.side}"
+        yield f"{amount(number, 'finding')} only in {found}, {reason}"
+
+
+def first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
+
+
+def _uncomputed(uncomputed: Uncomputed) -> str:
+    return f"not computed in {uncomputed.side}: {uncomputed.reason}"
+
+
+def _outcome(run: ReportedTarget, brief: bool) -> list[str]:
+    if run.status != "traced":
+        return [ended(run, brief=brief)]
+    numbers = ((run.graphs, "graph"), (run.ops, "op"), (run.breaks, "break"))
+    return [amount(number, noun) for number, noun in numbers if number is not None]
+
+
+def _number(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"

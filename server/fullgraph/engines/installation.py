@@ -1,0 +1,171 @@
+"""Where a Python keeps its packages, and whether torch is one of them.
+
+Nothing here imports torch, which takes seconds. Files tell in well under a millisecond; where they
+cannot, the Python itself is asked, which executes no more than its start does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+WINDOWS = os.name == "nt"
+
+PATIENCE = 5.0
+"""Seconds within which a Python must have said whether it has torch."""
+
+_YES, _NO = 42, 43
+# Without the folder it is started in, as the engine; on any Python, also one that is too old.
+_QUESTION = f"""
+import os, sys
+path = sys.path[:] = [entry for entry in sys.path if entry]
+found = any(os.path.exists(os.path.join(entry, "torch", "version.py")) for entry in path)
+if not found:
+    try:
+        from importlib.util import find_spec
+        spec = find_spec("torch")
+        found = bool(spec and spec.origin and spec.submodule_search_locations)
+    except Exception:
+        pass
+sys.exit({_YES} if found else {_NO})
+"""
+
+_VERSIONED = re.compile(r"python(3\.\d+t?)(?:\.exe)?")
+
+# Written by setuptools and by virtualenv into nearly every environment; they add no packages.
+_ADDS_NOTHING = frozenset({"distutils-precedence.pth", "_virtualenv.pth"})
+
+
+def pythons_of(environment: Path, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
+    """Where the Python of an environment may be; on Windows conda has it at the top."""
+    names = ("Scripts/python.exe", "python.exe") if windows else ("bin/python", "bin/python3")
+    return tuple(environment / name for name in names)
+
+
+def prefix_of(python: Path, *, windows: bool = WINDOWS) -> Path:
+    """The folder below which a Python, as it is called, has its packages."""
+    at_the_top = windows and python.parent.name.lower() != "scripts"
+    return python.parent if at_the_top else python.parent.parent
+
+
+def package_folders(prefix: Path, version: str, *, windows: bool = WINDOWS) -> tuple[Path, ...]:
+    """Where packages of a Python may be: ``version`` is such as ``3.12``, ``3.13t``.
+
+    Those of Debian's Python, which are called otherwise, are among them.
+    """
+    if windows:
+        return (prefix / "Lib" / "site-packages",)
+    return (
+        prefix / "lib" / f"python{version}" / "site-packages",
+        prefix / "lib64" / f"python{version}" / "site-packages",
+        prefix / "local" / "lib" / f"python{version}" / "dist-packages",
+        prefix / "lib" / "python3" / "dist-packages",
+    )
+
+
+def has_torch(python: Path, env: Mapping[str, str]) -> bool | None:
+    """None where even the Python itself does not say. Blocks for up to ``PATIENCE`` seconds."""
+    found = torch_on_disk(python, env)
+    return _answer(python, env) if found is None else found
+
+
+def torch_on_disk(python: Path, env: Mapping[str, str], *, windows: bool = WINDOWS) -> bool | None:
+    """Whether the files around a Python say that it has torch; None where they do not tell.
+
+    They tell that it has none only in a virtual environment that sees nothing but its own packages.
+    """
+    listed = env.get("PYTHONPATH", "").split(os.pathsep)
+    if any(_holds_torch(Path(entry)) for entry in listed if entry):
+        return True
+    prefix = prefix_of(python, windows=windows)
+    environment = VirtualEnvironment.read(python.parent) or VirtualEnvironment.read(prefix)
+    base = Path(os.path.realpath(python))
+    named = _VERSIONED.fullmatch(base.name)
+    if environment is None:
+        if named is None and not windows:
+            return None
+        prefix, version = prefix_of(base, windows=windows), named[1] if named else ""
+    else:
+        version = named[1] if named else environment.version
+    folders = package_folders(prefix, version, windows=windows)
+    if any(map(_holds_torch, folders)):
+        return True
+    if environment is None or environment.sees_base or not any(map(Path.is_dir, folders)):
+        return None
+    return _torch_of_path_files(folders)
+
+
+@dataclass(frozen=True)
+class VirtualEnvironment:
+    """What ``pyvenv.cfg`` says."""
+
+    version: str
+    """Of its Python, such as ``3.12``; empty where it does not say."""
+    sees_base: bool
+    """Packages of the Python that it was made with are its own, too."""
+    by_uv: bool
+    """Made by uv, which puts no pip into it."""
+
+    @staticmethod
+    def read(folder: Path) -> VirtualEnvironment | None:
+        try:
+            text = (folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        pairs = (line.partition("=") for line in text.splitlines())
+        keys = {key.strip().lower(): value.strip() for key, _, value in pairs}
+        version = keys.get("version", keys.get("version_info", ""))
+        return VirtualEnvironment(
+            ".".join(version.split(".")[:2]),
+            keys.get("include-system-site-packages", "").lower() == "true",
+            "uv" in keys,
+        )
+
+
+def _torch_of_path_files(folders: tuple[Path, ...]) -> bool | None:
+    """Whether a ``.pth`` file leads to torch; None where one executes code to add packages."""
+    uncertain = False
+    try:
+        for folder, file in _path_files(folders):
+            for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+                if line.startswith(("import ", "import\t")):
+                    uncertain = uncertain or file.name not in _ADDS_NOTHING
+                elif not line.startswith("#") and _holds_torch(folder / line.strip()):
+                    return True
+    except OSError:
+        uncertain = True
+    return None if uncertain else False
+
+
+def _path_files(folders: tuple[Path, ...]) -> Iterator[tuple[Path, Path]]:
+    for folder in folders:
+        for file in sorted(folder.glob("*.pth")):
+            yield folder, file
+
+
+def _holds_torch(folder: Path) -> bool:
+    try:
+        return (folder / "torch" / "version.py").is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _answer(python: Path, env: Mapping[str, str]) -> bool | None:
+    try:
+        ended = subprocess.run(
+            [str(python), "-c", _QUESTION],
+            env=dict(env),
+            # An exit status needs no pipe, which some grandchild might keep open.
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return {_YES: True, _NO: False}.get(ended.returncode)

@@ -1,0 +1,34 @@
+"""What the torch in use does not show of the findings that are asked for."""
+
+from __future__ import annotations
+
+from fullgraph.engines import EngineStatus, sentences
+from fullgraph.render.codes import may_be_shown
+from fullgraph.render.summary import listing
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Degraded
+from fullgraph_engine.protocol.facts import CODES, WORDS
+
+
+def unseen(status: EngineStatus, settings: Settings) -> tuple[Degraded, ...]:
+    """The facts whose findings are asked for, and whose absence means nothing."""
+
+    def is_asked_for(beginning: str) -> bool:
+        return may_be_shown(beginning, settings.select, settings.ignore, settings.severity)
+
+    return tuple(one for one in status.degraded if any(map(is_asked_for, CODES.get(one.fact, ()))))
+
+
+def warning(status: EngineStatus, hidden: tuple[Degraded, ...]) -> str:
+    """What a user has to know of it, and what to do; empty if nothing is hidden."""
+    if not hidden:
+        return ""
+    words = listing(WORDS[one.fact] for one in hidden)
+    reasons = "; ".join(one.reason for one in hidden)
+    where = f" in {status.interpreter}" if status.interpreter else ""
+    return sentences(
+        f"torch {status.torch}{where} does not show fullgraph {words} ({reasons}); where none are "
+        "reported, there may be some",
+        "Update fullgraph, or choose an interpreter with a torch that `fullgraph doctor` does not "
+        "call degraded.",
+    )
