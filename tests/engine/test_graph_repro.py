@@ -19,7 +19,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fullgraph_engine import targets, tracing  # noqa: E402
-from fullgraph_engine.host.trials import Trials  # noqa: E402
+from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
 from fullgraph_engine.repro import graphs, sowing  # noqa: E402
 from fullgraph_engine.repro.check import assembled  # noqa: E402

@@ -1070,8 +1070,6 @@ def test_scratch_files_may_be_written_and_are_removed(engine: Engine) -> None:
 
 
 def test_c_code_cannot_change_files_either(engine: Engine, tmp_path: Path) -> None:
-    from fullgraph_engine.host import landlock  # noqa: F401
-
     kept = tmp_path / "checkpoint.pt"
     kept.write_text("precious")
     result = engine.analyse(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -35,13 +33,14 @@ from ..protocol import (
     ValuesSeen,
     place_words,
 )
-from . import blackbox, frames, processes, run, syntax, wire
+from . import blackbox, frames, run, syntax, wire
 from .blackbox import LastWords
-from .limits import INTERRUPT, MIB
 from .lines import LineReader
-from .module import Given, distance
+from .module import distance
 from .output import Budget, Capture
-from .preamble import Preamble
+from .process_backends import ModuleProcess, processes
+from .process_backends.channels import Channels
+from .process_backends.limits import MIB
 from .wire import (
     Exited,
     Forked,
@@ -110,17 +109,31 @@ class Run:
     """Those that it has told, by their identities."""
 
 
-class _Generation:
-    """A module process of an analysis, for the preamble that forks it."""
+class _ModuleOwner:
+    """This analysis, for the module process that it has at the moment."""
 
-    def __init__(self, analysis: Analysis, module: Watched) -> None:
-        self._analysis, self._module = analysis, module
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self.module: Watched | None = None
 
     def became(self, pid: int) -> None:
-        self._analysis.became(self._module, pid)
+        self._analysis.became(self.module, pid)
 
-    def ended(self, status: int) -> None:
-        self._analysis.ended(self._module, status)
+    def ended(self, code: int | None) -> None:
+        self._analysis.ended(self.module, code)
+
+
+class _RunOwner:
+    """The same for one run."""
+
+    def __init__(self, analysis: Analysis, number: int) -> None:
+        self._analysis, self._number = analysis, number
+
+    def became(self, pid: int) -> None:
+        self._analysis.run_became(self._number, pid)
+
+    def ended(self, code: int | None) -> None:
+        self._analysis.run_ended(self._number, code)
 
 
 class Analysis:
@@ -129,7 +142,7 @@ class Analysis:
         self._host = host
         self._started = time.monotonic()
         self._lines: list[str] = []
-        self._control: socket.socket | None = None
+        self._process: ModuleProcess | None = None
         self._module: Watched | None = None
         self._planned = False
         self._unparsable: str | None = None
@@ -147,53 +160,30 @@ class Analysis:
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
-        self._preamble: Preamble | None = None
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start a module process; again without a statement that ended the last one."""
         self._planned = False
-        self._control, theirs = _control_pair()
-        report, report_in = os.pipe()
-        streams, (stdout, stderr) = _streams()
-        box = blackbox.create()
-        module = self._watched(report, streams, box, self.request.limits.module_seconds)
-        self._module = module
-        self._host.watch(report, self._read_module)
-        given = Given(theirs, report_in, stdout, stderr, os.dup(box))
-        try:
-            self._start(given, module)
-        finally:
-            for descriptor in given.opened():
-                os.close(descriptor)
-
-    def _start(self, given: Given, module: Watched) -> None:
         job = Job(self.request, self.scratch, tuple(self._skips))
-        generation = _Generation(self, module)
-        if self._skips:
-            module.pid = self._host.fork_module(job, given, generation.ended)
-            return
-        kept = self._host.shelf.find(self.request)
-        if kept is not None and kept.proceed(job, given.opened(), generation):
-            self._preamble = kept
-            return
-        ours, given.keep_control = _control_pair()
-        report, given.keep_report = os.pipe()
-        fresh = Preamble(self.request, self._host, ours, LineReader(report), self.scratch)
-        self._preamble = fresh
-        module.pid = self._host.fork_module(job, given, fresh.process_ended)
-        fresh.begin(module.pid, generation)
+        owner = _ModuleOwner(self)
+        # Without the statement that ended it, the process is for this text alone.
+        process = self._host.backend.execute(job, owner, keep=not self._skips)
+        seconds = self.request.limits.module_seconds
+        self._process = process
+        self._module = owner.module = self._watched(process.channels, process.pid, seconds)
+        self._host.watch(process.channels.reports, self._read_module)
 
-    def became(self, module: Watched, pid: int) -> None:
-        if module is self._module:
+    def became(self, module: Watched | None, pid: int) -> None:
+        if module is not None and module is self._module:
             module.pid = pid
         elif pid:  # it was dismissed before its process was known
             processes.kill([pid])
 
-    def ended(self, module: Watched, status: int) -> None:
-        if module is self._module:
-            self._module_ended(status)
+    def ended(self, module: Watched | None, code: int | None) -> None:
+        if module is not None and module is self._module:
+            self._module_ended(code)
 
     def _read_module(self) -> None:
         module = self._module
@@ -224,14 +214,9 @@ class Analysis:
                 for planned in runs
             ]
             self._launch()
-        elif isinstance(message, Forked):
-            launched = self._running.get(message.number)
-            if launched is not None:
-                launched.watched.pid = message.pid
-                if self.request.nice:
-                    processes.give_way(message.pid)
-        elif isinstance(message, Exited):
-            self._run_ended(message.number, message.status)
+        elif isinstance(message, (Forked, Exited)):
+            if self._process is not None:
+                self._process.heard(message)
         elif isinstance(message, Stale):
             self._start_afresh()
         elif isinstance(message, Unparsable):
@@ -247,9 +232,9 @@ class Analysis:
         module, self._module = self._module, None
         if module is not None:
             self._dismiss(module)
-        self._close_control()
-        if self._preamble is not None:
-            self._host.shelf.drop(self._preamble)
+        if self._process is not None:
+            self._process.outdated()
+        self._close()
         self.begin()
 
     def _tell_once(self, line: bytes, message: Event) -> None:
@@ -262,7 +247,7 @@ class Analysis:
             else:
                 self._host.forward(line + b"\n")
 
-    def _module_ended(self, status: int) -> None:
+    def _module_ended(self, code: int | None) -> None:
         module = self._module
         if module is None or self._finished:
             return
@@ -273,11 +258,11 @@ class Analysis:
         words = blackbox.read(module.box, self.request.path)
         self._module = None
         self._dismiss(module)
-        self._close_control()
+        self._close()
         planned, self._planned = self._planned, False
-        cause = _why(status, module.cause, self.request.limits.module_seconds, self.request)
+        cause = _why(code, module.cause, self.request.limits.module_seconds, self.request)
         if planned:
-            self._lose_runs(status, cause)
+            self._lose_runs(code, cause)
             self._finish()
             return
         self._tell_end(words, cause, module.cause)
@@ -308,11 +293,11 @@ class Analysis:
             return False
         return True
 
-    def _lose_runs(self, status: int, cause: str) -> None:
+    def _lose_runs(self, code: int | None, cause: str) -> None:
         """The module process ended, and its runs with it or before they were launched."""
         for number in list(self._running):
             launched = self._running.pop(number)
-            self._conclude(launched, status)
+            self._conclude(launched, code)
         for planned, mode, part in self._pending:
             error = f"The process that had executed the module ended: {cause}"
             if part == "forecast":
@@ -374,9 +359,6 @@ class Analysis:
                 return True
         self._number += 1
         number = self._number
-        report, report_in = os.pipe()
-        streams, theirs = _streams()
-        box = blackbox.create()
         command = Launch(
             number,
             planned.target,
@@ -386,16 +368,13 @@ class Analysis:
             seconds,
             limits.memory,
         )
-        given = [report_in, *theirs, box]
-        sent = self._control is not None and wire.send(self._control, command, given)
-        for descriptor in given[:-1]:
-            os.close(descriptor)
-        watched = self._watched(report, streams, box, seconds)
-        if not sent:
-            self._dismiss(watched)
+        process = self._process
+        made = process and process.launch(command, _RunOwner(self, number))
+        if not made:
             return False
+        watched = self._watched(made.channels, made.pid, seconds)
         self._running[number] = Run(planned, mode, part, seconds, watched)
-        self._host.watch(report, lambda: self._read_run(number))
+        self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
             self._host.send(TargetStarted(self.request.request, planned.info.name))
@@ -418,7 +397,7 @@ class Analysis:
             self._from_run(launched, line)
         if launched.done is not None:
             # Giving its memory back takes time; what it has to tell is told.
-            self._run_ended(number, 0)
+            self.run_ended(number, 0)
         elif launched.watched.reports.ended:
             # How it ended is told by the module process, with the status.
             self._host.unwatch(launched.watched.reports.descriptor)
@@ -435,14 +414,21 @@ class Analysis:
                 launched.findings[message.finding.identity] = message.finding
             self._host.forward(line + b"\n")
 
-    def _run_ended(self, number: int, status: int) -> None:
+    def run_became(self, number: int, pid: int) -> None:
+        launched = self._running.get(number)
+        if launched is not None:
+            launched.watched.pid = pid
+            if self.request.nice:
+                processes.give_way(pid)
+
+    def run_ended(self, number: int, code: int | None) -> None:
         launched = self._running.pop(number, None)
         if launched is None:
             return
-        self._conclude(launched, status)
+        self._conclude(launched, code)
         self._launch()
 
-    def _conclude(self, launched: Run, status: int) -> None:
+    def _conclude(self, launched: Run, code: int | None) -> None:
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
@@ -451,7 +437,7 @@ class Analysis:
         done, plan, part = launched.done, launched.plan, launched.part
         seconds = round(launched.seconds, 1)
         if done is None:
-            why = _why(status, watched.cause, seconds, self.request)
+            why = _why(code, watched.cause, seconds, self.request)
         else:
             why = done.report.error or "it told nothing"
         if done is not None and done.needs_real and launched.mode == "auto":
@@ -565,7 +551,7 @@ class Analysis:
         watched.kill_at = now + grace
         watched.deadline = float("inf")
         if watched.pid:
-            processes.signal_process(watched.pid, INTERRUPT)
+            processes.interrupt(watched.pid)
 
     def _processes(self) -> list[Watched]:
         module = [self._module] if self._module is not None else []
@@ -593,14 +579,14 @@ class Analysis:
         self._finished = True
         pids = [watched.pid for watched in self._processes() if watched.pid]
         for pid in pids:
-            processes.signal_process(pid, signal.SIGKILL)
+            processes.end(pid)
         for launched in self._running.values():
             self._dismiss(launched.watched)
         self._running.clear()
         if self._module is not None:
             self._dismiss(self._module)
             self._module = None
-        self._close_control()
+        self._close()
         request = self.request
         seconds = round(time.monotonic() - self._started, 4)
         if self._unparsable is not None:
@@ -611,17 +597,13 @@ class Analysis:
         # Nobody waits for what they may have left behind any more.
         processes.kill(pids)
         self._host.finished(request.request)
-        if self._preamble is None or self._preamble.scratch != self.scratch or not self._stays():
+        if not self._host.backend.keeps(self.scratch):
             self._host.remove(self.scratch)
 
-    def _stays(self) -> bool:
-        """Whether a preamble goes on using the scratch folder, and removes it at its end."""
-        return self._preamble is not None and self._preamble.kept is not None
-
-    def _close_control(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+    def _close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
     def _dismiss(self, watched: Watched) -> None:
         """Take the last of a process's output and close what led to it."""
@@ -651,17 +633,18 @@ class Analysis:
 
     # -- new processes ------------------------------------------------------------------------
 
-    def _watched(self, report: int, streams: tuple[int, int], box: int, seconds: float) -> Watched:
+    def _watched(self, channels: Channels, pid: int, seconds: float) -> Watched:
         budget = Budget()
         number, log = self.request.request, self._host.send
         captures = [
-            Capture(streams[0], number, "stdout", budget, log),
-            Capture(streams[1], number, "stderr", budget, log),
+            Capture(channels.stdout, number, "stdout", budget, log),
+            Capture(channels.stderr, number, "stderr", budget, log),
         ]
         for capture in captures:
             self._watch_capture(capture)
         now = time.monotonic()
-        return Watched(0, LineReader(report), captures, box, now, now + seconds)
+        reports = LineReader(channels.reports)
+        return Watched(pid, reports, captures, channels.box, now, now + seconds)
 
     def _watch_capture(self, capture: Capture) -> None:
         def ready() -> None:
@@ -671,25 +654,11 @@ class Analysis:
         self._host.watch(capture.descriptor, ready)
 
 
-def _control_pair() -> tuple[socket.socket, int]:
-    """Our end and the child's of a control channel, on which a command is one packet."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return ours, theirs.detach()
-
-
-def _streams() -> tuple[tuple[int, int], tuple[int, int]]:
-    """Read ends and write ends of a standard output and a standard error."""
-    (out, out_in), (err, err_in) = os.pipe(), os.pipe()
-    os.set_blocking(out, False)
-    os.set_blocking(err, False)
-    return (out, err), (out_in, err_in)
-
-
 def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
 
 
-def _why(status: int, cause: Cause | None, seconds: float, request: Analyse) -> str:
+def _why(code: int | None, cause: Cause | None, seconds: float, request: Analyse) -> str:
     """How a process ended, for people."""
     limits = request.limits
     if cause == "timeout":
@@ -698,13 +667,10 @@ def _why(status: int, cause: Cause | None, seconds: float, request: Analyse) -> 
         return f"it used more than {limits.memory} MiB of memory"
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
-    code = os.waitstatus_to_exitcode(status) if status >= 0 else -1
-    if code == run.LOST or (cause == "lost" and code == -signal.SIGKILL):
+    if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
         return "it closed the file descriptors that fullgraph is told the results through"
-    if status >= 0 and os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = signal.strsignal(number) or f"signal {number}"
-        return f"the process crashed ({name})"
-    if code < 0:
+    if code is None:
         return "the process ended, nobody knows how"
+    if code < 0:
+        return f"the process crashed ({processes.signal_name(code)})"
     return f"the process exited with status {code}"

@@ -32,14 +32,16 @@ from ..protocol import (
     Shutdown,
     Unusable,
 )
-from . import descriptors, module, processes, reducer
+from . import orders, process_backends
 from .analysis import Analysis
 from .inventory import Inventory
 from .lines import LineReader
 from .pipeline import OLDEST_TORCH, Pipeline, chosen
-from .preamble import Shelf
+from .process_backends import Launched, ProcessBackend, Waiting, descriptors, processes
+from .process_backends.channels import Given
+from .process_backends.forking import Forking
 from .reproduction import Reproduction
-from .wire import Job
+from .wire import Order
 
 _TICK = 0.25
 _MOST_WAITING = 8 << 20
@@ -86,7 +88,7 @@ def _serve(
     try:
         stages = chosen(pipeline)
         if yaml is not None:
-            inventory.begin(stages.operators(yaml))
+            inventory.begin(stages.operators(yaml), yaml, fork=process_backends.can_fork())
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()
@@ -161,7 +163,7 @@ def _remove_abandoned() -> None:
     """Scratch folders of engines that were killed before they could remove them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+        if owner.isdigit() and not processes.exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -186,11 +188,9 @@ class Host:
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | Reproduction] = {}
-        self.shelf = Shelf()
-        self._children: dict[int, Callable[[int], None]] = {}
-        # What is open now belongs to torch or the interpreter and is inherited; what the parent
-        # opens from here on, children close.
-        self._inherited = descriptors.listed() - {read, write} - inventory.opened()
+        self._children: dict[int, Callable[[int | None], None]] = {}
+        self._own = {read, write} | inventory.opened()
+        self.backend: ProcessBackend = Forking(self)
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -225,39 +225,29 @@ class Host:
         self.unwatch(descriptor)
         os.close(descriptor)
 
-    def fork_module(self, job: Job, given: module.Given, ended: Callable[[int], None]) -> int:
-        """A new process that executes a text; ``ended`` gets its wait status."""
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            self._become_module(parent, job, given)
-        self._children[pid] = ended
-        return pid
+    def reports_of(self, launched: Launched, ready: Callable[[], None]) -> LineReader:
+        """Watch what a process reports that prints nothing and needs no black box."""
+        ours = launched.channels
+        descriptors.close_all((ours.stdout, ours.stderr, ours.box))
+        self.watch(ours.reports, ready)
+        return LineReader(ours.reports)
 
-    def fork_reducer(self, order: reducer.Order, report: int, ended: Callable[[int], None]) -> int:
-        """A new process that makes a program smaller; ``ended`` gets its wait status."""
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.setsid()
-                processes.die_with(parent)
-                self.disinherit({report})
-                signal.set_wakeup_fd(-1)
-                reducer.main(order, report, self.pipeline, self._user_path)
-            finally:
-                os._exit(1)
-        self._children[pid] = ended
-        return pid
+    def own_descriptors(self) -> set[int]:
+        """Those that no other process inherits."""
+        return self._own
 
-    def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
-        """A child that was forked elsewhere, and may have ended already."""
-        self._children[pid] = ended
-        self._reap()
+    def perform(
+        self,
+        order: Order,
+        given: Given,
+        serving: Callable[[int, int, Callable[[bool], None]], Waiting],
+    ) -> NoReturn:
+        """In a process that was forked for an order."""
+        orders.perform(order, given, self.pipeline, self._user_path, serving)
 
-    def disinherit(self, kept: set[int]) -> None:
-        """In a child: close what is the parent's, but not these."""
-        descriptors.close_all(descriptors.listed() - self._inherited - {0, 1, 2} - kept)
+    def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
+        """A child of this process; ``ended`` gets its exit code."""
+        self._children[pid] = ended
 
     def finished(self, request: int) -> None:
         self._analyses.pop(request, None)
@@ -265,21 +255,12 @@ class Host:
     def remove(self, scratch: str) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
-    def _become_module(self, parent: int, job: Job, given: module.Given) -> NoReturn:
-        try:
-            os.setsid()
-            processes.die_with(parent)
-            self.disinherit(set(given.opened()))
-            signal.set_wakeup_fd(-1)
-            module.main(job, given, self.pipeline, self._user_path)
-        finally:
-            os._exit(1)
-
     # -- the loop -----------------------------------------------------------------------------
 
     def run(self) -> int:
         try:
             self._inventory.attend(self)
+            self._reap()  # what has ended before anybody listened
             while not self._requests.ended:
                 for key, mask in self._selector.select(self._pause()):
                     if key.fd == self._write:
@@ -343,7 +324,7 @@ class Host:
                 return
             ended = self._children.pop(pid, None)
             if ended is not None:
-                ended(status)
+                ended(os.waitstatus_to_exitcode(status))
 
     def kill_strangers(self, table: dict[int, int]) -> None:
         """End what user code has left behind: only module processes are children of this one."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import os
-import socket
 import sys
 import tempfile
 import time
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
@@ -32,42 +31,24 @@ from ..protocol import (
 from ..targets import Tracee
 from . import (
     blackbox,
-    descriptors,
     exits,
     frames,
-    limits,
     modules,
     placeholder,
     preamble,
-    processes,
     run,
     sandbox,
     syntax,
     wire,
 )
 from .execution import Clock, Execution, TimeIsUp
-from .nursery import Nursery
 from .pipeline import Pipeline, Probe, Target
+from .process_backends import Waiting, descriptors, limits, processes
+from .process_backends.channels import Given
+from .process_backends.fork_server import ForkServer
 from .wire import Continue, Job, Kept, Launch, Planned, PlannedRun, Stale, Unparsable
 
 _exit, _monotonic, _nice = os._exit, time.monotonic, os.nice
-
-
-@dataclass
-class Given:
-    """The descriptors that a module process starts with."""
-
-    control: int
-    report: int
-    stdout: int
-    stderr: int
-    box: int
-    keep_control: int = -1
-    keep_report: int = -1
-    """Where it takes commands and reports if it stays as a preamble; -1 if it must not."""
-
-    def opened(self) -> list[int]:
-        return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
 
 
 @dataclass(frozen=True)
@@ -79,11 +60,17 @@ class Keeping:
     unfound: preamble.Unfound
 
 
-def main(job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
-    """Never returns."""
+def main(
+    job: Job,
+    given: Given,
+    pipeline: Pipeline,
+    user_path: list[str],
+    serving: Callable[[int, int, Callable[[bool], None]], Waiting],
+) -> NoReturn:
+    """Never returns. ``serving`` makes what waits for commands."""
     status = 1
     try:
-        _Module(job, given, pipeline, user_path).live()
+        _Module(job, given, pipeline, user_path, serving).live()
         status = 0
     except wire.Lost:
         status = run.LOST
@@ -98,9 +85,16 @@ def main(job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> No
 
 
 class _Module:
-    def __init__(self, job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        given: Given,
+        pipeline: Pipeline,
+        user_path: list[str],
+        serving: Callable[[int, int, Callable[[bool], None]], Waiting],
+    ) -> None:
         self.job, self.given, self.pipeline = job, given, pipeline
-        self.user_path = user_path
+        self.user_path, self.serving = user_path, serving
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
         self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched)
@@ -137,12 +131,12 @@ class _Module:
         self.execute()
         self.check_registered()
         runs, probes = self.plan()
-        nursery = Nursery(socket.socket(fileno=self.given.control), self.given.report, self.forking)
+        waiting = self.serving(self.given.control, self.given.report, self.forking)
         self.before_forks()
         if not runs:
             self.tell_registered()  # after it nobody waits for this process
         wire.report(self.given.report, Planned(tuple(runs)))
-        command, given = nursery.wait(self.tell_registered)
+        command, given = waiting.wait(self.tell_registered)
         # From here on this is a run.
         blackbox.undo_dump()
         assert isinstance(command, Launch)
@@ -159,13 +153,7 @@ class _Module:
     # -- before user code ---------------------------------------------------------------------
 
     def enter(self) -> None:
-        given = self.given
-        given.control = descriptors.raised(given.control)
-        given.report = descriptors.raised(given.report)
-        given.box = descriptors.raised(given.box)
-        if given.keep_control >= 0:
-            given.keep_control = descriptors.raised(given.keep_control)
-            given.keep_report = descriptors.raised(given.keep_report)
+        self.given.raise_all()
         self.settle()
         folder = self.analyse.cwd or os.path.dirname(self.analyse.path)  # noqa: PTH120
         try:
@@ -362,32 +350,25 @@ class _Module:
         )
         self.sandbox.noted = None
         self.before_forks()
-        control = socket.socket(fileno=given.keep_control)
-        nursery = Nursery(control, given.keep_report, self.forking)
+        server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
-        if nursery.fork(Continue(0), []):
+        if server.fork(Continue(0)):
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
         descriptors.detach()
-        _, fresh = nursery.wait()
+        _, fresh = server.wait()
         self.go_on(fresh, imports)
 
-    def go_on(self, fresh: list[int], imports: int) -> None:
+    def go_on(self, fresh: Given, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
-        *own, paper = fresh
-        with open(paper, "rb") as file:  # noqa: PTH123
+        with open(fresh.paper, "rb") as file:  # noqa: PTH123
             self.job = wire.decode(file.read())
-        control, report, stdout, stderr, box = own
+        fresh.paper = -1
         descriptors.close_all([self.given.box])
-        self.given = Given(
-            descriptors.raised(control),
-            descriptors.raised(report),
-            stdout,
-            stderr,
-            descriptors.raised(box),
-        )
+        self.given = fresh
+        fresh.raise_all()
         self.settle()
         if not self.read(imports):
             _exit(0)

@@ -8,30 +8,21 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
-from ..protocol import Log, Reproduce
+from ..protocol import Log
 from ..repro.surroundings import Job, Surroundings
-from . import descriptors, limits, sandbox, wire
-from .branches import silence
+from . import sandbox, wire
 from .pipeline import Pipeline
-from .trials import Trials
+from .process_backends import descriptors, limits
+from .process_backends.branches import silence
+from .process_backends.trials import Trials
+from .wire import Reduction
 
 _exit, _dirname = os._exit, os.path.dirname
 
 
-@dataclass(frozen=True)
-class Order:
-    """What to make smaller. ``began`` is when it was asked for, in ``time.monotonic()``."""
-
-    request: Reproduce
-    packed: str
-    began: float
-    scratch: str
-
-
-def main(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
+def main(order: Reduction, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
     """Never returns."""
     report = descriptors.raised(report)
     number = order.request.request
@@ -47,7 +38,7 @@ def main(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) ->
     _exit(0)
 
 
-def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) -> None:
+def _shrink(order: Reduction, report: int, pipeline: Pipeline, user_path: list[str]) -> None:
     request, analyse = order.request, order.request.analyse
     silence()
     limits.reset_signals(lambda number, frame: None)

@@ -32,9 +32,11 @@ from ..protocol import (
 from ..protocol.course import MOST_STEPS
 from ..protocol.documents import DocumentPart
 from ..targets import Tracee
-from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, syntax, wire
-from .branches import Branches, silence
+from . import blackbox, exits, frames, placeholder, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
+from .process_backends import descriptors, limits
+from .process_backends.branches import Branches, silence
+from .process_backends.channels import Given
 from .wire import Launch, RunDone, SeedsMade
 
 _exit, _monotonic = os._exit, time.monotonic
@@ -65,8 +67,8 @@ class Run:
     def name(self) -> str:
         return name_of(self.tracee.target.name, self.launch.probe, self.launch.part)
 
-    def live(self, given: list[int]) -> None:
-        """Trace, and tell what came of it. ``given`` is what travels with a ``Launch``."""
+    def live(self, given: Given) -> None:
+        """Trace, and tell what came of it."""
         self.settle(given)
         started = _monotonic()
         needs_real: str | None = None
@@ -87,11 +89,11 @@ class Run:
         descriptors.flush()
         self.tell(RunDone(done, needs_real))
 
-    def settle(self, given: list[int]) -> None:
+    def settle(self, given: Given) -> None:
         """Take up the descriptors, listen to the parent, and keep within the limits."""
-        report, stdout, stderr, box = given
-        self.report, self.box = descriptors.raised(report), descriptors.raised(box)
-        descriptors.attach(stdout, stderr)
+        given.raise_all()
+        self.report, self.box = given.report, given.box
+        descriptors.attach(given.stdout, given.stderr)
         limits.reset_signals(self.interrupted)
         blackbox.attend(self.box)
         blackbox.dump_at(self.box, self.launch.seconds + GRACE)
@@ -226,7 +228,7 @@ class Run:
         )
 
 
-def main(run: Run, given: list[int]) -> NoReturn:
+def main(run: Run, given: Given) -> NoReturn:
     """Never returns, whatever the user's code does to the interpreter."""
     try:
         run.live(given)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .limits import INTERRUPT
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform.startswith("linux")
@@ -90,14 +92,43 @@ def kill(roots: Iterable[int]) -> None:
                 _signal_group(pid)
 
 
-def signal_process(pid: int, number: int) -> bool:
+def end(pid: int) -> None:
+    """Kill one process, without looking for what it has started."""
+    signal_process(pid, signal.SIGKILL)
+
+
+def interrupt(pid: int) -> None:
+    """Ask a process where it is."""
+    signal_process(pid, INTERRUPT)
+
+
+def signal_process(pid: int, number: int) -> None:
     if pid <= 1:  # to kill(2), 0 is our own process group
-        return False
+        return
     try:
         _kill(pid, number)
     except OSError:
+        return
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process, also if it is somebody else's."""
+    try:
+        _kill(pid, 0)
+    except ProcessLookupError:
         return False
+    except OSError:
+        return True
     return True
+
+
+def was_killed(code: int | None) -> bool:
+    return code == -signal.SIGKILL
+
+
+def signal_name(code: int) -> str:
+    """What a process was ended by, from its negative exit code."""
+    return signal.strsignal(-code) or f"signal {-code}"
 
 
 def give_way(pid: int) -> None:

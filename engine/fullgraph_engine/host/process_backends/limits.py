@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import resource
 import signal
 import sys
@@ -73,3 +75,14 @@ def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
 # As the interpreter has them: a write to a closed pipe or a full disk is an exception.
 _IGNORED = frozenset((signal.SIGPIPE, signal.SIGXFSZ))
 _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
+
+
+def end_after(seconds: int) -> None:
+    """Have this process end if it takes longer, whatever it is doing then."""
+    faulthandler.dump_traceback_later(seconds, exit=True, file=os.open(os.devnull, os.O_WRONLY))
+
+
+def give_way(niceness: int) -> None:
+    """Let other processes go first, as far as the system knows how."""
+    if hasattr(os, "nice"):
+        os.nice(niceness)
