@@ -64,6 +64,7 @@ class Engine:
         self,
         *,
         pipeline: str = STUB,
+        processes: str = "auto",
         python: str = sys.executable,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
@@ -71,6 +72,7 @@ class Engine:
         theirs, self.write = os.pipe()
         self.read, answers = os.pipe()
         command = [python, str(BOOT), "--read", str(theirs), "--write", str(answers)]
+        command += ["--processes", processes]
         self.process = subprocess.Popen(
             [*command, "--pipeline", pipeline] if pipeline else command,
             pass_fds=(theirs, answers),
@@ -182,9 +184,15 @@ class Result:
         return self.events[-1]
 
 
+@pytest.fixture(scope="module", params=["fork", "spawn"])
+def processes(request: pytest.FixtureRequest) -> str:
+    """How the engine of a test starts its processes."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Engine]:
-    started = Engine()
+def shared(processes: str) -> Iterator[Engine]:
+    started = Engine(processes=processes)
     assert isinstance(started.event(), Starting)
     assert isinstance(started.event(), Ready)
     yield started

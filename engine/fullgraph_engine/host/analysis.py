@@ -38,10 +38,10 @@ from .blackbox import LastWords
 from .lines import LineReader
 from .module import distance
 from .output import Budget, Capture
-from .process_backends import ModuleProcess, processes
-from .process_backends.channels import Channels
+from .process_backends import Launched, ModuleProcess, processes
 from .process_backends.limits import MIB
 from .wire import (
+    Begun,
     Exited,
     Forked,
     Job,
@@ -51,6 +51,7 @@ from .wire import (
     RunDone,
     SeedsMade,
     Skip,
+    Stage,
     Stale,
     Unparsable,
 )
@@ -62,6 +63,8 @@ _ANSWER = 0.3
 """Seconds a run gets to say where it is before it is killed."""
 _MODULE_GRACE = 2.0
 """The same for a module process, which goes on with the statements that are left."""
+_START = 120.0
+"""Seconds in which a process that imports torch first is ready."""
 _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
@@ -85,6 +88,9 @@ class Watched:
     box: int
     started: float
     deadline: float
+    stage: Stage
+    seconds: float
+    """What the stage may take."""
     over: Cause = "timeout"
     """What it means to be there at the deadline."""
     cause: Cause | None = None
@@ -170,10 +176,11 @@ class Analysis:
         owner = _ModuleOwner(self)
         # Without the statement that ended it, the process is for this text alone.
         process = self._host.backend.execute(job, owner, keep=not self._skips)
-        seconds = self.request.limits.module_seconds
         self._process = process
-        self._module = owner.module = self._watched(process.channels, process.pid, seconds)
-        self._host.watch(process.channels.reports, self._read_module)
+        made = Launched(process.channels, process.pid, process.begun)
+        seconds = self.request.limits.module_seconds
+        self._module = owner.module = self._watched(made, "module", seconds)
+        self._host.watch(made.channels.reports, self._read_module)
 
     def became(self, module: Watched | None, pid: int) -> None:
         if module is not None and module is self._module:
@@ -201,8 +208,12 @@ class Analysis:
 
     def _from_module(self, line: bytes) -> None:
         message = wire.received(line)
-        if isinstance(message, Planned):
+        if isinstance(message, Begun):
+            self._begins(self._module, message)
+        elif isinstance(message, Planned):
             self._planned = True
+            if self._process is not None:
+                self._process.heard(message)
             focus = self.request.focus
             runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
             mode = self.request.mode
@@ -226,6 +237,14 @@ class Analysis:
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
         ):
             self._tell_once(line, message)
+
+    def _begins(self, watched: Watched | None, message: Begun) -> None:
+        """Its time counts from now."""
+        if watched is None or watched.cause is not None:
+            return
+        watched.stage, watched.seconds = message.stage, message.seconds
+        watched.started = time.monotonic()
+        watched.deadline = watched.started + message.seconds
 
     def _start_afresh(self) -> None:
         """The preamble does not fit after all: its imports have become other ones."""
@@ -260,7 +279,7 @@ class Analysis:
         self._dismiss(module)
         self._close()
         planned, self._planned = self._planned, False
-        cause = _why(code, module.cause, self.request.limits.module_seconds, self.request)
+        cause = _why(code, module, self.request)
         if planned:
             self._lose_runs(code, cause)
             self._finish()
@@ -369,10 +388,19 @@ class Analysis:
             limits.memory,
         )
         process = self._process
-        made = process and process.launch(command, _RunOwner(self, number))
+        owner = _RunOwner(self, number)
+        made = process and process.launch(command, planned.probe_info, owner)
         if not made:
             return False
-        watched = self._watched(made.channels, made.pid, seconds)
+        if made.taken_over and self._module is not None:
+            watched, self._module = self._module, None
+            self._host.unwatch(made.channels.reports)
+            now = time.monotonic()
+            watched.cause, watched.kill_at = None, float("inf")
+            watched.stage, watched.seconds = "run", seconds
+            watched.started, watched.deadline = now, now + seconds
+        else:
+            watched = self._watched(made, "run", seconds)
         self._running[number] = Run(planned, mode, part, seconds, watched)
         self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
@@ -404,7 +432,9 @@ class Analysis:
 
     def _from_run(self, launched: Run, line: bytes) -> None:
         message = wire.received(line)
-        if isinstance(message, RunDone):
+        if isinstance(message, Begun):
+            self._begins(launched.watched, message)
+        elif isinstance(message, RunDone):
             launched.done = message
         elif isinstance(message, _SEEN):
             launched.seen.append(line)
@@ -435,9 +465,8 @@ class Analysis:
         words = blackbox.read(watched.box, self.request.path)
         self._dismiss(watched)
         done, plan, part = launched.done, launched.plan, launched.part
-        seconds = round(launched.seconds, 1)
         if done is None:
-            why = _why(code, watched.cause, seconds, self.request)
+            why = _why(code, watched, self.request)
         else:
             why = done.report.error or "it told nothing"
         if done is not None and done.needs_real and launched.mode == "auto":
@@ -502,6 +531,11 @@ class Analysis:
         self._report(report)
 
     # -- limits -------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Runs for which there may soon be a process."""
+        return len(self._pending)
 
     def next_deadline(self) -> float:
         times = [min(watched.deadline, watched.kill_at) for watched in self._limited()]
@@ -633,18 +667,22 @@ class Analysis:
 
     # -- new processes ------------------------------------------------------------------------
 
-    def _watched(self, channels: Channels, pid: int, seconds: float) -> Watched:
+    def _watched(self, made: Launched, stage: Stage, seconds: float) -> Watched:
         budget = Budget()
         number, log = self.request.request, self._host.send
+        channels = made.channels
         captures = [
             Capture(channels.stdout, number, "stdout", budget, log),
             Capture(channels.stderr, number, "stderr", budget, log),
         ]
         for capture in captures:
             self._watch_capture(capture)
+        if not made.begun:
+            stage, seconds = "start", _START
         now = time.monotonic()
         reports = LineReader(channels.reports)
-        return Watched(pid, reports, captures, channels.box, now, now + seconds)
+        box, until = channels.box, now + seconds
+        return Watched(made.pid, reports, captures, box, now, until, stage, seconds)
 
     def _watch_capture(self, capture: Capture) -> None:
         def ready() -> None:
@@ -658,11 +696,13 @@ def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
 
 
-def _why(code: int | None, cause: Cause | None, seconds: float, request: Analyse) -> str:
+def _why(code: int | None, watched: Watched, request: Analyse) -> str:
     """How a process ended, for people."""
-    limits = request.limits
+    limits, cause = request.limits, watched.cause
+    if cause == "timeout" and watched.stage == "start":
+        return f"torch was not imported within {watched.seconds:g} seconds"
     if cause == "timeout":
-        return f"it did not end within {seconds:g} seconds"
+        return f"it did not end within {round(watched.seconds, 1):g} seconds"
     if cause == "memory":
         return f"it used more than {limits.memory} MiB of memory"
     if cause == "processes":

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,9 +38,11 @@ from .analysis import Analysis
 from .inventory import Inventory
 from .lines import LineReader
 from .pipeline import OLDEST_TORCH, Pipeline, chosen
-from .process_backends import Launched, ProcessBackend, Waiting, descriptors, processes
+from .process_backends import Launched, ProcessBackend, descriptors, limits, processes
 from .process_backends.channels import Given
 from .process_backends.forking import Forking
+from .process_backends.spare import Starter
+from .process_backends.spawning import Spares, Spawning
 from .reproduction import Reproduction
 from .wire import Order
 
@@ -56,15 +59,15 @@ def serve(
     pipeline: str = "",
     yaml: str = "",
     indexed: bool = False,
+    processes: str = "auto",
 ) -> int:
     """Serve requests until the pipe closes; the exit status of the engine.
 
     ``indexed``: the server knows of a complete operator index already, or wants none.
+    ``processes``: how others are started, "fork", "spawn" or "auto".
     """
     descriptors.fill_standard()
-    # An interrupt from the terminal is for the server; a closed pipe is an error of a write.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    limits.ignore_interrupts()
     read, write = descriptors.raised(read), descriptors.raised(write)
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -72,23 +75,37 @@ def serve(
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        return _serve(read, write, user_path, pipeline, None if indexed else yaml, scratch)
+        start = Starting(pipeline, user_path, None if indexed else yaml, processes)
+        return _serve(read, write, start, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _serve(
-    read: int, write: int, user_path: list[str], pipeline: str, yaml: str | None, scratch: str
-) -> int:
+@dataclass(frozen=True)
+class Starting:
+    """What an engine was started with, as ``serve`` has it; ``yaml`` is None if there is to be no
+    operator index."""
+
+    pipeline: str
+    user_path: list[str]
+    yaml: str | None
+    processes: str
+
+
+def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     started = time.monotonic()
+    spares = Spares(Starter(start.pipeline))
     # What is imported stays. To look for garbage in it over and over takes a tenth of the time
     # until the engine is ready; and what little there is in the end is not worth another look.
     gc.disable()
     inventory = Inventory(write, scratch)
     try:
-        stages = chosen(pipeline)
-        if yaml is not None:
-            inventory.begin(stages.operators(yaml), yaml, fork=process_backends.can_fork())
+        stages = chosen(start.pipeline)
+        if process_backends.chosen(start.processes, device_in_use=False) == "spawn":
+            spares.add()  # it imports torch while this process does
+        if start.yaml is not None:
+            fork = process_backends.can_fork() and start.processes != "spawn"
+            inventory.begin(stages.operators(start.yaml), start.yaml, fork=fork)
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()
@@ -103,9 +120,10 @@ def _serve(
     if unusable is not None:
         os.write(write, protocol.encode(unusable))
         inventory.abandon()
+        spares.end()
         return 1
     inventory.settle()
-    host = Host(read, write, stages, user_path, version, inventory, scratch)
+    host = Host(read, write, stages, start, version, inventory, spares, scratch)
     host.send(Ready(version, round(time.monotonic() - started, 3), degraded))
     gc.freeze()
     gc.enable()
@@ -175,22 +193,24 @@ class Host:
         read: int,
         write: int,
         pipeline: Pipeline,
-        user_path: list[str],
+        start: Starting,
         torch: str,
         inventory: Inventory,
+        spares: Spares,
         scratch: str,
     ) -> None:
         self.pipeline = pipeline
         self.adopting = processes.adopt_orphans()
         self.scratch, self._inventory = scratch, inventory
-        self._user_path, self._torch = user_path, torch
+        self._user_path, self._torch = start.user_path, torch
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | Reproduction] = {}
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._own = {read, write} | inventory.opened()
-        self.backend: ProcessBackend = Forking(self)
+        self._spares = spares
+        self.backend = self._backend(start)
         self._selector = selectors.DefaultSelector()
         self._wake, wake = os.pipe()
         os.set_blocking(self._wake, False)
@@ -199,6 +219,12 @@ class Host:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         self.watch(self._wake, self._child_ended)
         self.watch(read, self._read_requests)
+
+    def _backend(self, start: Starting) -> ProcessBackend:
+        in_use = self.pipeline.device_in_use()
+        if process_backends.chosen(start.processes, device_in_use=in_use) == "fork":
+            return Forking(self)
+        return Spawning(self, self._spares)
 
     # -- for the analyses ---------------------------------------------------------------------
 
@@ -236,14 +262,9 @@ class Host:
         """Those that no other process inherits."""
         return self._own
 
-    def perform(
-        self,
-        order: Order,
-        given: Given,
-        serving: Callable[[int, int, Callable[[bool], None]], Waiting],
-    ) -> NoReturn:
+    def perform(self, order: Order, given: Given) -> NoReturn:
         """In a process that was forked for an order."""
-        orders.perform(order, given, self.pipeline, self._user_path, serving)
+        orders.perform(order, given, self.pipeline, self._user_path, forks=True)
 
     def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """A child of this process; ``ended`` gets its exit code."""
@@ -286,6 +307,8 @@ class Host:
 
     def _tick(self) -> None:
         self._inventory.turn(bool(self._analyses))
+        waiting = [one.waiting for one in self._analyses.values()]
+        self.backend.prepare(sum(waiting) if waiting else None)
         for analysis in list(self._analyses.values()):
             analysis.tick(time.monotonic())
 

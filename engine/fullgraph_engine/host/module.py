@@ -10,13 +10,14 @@ import tempfile
 import time
 import traceback
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
 from ..protocol import (
     Analyse,
+    Event,
     Finding,
     FindingFound,
     Log,
@@ -41,14 +42,25 @@ from . import (
     syntax,
     wire,
 )
-from .execution import Clock, Execution, TimeIsUp
+from .execution import TIME_USED_UP, Clock, Execution, TimeIsUp
 from .pipeline import Pipeline, Probe, Target
-from .process_backends import Waiting, descriptors, limits, processes
+from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
 from .process_backends.fork_server import ForkServer
-from .wire import Continue, Job, Kept, Launch, Planned, PlannedRun, Stale, Unparsable
+from .wire import (
+    Begun,
+    Continue,
+    Job,
+    Kept,
+    Launch,
+    Planned,
+    PlannedRun,
+    Stale,
+    Unparsable,
+    Upward,
+)
 
-_exit, _monotonic, _nice = os._exit, time.monotonic, os.nice
+_exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
 @dataclass(frozen=True)
@@ -65,12 +77,13 @@ def main(
     given: Given,
     pipeline: Pipeline,
     user_path: list[str],
-    serving: Callable[[int, int, Callable[[bool], None]], Waiting],
+    *,
+    forks: bool,
 ) -> NoReturn:
-    """Never returns. ``serving`` makes what waits for commands."""
+    """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
     status = 1
     try:
-        _Module(job, given, pipeline, user_path, serving).live()
+        _Module(job, given, pipeline, user_path, forks).live()
         status = 0
     except wire.Lost:
         status = run.LOST
@@ -91,10 +104,10 @@ class _Module:
         given: Given,
         pipeline: Pipeline,
         user_path: list[str],
-        serving: Callable[[int, int, Callable[[bool], None]], Waiting],
+        forks: bool,
     ) -> None:
         self.job, self.given, self.pipeline = job, given, pipeline
-        self.user_path, self.serving = user_path, serving
+        self.user_path, self.forks = user_path, forks
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
         self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched)
@@ -115,8 +128,12 @@ class _Module:
     def analyse(self) -> Analyse:
         return self.job.analyse
 
+    def tell(self, message: Upward | Event) -> None:
+        if self.job.again is None:
+            wire.report(self.given.report, message)
+
     def say(self, finding: Finding) -> None:
-        wire.report(self.given.report, FindingFound(self.analyse.request, finding))
+        self.tell(FindingFound(self.analyse.request, finding))
 
     def found(self, finding: Finding) -> None:
         """A finding of execution, as opposed to one of the text alone."""
@@ -129,14 +146,14 @@ class _Module:
         if not self.read():
             return
         self.execute()
-        self.check_registered()
+        if self.job.again is None:
+            self.check_registered()
         runs, probes = self.plan()
-        waiting = self.serving(self.given.control, self.given.report, self.forking)
-        self.before_forks()
-        if not runs:
+        self.before_runs()
+        if not runs or not self.forks:
             self.tell_registered()  # after it nobody waits for this process
-        wire.report(self.given.report, Planned(tuple(runs)))
-        command, given = waiting.wait(self.tell_registered)
+        self.tell(Planned(tuple(runs), self.execution.late if self.execution else None))
+        command, given = self.command()
         # From here on this is a run.
         blackbox.undo_dump()
         assert isinstance(command, Launch)
@@ -145,7 +162,22 @@ class _Module:
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyse.path, self.analyse.text
         tracee = Tracee(target, probe, namespace, path, text, command.mode)
-        run.main(run.Run(command, self.analyse, self.pipeline, tracee, self.forking), given)
+        forking = self.forking if self.forks else None
+        traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)
+        again = self.job.again
+        if again is not None and again.probe != probe.info:
+            traced.differs = True
+        run.main(traced, given)
+
+    def command(self) -> tuple[wire.Downward, Given]:
+        """What this process is to be a run for."""
+        given = self.given
+        if self.forks:
+            server = ForkServer(given.control, given.report, self.forking)
+            return server.wait(self.tell_registered)
+        if self.job.again is not None:
+            return self.job.again.launch, given
+        return spare.next_command(given.control), given
 
     def forking(self, begins: bool) -> None:
         self.sandbox.forking = begins
@@ -154,6 +186,10 @@ class _Module:
 
     def enter(self) -> None:
         self.given.raise_all()
+        if not self.forks:
+            self.given.raise_streams()  # its run has them anew
+            seconds = self.analyse.limits.module_seconds
+            wire.report(self.given.report, Begun("module", seconds))
         self.settle()
         folder = self.analyse.cwd or os.path.dirname(self.analyse.path)  # noqa: PTH120
         try:
@@ -169,7 +205,12 @@ class _Module:
     def settle(self) -> None:
         """Take up the descriptors, the limits and the scratch folder of a generation."""
         given = self.given
-        descriptors.attach(given.stdout, given.stderr)
+        if self.job.again is not None:
+            descriptors.detach()  # all that it prints was printed before
+        elif self.forks:
+            descriptors.attach(given.stdout, given.stderr)
+        else:
+            descriptors.attach(_dup(given.stdout), _dup(given.stderr))
         limits.reset_signals(self.interrupted)
         blackbox.attend(given.box)
         self.start_clock()
@@ -198,12 +239,12 @@ class _Module:
         try:
             tree = ast.parse(text, path)
             if imports and not syntax.same_beginning(tree, self.tree, imports):
-                wire.report(self.given.report, Stale())
+                self.tell(Stale())
                 return False
             discovery = self.pipeline.discover(text, path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.say(_syntax_error(error, self.lines))
-            wire.report(self.given.report, Unparsable(str(error)))
+            self.tell(Unparsable(str(error)))
             return False
         self.tree = tree
         for finding in discovery.findings:
@@ -214,7 +255,7 @@ class _Module:
         self.tell_targets(wanted)
         alone = not self.targets and not discovery.off and self.pipeline.registers(text)
         if not wanted and not alone:
-            wire.report(self.given.report, Planned(()))
+            self.tell(Planned(()))
         return bool(wanted) or alone
 
     def check_text(self) -> None:
@@ -242,7 +283,7 @@ class _Module:
     def tell_mistake(self) -> None:
         """What is no reason to stop: the exception that is being handled is fullgraph's own."""
         words = traceback.format_exc()
-        wire.report(self.given.report, Log(self.analyse.request, "engine", words))
+        self.tell(Log(self.analyse.request, "engine", words))
 
     def chosen(self) -> list[int]:
         """Indices of the targets to trace: those asked for, and of too many the nearest."""
@@ -261,7 +302,7 @@ class _Module:
     def tell_targets(self, wanted: list[int]) -> None:
         self.wanted = wanted
         infos = tuple(info(self.targets[index]) for index in wanted)
-        wire.report(self.given.report, TargetsFound(self.analyse.request, infos, self.note))
+        self.tell(TargetsFound(self.analyse.request, infos, self.note))
 
     # -- user code ----------------------------------------------------------------------------
 
@@ -309,10 +350,11 @@ class _Module:
             self.given.box,
             self.found,
             self.pipeline.fake_mode,
-            {skip.statement: skip.reason for skip in self.job.skip},
+            self.skipped(),
             self.clock,
             refused=self.refused,
         )
+        execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
         imports = syntax.imports_end(self.tree)
         execution.run(module, 0, imports)
@@ -327,9 +369,17 @@ class _Module:
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.keeping = None
         if self.analyse.nice:  # a preamble would keep it for all that it forks
-            _nice(self.analyse.nice)
+            limits.give_way(self.analyse.nice)
         execution.run(module, imports, len(self.tree.body))
         blackbox.after_statements(self.given.box)
+
+    def skipped(self) -> dict[int, str]:
+        """Statements that are not executed, and why."""
+        skipped = {skip.statement: skip.reason for skip in self.job.skip}
+        again = self.job.again
+        if again is not None and again.late is not None:
+            skipped[again.late] = TIME_USED_UP
+        return skipped
 
     # -- staying as a preamble ----------------------------------------------------------------
 
@@ -349,7 +399,7 @@ class _Module:
             self.user_path,
         )
         self.sandbox.noted = None
-        self.before_forks()
+        self.before_runs()
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
@@ -421,19 +471,23 @@ class _Module:
             operators = self.pipeline.registered()
         except Exception as error:
             words = f"Registered operators are not known: {type(error).__name__}: {error}\n"
-            wire.report(self.given.report, Log(request, "engine", words))
+            self.tell(Log(request, "engine", words))
             return
         if operators:
-            wire.report(self.given.report, OperatorsRegistered(request, operators))
+            self.tell(OperatorsRegistered(request, operators))
 
     def tell_done(self, target: Target, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)
-        wire.report(self.given.report, TargetDone(self.analyse.request, report))
+        self.tell(TargetDone(self.analyse.request, report))
+
+    def before_runs(self) -> None:
+        limits.reset_signals(self.interrupted)
+        if self.forks:
+            self.before_forks()
 
     def before_forks(self) -> None:
         import gc
 
-        limits.reset_signals(self.interrupted)
         self.pipeline.before_forks()
         gc.collect()
         gc.freeze()
@@ -442,7 +496,7 @@ class _Module:
                 "The module started threads; the runs are forked without them and may wait "
                 "for locks that they held.\n"
             )
-            wire.report(self.given.report, Log(self.analyse.request, "engine", text))
+            self.tell(Log(self.analyse.request, "engine", text))
 
 
 def info(target: Target) -> TargetInfo:

@@ -3,13 +3,13 @@ complete the operator index."""
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
 from typing import NoReturn
 
 from . import inventory, module, reducer
-from .pipeline import Pipeline
-from .process_backends import Waiting
+from .pipeline import Pipeline, chosen
+from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
 from .wire import Job, Order, Reduction
 
@@ -19,15 +19,33 @@ def perform(
     given: Given,
     pipeline: Pipeline,
     user_path: list[str],
-    serving: Callable[[int, int, Callable[[bool], None]], Waiting],
+    *,
+    forks: bool,
 ) -> NoReturn:
-    """Never returns. ``serving`` makes what waits for commands in a module process."""
+    """Never returns. ``forks``: a module process forks its runs."""
     try:
         if isinstance(order, Job):
-            module.main(order, given, pipeline, user_path, serving)
+            module.main(order, given, pipeline, user_path, forks=forks)
         elif isinstance(order, Reduction):
             reducer.main(order, given.report, pipeline, user_path)
         else:
             inventory.survey(order, given.report, pipeline)
     finally:
         os._exit(1)
+
+
+def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
+    """In a spare: get ready, then do one thing. ``beginning`` is from the one that started it."""
+    given, parent = spare.begun(beginning)
+    descriptors.fill_standard()
+    limits.ignore_interrupts()
+    given.raise_all()
+    given.raise_streams()
+    processes.die_with(parent)
+    gc.disable()
+    stages = chosen(pipeline)
+    stages.torch_version()
+    stages.warm()
+    gc.freeze()
+    gc.enable()
+    perform(spare.next_order(given.control), given, stages, user_path, forks=False)

@@ -195,6 +195,11 @@ class Reproduction:
 
     # -- for the loop -------------------------------------------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """What this will need of processes: the reducer, once there are programs."""
+        return 1 if self._analysis is not None else 0
+
     def next_deadline(self) -> float:
         if self._analysis is not None:
             return self._analysis.next_deadline()

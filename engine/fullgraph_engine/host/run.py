@@ -37,7 +37,7 @@ from .pipeline import Outcome, Pipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import Branches, silence
 from .process_backends.channels import Given
-from .wire import Launch, RunDone, SeedsMade
+from .wire import Begun, Launch, RunDone, SeedsMade
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST = 97
@@ -51,14 +51,18 @@ GRACE = 0.15
 
 @dataclass
 class Run:
-    """What a run is of, and what it has told. ``forking`` is called with True before a fork and
-    with False after it, on both sides."""
+    """What a run is of, and what it has told.
+
+    ``forking`` is called with True before a fork and with False after it, on both sides; it is
+    None where nothing may be forked. ``differs``: the probe is not the one that was asked for.
+    """
 
     launch: Launch
     analyse: Analyse
     pipeline: Pipeline
     tracee: Tracee
-    forking: Callable[[bool], None]
+    forking: Callable[[bool], None] | None
+    differs: bool = False
     report: int = -1
     box: int = -1
     emitted: dict[str, Finding] = field(default_factory=dict)
@@ -70,10 +74,14 @@ class Run:
     def live(self, given: Given) -> None:
         """Trace, and tell what came of it."""
         self.settle(given)
+        if self.forking is None:
+            self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
         needs_real: str | None = None
         try:
-            if self.launch.part == "seeds":
+            if self.differs:
+                done = self.unsteady()
+            elif self.launch.part == "seeds":
                 done, needs_real = self.sow()
             else:
                 done, needs_real = self.trace()
@@ -112,7 +120,7 @@ class Run:
 
     # -- telling ------------------------------------------------------------------------------
 
-    def tell(self, event: Event | RunDone | SeedsMade) -> None:
+    def tell(self, event: Event | RunDone | SeedsMade | Begun) -> None:
         wire.report(self.report, event)
 
     def emit(self, finding: Finding) -> None:
@@ -156,6 +164,7 @@ class Run:
             descriptors.flush()
             silence()
             until = _monotonic() + (1 - _LAST) * launch.seconds
+            assert self.forking is not None
             asked.update(branch=Branches(self.forking, until), foretell=self.foretell)
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
         for finding in outcome.findings:
@@ -187,6 +196,17 @@ class Run:
         target, probe = self.tracee.target, self.tracee.probe
         report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
         return report, sown.needs_real
+
+    def unsteady(self) -> TargetReport:
+        """Where nothing is forked the module is executed for each run."""
+        target, probe = self.tracee.target, self.tracee.probe
+        reason = (
+            f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
+            "probe comment."
+        )
+        return TargetReport(
+            target.name, target.kind, target.range, "failed", probe=probe.info, error=reason
+        )
 
     def failed(self, error: BaseException, seconds: float) -> TargetReport:
         """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""

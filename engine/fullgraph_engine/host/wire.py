@@ -12,7 +12,7 @@ import json
 import os
 import typing
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 from .. import protocol
 from ..protocol import (
@@ -29,6 +29,9 @@ from ..protocol import (
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
+
+Stage = Literal["start", "module", "run"]
+"""What a process is doing: getting ready, executing the module's statements, or one run."""
 _PACKET = 1 << 16
 
 
@@ -48,9 +51,21 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Planned:
-    """The module is executed, these runs can be launched."""
+    """The module is executed, these runs can be launched.
+
+    ``late`` is the index of the statement that used up the time, if one did.
+    """
 
     runs: tuple[PlannedRun, ...]
+    late: int | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A process that was started ahead, or only now, begins with what may take so many seconds."""
+
+    stage: Stage
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -113,7 +128,7 @@ class SeedsMade:
     reason: str = ""
 
 
-Upward = Union[Planned, Unparsable, Kept, Stale, Forked, Exited, RunDone, SeedsMade]
+Upward = Union[Planned, Begun, Unparsable, Kept, Stale, Forked, Exited, RunDone, SeedsMade]
 
 
 # -- downwards --------------------------------------------------------------------------------
@@ -149,12 +164,24 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Again:
+    """A module process is there for one run of a module that another one has executed before, so
+    it says nothing else. ``late`` is from ``Planned``; ``probe`` is what the run was planned with.
+    """
+
+    launch: Launch
+    late: int | None
+    probe: ProbeInfo
+
+
+@dataclass(frozen=True)
 class Job:
     """What a module process is for."""
 
     analyse: Analyse
     scratch: str
     skip: tuple[Skip, ...] = ()
+    again: Again | None = None
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ torch may fork; ``spawning`` starts every process afresh and works everywhere el
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from .channels import Channels, Given
+from .channels import Channels
 
 if TYPE_CHECKING:
-    from ..wire import Continue, Exited, Forked, Job, Launch, Order
+    from ...protocol import ProbeInfo
+    from ..wire import Exited, Forked, Job, Launch, Order, Planned
 
 BackendName = Literal["fork", "spawn"]
 
@@ -33,11 +33,15 @@ class Owner(Protocol):
 
 @dataclass(frozen=True)
 class Launched:
-    """A run. ``pid`` is 0 until its owner is told; ``taken_over`` is true of the process that
-    executed the module and now goes on as this run."""
+    """A process. ``pid`` is 0 until its owner is told.
+
+    ``begun`` is false of one that has to get ready first, and says so; ``taken_over`` is true of
+    the one that executed the module and now goes on as a run.
+    """
 
     channels: Channels
     pid: int = 0
+    begun: bool = True
     taken_over: bool = False
 
 
@@ -48,15 +52,18 @@ class ModuleProcess(Protocol):
     def channels(self) -> Channels: ...
     @property
     def pid(self) -> int: ...
+    @property
+    def begun(self) -> bool:
+        """As ``Launched`` has it."""
 
-    def launch(self, command: Launch, owner: Owner) -> Launched | None:
-        """A new run; None if the process is gone.
+    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+        """A new run, of a target with this probe; None if the process is gone.
 
         Raises:
             OSError: there is no room for another process.
         """
 
-    def heard(self, message: Forked | Exited) -> None:
+    def heard(self, message: Forked | Exited | Planned) -> None:
         """What the process says of its runs."""
 
     def outdated(self) -> None:
@@ -64,16 +71,6 @@ class ModuleProcess(Protocol):
 
     def close(self) -> None:
         """No more commands follow."""
-
-
-class Waiting(Protocol):
-    """In a module process, when it has executed the text."""
-
-    def wait(self, aside: Callable[[], None] | None = None) -> tuple[Launch | Continue, Given]:
-        """Returns in the process of a run, with its command and descriptors.
-
-        ``aside`` is done when nobody waits for this process.
-        """
 
 
 class ProcessBackend(Protocol):
@@ -89,6 +86,10 @@ class ProcessBackend(Protocol):
 
     def perform(self, order: Order, owner: Owner) -> Launched:
         """Start a process for something else than to execute a text. Raises as ``execute``."""
+
+    def prepare(self, waiting: int | None) -> None:
+        """Have processes get ready for so many runs; None while nothing is asked for, which they
+        do for the next time."""
 
     def keeps(self, scratch: str) -> bool:
         """Whether a process goes on using a scratch folder, and removes it at its end."""

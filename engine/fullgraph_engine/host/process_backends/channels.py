@@ -46,7 +46,14 @@ class Given:
 
     def raise_all(self) -> None:
         """Move those that the process keeps out of the way of user code."""
-        for name in ("report", "box", "control", "keep_control", "keep_report"):
+        self._raise("report", "box", "control", "keep_control", "keep_report")
+
+    def raise_streams(self) -> None:
+        """The same for what user code has copies of."""
+        self._raise("stdout", "stderr")
+
+    def _raise(self, *names: str) -> None:
+        for name in names:
             if getattr(self, name) >= 0:
                 setattr(self, name, descriptors.raised(getattr(self, name)))
 

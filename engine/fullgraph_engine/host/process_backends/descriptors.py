@@ -9,6 +9,8 @@ import resource
 import sys
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 _ROOM = 24
 """Descriptors at the very end of the table are left for the engine."""
@@ -53,6 +55,25 @@ def in_memory(name: str) -> int:
     descriptor, path = tempfile.mkstemp()
     os.unlink(path)  # noqa: PTH108
     return descriptor
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """How a new process gets descriptors: the options to start it with, and what they are there."""
+
+    numbers: tuple[int, ...]
+    popen: dict[str, Any]
+
+
+def inheritance(descriptors: Iterable[int]) -> Inheritance:
+    """For a program that leads a session of its own, so that an interrupt does not reach it."""
+    given = tuple(descriptors)
+    return Inheritance(given, {"pass_fds": given, "start_new_session": True})
+
+
+def inherited(numbers: Iterable[int]) -> list[int]:
+    """In that program: its descriptors."""
+    return list(numbers)
 
 
 def fill_standard() -> None:

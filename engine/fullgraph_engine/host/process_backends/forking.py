@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from .. import wire
 from ..preamble import Preamble, Shelf
-from ..wire import Exited, Forked, Job, Launch, Order
+from ..wire import Exited, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, channels, descriptors, packets, processes
 from .channels import Channels, Given
-from .fork_server import ForkServer
 
 if TYPE_CHECKING:
+    from ...protocol import ProbeInfo
     from ..loop import Host
 
 
@@ -53,6 +53,9 @@ class Forking:
         finally:
             given.close()
 
+    def prepare(self, waiting: int | None) -> None:
+        """A fork takes no time."""
+
     def keeps(self, scratch: str) -> bool:
         return self.shelf.keeps(scratch)
 
@@ -68,7 +71,7 @@ class Forking:
                     descriptors.listed() - self._inherited - {0, 1, 2} - set(given.opened())
                 )
                 signal.set_wakeup_fd(-1)
-                self.host.perform(order, given, ForkServer)
+                self.host.perform(order, given)
             finally:
                 os._exit(1)
         self.host.adopt(pid, owner.ended)
@@ -79,7 +82,7 @@ class ForkedModule:
     """A module process in the eyes of the parent, with what it needs to have runs forked."""
 
     def __init__(self, backend: Forking, ours: Channels, owner: Owner) -> None:
-        self.channels, self.pid = ours, 0
+        self.channels, self.pid, self.begun = ours, 0, True
         self._backend, self._owner = backend, owner
         self._control: socket.socket | None = None
         self._preamble: Preamble | None = None
@@ -102,7 +105,7 @@ class ForkedModule:
         self.pid = backend.fork(job, given, fresh)
         fresh.begin(self.pid, owner)
 
-    def launch(self, command: Launch, owner: Owner) -> Launched | None:
+    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
         ours, given = channels.opened()
         control, rights = self._control, given.opened()
         sent = control is not None and packets.send(control, wire.encode(command), rights)
@@ -113,7 +116,9 @@ class ForkedModule:
         self._runs[command.number] = owner
         return Launched(ours)
 
-    def heard(self, message: Forked | Exited) -> None:
+    def heard(self, message: Forked | Exited | Planned) -> None:
+        if isinstance(message, Planned):
+            return
         owner = self._runs.get(message.number)
         if owner is None:
             return

@@ -77,6 +77,13 @@ _IGNORED = frozenset((signal.SIGPIPE, signal.SIGXFSZ))
 _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
 
 
+def ignore_interrupts() -> None:
+    """An interrupt from the terminal is for the server; a closed pipe is an error of a write."""
+    for name in ("SIGINT", "SIGPIPE"):
+        if hasattr(signal, name):
+            _signal(getattr(signal, name), signal.SIG_IGN)
+
+
 def end_after(seconds: int) -> None:
     """Have this process end if it takes longer, whatever it is doing then."""
     faulthandler.dump_traceback_later(seconds, exit=True, file=os.open(os.devnull, os.O_WRONLY))
