@@ -131,6 +131,9 @@ def _check(
     severity: Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...")] = None,
     exit_severity: Annotated[_Text, _option("exit-severity", metavar="SEVERITY")] = None,
     jobs: Annotated[_Text, _option("jobs", "-j", metavar="N")] = None,
+    engine_processes: Annotated[
+        _Text, _option("engine-processes", metavar="auto|fork|spawn")
+    ] = None,
     timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
     memory_limit: Annotated[_Text, _option("memory-limit", metavar="MIB")] = None,
     max_targets: Annotated[_Text, _option("max-targets", metavar="N")] = None,
@@ -196,6 +199,7 @@ def _check(
         "severity": _joined(severity),
         "exit-severity": exit_severity,
         "jobs": jobs,
+        "engine-processes": engine_processes,
         "timeout": timeout,
         "memory-limit": memory_limit,
         "max-targets": max_targets,
@@ -562,7 +566,13 @@ def _engine(settings: Settings, project: Project, log: Report | None) -> Engine:
         if log is not None:
             log.log(log_.text)
 
-    return Engine(interpreter.path, on_status=lambda status: None, on_log=on_log, cwd=project.root)
+    return Engine(
+        interpreter.path,
+        on_status=lambda status: None,
+        on_log=on_log,
+        cwd=project.root,
+        processes=settings.engine_processes,
+    )
 
 
 def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:

@@ -197,9 +197,12 @@ class Engine:
         on_index: Callable[[IndexWritten], None] | None = None,
         cwd: Path | None = None,
         boot: Path | None = None,
+        processes: str = "auto",
         back_off: tuple[float, ...] = BACK_OFF,
     ) -> None:
         self.interpreter = interpreter
+        self.processes = processes
+        """How it starts others, from its own next start on: a setting's value."""
         self._on_status = on_status
         self._on_log = on_log
         self._on_index = on_index
@@ -319,6 +322,7 @@ class Engine:
                 on_death=self._died,
                 # Making one is work for a processor that a short life may need otherwise.
                 index=self._on_index is not None,
+                processes=self.processes,
             )
             await self._process.start()
             loop = asyncio.get_running_loop()

@@ -308,23 +308,28 @@ class Session:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
             self._tell_once(Loudness.WARNING, str(error))
             return str(error)
+        processes = self.settings(unit).engine_processes
         engine = self._engines.get(path)
-        return engine if engine is not None else self._begun(path)
+        if engine is None:
+            return self._begun(path, processes)
+        engine.processes = processes
+        return engine
 
-    def _begun(self, path: Path) -> Engine:
+    def _begun(self, path: Path, processes: str) -> Engine:
         hearing = Hearing(
             lambda status: self._engine_said(path, status),
             self._logged,
             lambda event: self._in_background(self._indices.read(path, event)),
         )
         early, self._early = self._early, None
-        if early is not None and early.engine.interpreter == path:
+        fits = early is not None and early.engine.processes == processes
+        if early is not None and fits and early.engine.interpreter == path:
             self._engines[path] = early.engine
             early.hear(hearing)
             return early.engine
         if early is not None:
             self._in_background(early.engine.close())
-        engine = self._engines[path] = hearing.engine(path, self._boot)
+        engine = self._engines[path] = hearing.engine(path, self._boot, processes)
         self._in_background(engine.start())
         return engine
 
