@@ -382,6 +382,35 @@ def test_a_forecast_that_ends_badly_says_so(engine: Engine, misdeed: str, words:
     assert not result.reports
 
 
+def test_what_a_forecast_tries_out_does_nothing_to_it(engine: Engine) -> None:
+    text = """\
+        import os
+        seen = []
+        def tries_once():
+            seen.append(1)
+            return len(seen)
+        def tries_again():
+            return tries_once()
+        def tries_to_leave():
+            os._exit(3)
+        def tries_to_raise():
+            raise ValueError("no")
+        def tries_for_ever():
+            while True: pass
+        def f():  # target
+            return "asks"
+        """
+    result = engine.analyse(text, parts=("forecast",))
+    (made,) = forecasts(result).values()
+    assert {row.name: row.first for row in made.rows} == {
+        "tries_once": "1",
+        "tries_again": "1",
+        "tries_to_leave": "it exited with status 3",
+        "tries_to_raise": "it raised ValueError: no",
+        "tries_for_ever": "it did not end within 1.0 seconds",
+    }
+
+
 def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
     text = "".join(f"def f{n}():  # target\n    return 'sleep'\n" for n in range(3))
     text = text.replace("return 'sleep'", "while True: pass", 1)

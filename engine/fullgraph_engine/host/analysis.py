@@ -38,10 +38,12 @@ from .blackbox import LastWords
 from .lines import LineReader
 from .module import distance
 from .output import Budget, Capture
-from .process_backends import Launched, ModuleProcess, processes
+from .process_backends import Launched, ModuleProcess, branches, limits, processes
 from .process_backends.limits import MIB
 from .wire import (
     Begun,
+    BranchAnswer,
+    Branching,
     Exited,
     Forked,
     Job,
@@ -98,16 +100,26 @@ class Watched:
     kill_at: float = float("inf")
 
 
-@dataclass
-class Run:
-    """A launched run; ``watched.pid`` is 0 until its process is known."""
+@dataclass(frozen=True)
+class Attempt:
+    """A run to be launched. ``answers`` are what earlier ones have found out for it."""
 
     plan: PlannedRun
     mode: Mode
     part: Part
-    seconds: float
+    answers: tuple[BranchAnswer, ...] = ()
+
+
+@dataclass
+class Run:
+    """A launched run; ``watched.pid`` is 0 until its process is known."""
+
+    attempt: Attempt
     watched: Watched
     done: RunDone | None = None
+    branching: Branching | None = None
+    """The question that it tries to answer, if it will do nothing else."""
+    answer: BranchAnswer | None = None
     foretold: bool = False
     seen: list[bytes] = field(default_factory=list)
     """Lines for the server that wait for its end."""
@@ -153,7 +165,7 @@ class Analysis:
         self._planned = False
         self._unparsable: str | None = None
         self._finished = False
-        self._pending: list[tuple[PlannedRun, Mode, Part]] = []
+        self._pending: list[Attempt] = []
         self._running: dict[int, Run] = {}
         self._number = 0
         self._skips: list[Skip] = []
@@ -220,7 +232,7 @@ class Analysis:
             # In the second, values that it needs are chosen: the true ones would pin nothing else.
             second: Mode = "real" if mode == "real" else "fake"
             self._pending = [
-                (planned, second if part == "second" else mode, part)
+                Attempt(planned, second if part == "second" else mode, part)
                 for part in self.request.parts
                 for planned in runs
             ]
@@ -317,7 +329,8 @@ class Analysis:
         for number in list(self._running):
             launched = self._running.pop(number)
             self._conclude(launched, code)
-        for planned, mode, part in self._pending:
+        for attempt in self._pending:
+            planned, part = attempt.plan, attempt.part
             error = f"The process that had executed the module ended: {cause}"
             if part == "forecast":
                 self._not_foretold(planned, f"{error}.")
@@ -329,7 +342,7 @@ class Analysis:
                     planned.info.kind,
                     planned.info.range,
                     "crashed",
-                    mode=_trace_mode(mode),
+                    mode=_trace_mode(attempt.mode),
                     probe=planned.probe_info,
                     error=error,
                     probe_number=planned.probe,
@@ -360,21 +373,23 @@ class Analysis:
 
     def _launch(self) -> None:
         while self._pending and len(self._running) < max(1, self.request.jobs):
-            if not self._launch_one(*self._pending[0]):
+            if not self._launch_one(self._pending[0]):
                 return
             del self._pending[0]
         if self._planned and not self._pending and not self._running:
             self._finish()
 
-    def _launch_one(self, planned: PlannedRun, mode: Mode, part: Part) -> bool:
+    def _launch_one(self, attempt: Attempt) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
-        limits = self.request.limits
-        seconds = limits.seconds
-        if part == "forecast":
-            seconds = min(seconds, self._forecast_left())
+        planned, most = attempt.plan, self.request.limits
+        seconds, last = most.seconds, False
+        if attempt.part == "forecast":
+            left = self._forecast_left()
+            last = left <= 0 and bool(attempt.answers)
+            seconds = seconds if last else min(seconds, left)
             if seconds <= 0:
-                most = self.request.forecast_seconds
-                self._not_foretold(planned, f"Not tried: others had taken {most:g} seconds.")
+                taken = self.request.forecast_seconds
+                self._not_foretold(planned, f"Not tried: others had taken {taken:g} seconds.")
                 return True
         self._number += 1
         number = self._number
@@ -382,10 +397,12 @@ class Analysis:
             number,
             planned.target,
             planned.probe,
-            mode,
-            part,
+            attempt.mode,
+            attempt.part,
             seconds,
-            limits.memory,
+            most.memory,
+            attempt.answers,
+            last,
         )
         process = self._process
         owner = _RunOwner(self, number)
@@ -401,7 +418,7 @@ class Analysis:
             watched.started, watched.deadline = now, now + seconds
         else:
             watched = self._watched(made, "run", seconds)
-        self._running[number] = Run(planned, mode, part, seconds, watched)
+        self._running[number] = Run(attempt, watched)
         self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
@@ -423,7 +440,7 @@ class Analysis:
             return
         for line in launched.watched.reports.read():
             self._from_run(launched, line)
-        if launched.done is not None:
+        if launched.done is not None or launched.answer is not None:
             # Giving its memory back takes time; what it has to tell is told.
             self.run_ended(number, 0)
         elif launched.watched.reports.ended:
@@ -436,6 +453,10 @@ class Analysis:
             self._begins(launched.watched, message)
         elif isinstance(message, RunDone):
             launched.done = message
+        elif isinstance(message, Branching):
+            launched.branching = message
+        elif isinstance(message, BranchAnswer):
+            launched.answer = message
         elif isinstance(message, _SEEN):
             launched.seen.append(line)
         elif isinstance(message, _TOLD):
@@ -464,15 +485,20 @@ class Analysis:
             self._from_run(launched, line)
         words = blackbox.read(watched.box, self.request.path)
         self._dismiss(watched)
-        done, plan, part = launched.done, launched.plan, launched.part
+        attempt, done = launched.attempt, launched.done
+        plan, part = attempt.plan, attempt.part
+        if launched.branching is not None:
+            answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
+            self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
+            return
         if done is None:
             why = _why(code, watched, self.request)
         else:
             why = done.report.error or "it told nothing"
-        if done is not None and done.needs_real and launched.mode == "auto":
+        if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
                 self._given_up[plan.target, plan.probe] = launched
-            self._pending.insert(0, (plan, "real", part))
+            self._pending.insert(0, Attempt(plan, "real", part))
             return
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
@@ -500,7 +526,7 @@ class Analysis:
         self._host.send(ForecastFound(number, target, run_, note=note))
 
     def _crashed(self, launched: Run, cause: str, words: LastWords) -> None:
-        planned, watched = launched.plan, launched.watched
+        planned, watched = launched.attempt.plan, launched.watched
         here = frames.innermost(words.stack, self.request.path)
         where = self._range(here) or words.place or planned.info.range
         timeout = watched.cause == "timeout"
@@ -512,7 +538,7 @@ class Analysis:
                 range=where,
                 target=planned.info.name,
                 stack=words.stack,
-                mode=_trace_mode(launched.mode),
+                mode=_trace_mode(launched.attempt.mode),
                 identity=f"{code}@{place_words(where)}",
                 run=f"{planned.info.name}#{planned.probe}",
             )
@@ -522,7 +548,7 @@ class Analysis:
             kind=planned.info.kind,
             range=planned.info.range,
             status="timeout" if timeout else "crashed",
-            mode=_trace_mode(launched.mode),
+            mode=_trace_mode(launched.attempt.mode),
             probe=planned.probe_info,
             seconds=round(time.monotonic() - watched.started, 4),
             error=cause,
@@ -694,6 +720,18 @@ class Analysis:
 
 def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
+
+
+def _unanswered(
+    question: Branching, code: int | None, watched: Watched, request: Analyse
+) -> BranchAnswer:
+    """The answer of a process that ended before it gave one."""
+    used = time.monotonic() - watched.started
+    if watched.cause == "timeout" or limits.ran_out_of_time(code):
+        lost = branches.late_words(question.seconds)
+        return BranchAnswer(question.name, lost=lost, late=True, used=used)
+    lost = branches.ending(code) if watched.cause is None else _why(code, watched, request)
+    return BranchAnswer(question.name, lost=lost, used=used)
 
 
 def _why(code: int | None, watched: Watched, request: Analyse) -> str:

@@ -35,9 +35,9 @@ from ..targets import Tracee
 from . import blackbox, exits, frames, placeholder, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
 from .process_backends import descriptors, limits
-from .process_backends.branches import Branches, silence
+from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import Given
-from .wire import Begun, Launch, RunDone, SeedsMade
+from .wire import Begun, Launch, RunDone, SeedsMade, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST = 97
@@ -120,7 +120,7 @@ class Run:
 
     # -- telling ------------------------------------------------------------------------------
 
-    def tell(self, event: Event | RunDone | SeedsMade | Begun) -> None:
+    def tell(self, event: Event | Upward) -> None:
         wire.report(self.report, event)
 
     def emit(self, finding: Finding) -> None:
@@ -164,8 +164,12 @@ class Run:
             descriptors.flush()
             silence()
             until = _monotonic() + (1 - _LAST) * launch.seconds
-            assert self.forking is not None
-            asked.update(branch=Branches(self.forking, until), foretell=self.foretell)
+            branch: Branches | Replay
+            if self.forking is not None:
+                branch = Branches(self.forking, until)
+            else:
+                branch = Replay(launch.answers, self.tell, until, last=launch.last)
+            asked.update(branch=branch, foretell=self.foretell)
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
         for finding in outcome.findings:
             self.emit(finding)

@@ -128,7 +128,39 @@ class SeedsMade:
     reason: str = ""
 
 
-Upward = Union[Planned, Begun, Unparsable, Kept, Stale, Forked, Exited, RunDone, SeedsMade]
+@dataclass(frozen=True)
+class Branching:
+    """A run that may not fork becomes the process that answers a question of its own."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BranchAnswer:
+    """To the question of this name: a pickled value, or why there is none. Only a process with
+    user code may unpickle it. The rest is as ``branches.Answer`` has it."""
+
+    name: str
+    packed: str = ""
+    lost: str = ""
+    late: bool = False
+    used: float = 0.0
+
+
+Upward = Union[
+    Branching,
+    BranchAnswer,
+    Planned,
+    Begun,
+    Unparsable,
+    Kept,
+    Stale,
+    Forked,
+    Exited,
+    RunDone,
+    SeedsMade,
+]
 
 
 # -- downwards --------------------------------------------------------------------------------
@@ -145,6 +177,10 @@ class Launch:
     part: Part
     seconds: float
     memory: int
+    answers: tuple[BranchAnswer, ...] = ()
+    """What earlier attempts of it that could not fork have found out."""
+    last: bool = False
+    """There is no time for another attempt."""
 
 
 @dataclass(frozen=True)

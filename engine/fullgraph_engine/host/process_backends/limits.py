@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 MIB = 1 << 20
+_TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 _FILE_SIZE = 2048 * MIB
 _setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
 _signal, _sigmask = signal.signal, signal.pthread_sigmask
@@ -75,6 +76,22 @@ def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
 # As the interpreter has them: a write to a closed pipe or a full disk is an exception.
 _IGNORED = frozenset((signal.SIGPIPE, signal.SIGXFSZ))
 _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
+
+
+def end_within(used: float, passed: float) -> None:
+    """Have this process ended by a signal after so many seconds of its processor time, or of time.
+
+    By itself: the sandbox lets no process end another.
+    """
+    for number in _TIME_IS_UP:
+        _signal(number, signal.SIG_DFL)
+    _setitimer(signal.ITIMER_PROF, max(used, 0.01))
+    _setitimer(signal.ITIMER_REAL, max(passed, 0.01))
+
+
+def ran_out_of_time(code: int | None) -> bool:
+    """Whether that is how a process ended."""
+    return code in [-number for number in _TIME_IS_UP]
 
 
 def ignore_interrupts() -> None:
