@@ -11,7 +11,9 @@ from . import inventory, module, reducer
 from .pipeline import Pipeline, chosen
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
-from .wire import Job, Order, Reduction
+from .process_backends.spare import Starter
+from .process_backends.spawning import Spares
+from .wire import Job, Order, Reduction, Trial
 
 
 def perform(
@@ -21,13 +23,18 @@ def perform(
     user_path: list[str],
     *,
     forks: bool,
+    option: str = "",
 ) -> NoReturn:
-    """Never returns. ``forks``: a module process forks its runs."""
+    """Never returns. ``forks``: a module process forks its runs; else ``option`` is what others
+    are started with for ``pipeline``."""
     try:
         if isinstance(order, Job):
             module.main(order, given, pipeline, user_path, forks=forks)
         elif isinstance(order, Reduction):
-            reducer.main(order, given.report, pipeline, user_path)
+            spares = None if forks else Spares(Starter(option))
+            reducer.main(order, given.report, pipeline, user_path, spares)
+        elif isinstance(order, Trial):
+            reducer.attempt(order, given.report, pipeline, user_path)
         else:
             inventory.survey(order, given.report, pipeline)
     finally:
@@ -48,4 +55,5 @@ def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn
     stages.warm()
     gc.freeze()
     gc.enable()
-    perform(spare.next_order(given.control), given, stages, user_path, forks=False)
+    order = spare.next_order(given.control)
+    perform(order, given, stages, user_path, forks=False, option=pipeline)

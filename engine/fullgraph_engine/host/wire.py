@@ -239,8 +239,24 @@ class Survey:
     read: bool
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Try out a text. ``work`` is a pickled function of it; only a process that is there to execute
+    such texts may unpickle it. ``scratch``, ``path`` and ``roots`` are the reduction's; ``start``
+    names the programs that may be started. ``memory`` is in MiB."""
+
+    work: str
+    text: str
+    seconds: float
+    memory: int
+    scratch: str
+    path: str
+    roots: tuple[str, ...]
+    start: tuple[str, ...]
+
+
 Downward = Union[Launch, Continue]
-Order = Union[Job, Reduction, Survey]
+Order = Union[Job, Reduction, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)

@@ -6,7 +6,9 @@ import json
 import os
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..protocol import (
@@ -41,6 +43,8 @@ _EARLIER = (
 )
 
 _monotonic = time.monotonic
+
+Judge = Callable[[str, Wish], tuple[Verdict, Shown | None]]
 
 
 class Shrinking:
@@ -81,16 +85,12 @@ class Shrinking:
         self.reduce(seed, wish)
         self.verify(wish)
 
-    def judge(self, text: str, wish: Wish) -> tuple[Verdict, Shown | None]:
-        """In a fork."""
-        return oracle.judge(text, wish)
+    def judge(self) -> Judge:
+        """What decides in a trial, of a program and what is wished."""
+        return oracle.judge
 
     def trials(self, wish: Wish) -> Trials:
-        def work(text: str) -> bytes:
-            if self.kept and not self.kept <= inputs.loads(text):
-                return packed(Verdict(False, "data is lost"), None)
-            return packed(*self.judge(text, wish))
-
+        work = partial(_judged, self.judge(), wish, self.kept)
         return self.around.trials(work, self.trial_seconds)
 
     def nothing(self) -> str:
@@ -281,6 +281,13 @@ class _Tester:
 
     def kill(self, ticket: int) -> None:
         self._trials.kill(ticket)
+
+
+def _judged(judge: Judge, wish: Wish, kept: frozenset[str], text: str) -> bytes:
+    """In the process of a trial."""
+    if kept and not kept <= inputs.loads(text):
+        return packed(Verdict(False, "data is lost"), None)
+    return packed(*judge(text, wish))
 
 
 def packed(verdict: Verdict, shown: Shown | None) -> bytes:

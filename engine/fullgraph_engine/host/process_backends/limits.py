@@ -78,14 +78,15 @@ _IGNORED = frozenset((signal.SIGPIPE, signal.SIGXFSZ))
 _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
 
 
-def end_within(used: float, passed: float) -> None:
+def end_within(used: float | None, passed: float) -> None:
     """Have this process ended by a signal after so many seconds of its processor time, or of time.
 
     By itself: the sandbox lets no process end another.
     """
     for number in _TIME_IS_UP:
         _signal(number, signal.SIG_DFL)
-    _setitimer(signal.ITIMER_PROF, max(used, 0.01))
+    if used is not None:
+        _setitimer(signal.ITIMER_PROF, max(used, 0.01))
     _setitimer(signal.ITIMER_REAL, max(passed, 0.01))
 
 

@@ -73,11 +73,13 @@ class Beginning:
 class Starter:
     """Starts spares that are alike: sets and dictionaries of strings have one order in all."""
 
-    def __init__(self, pipeline: str, forking: Callable[[bool], None] = lambda _: None) -> None:
-        self._pipeline, self._forking = pipeline, forking
-        self._environment: dict[str, str] = {}
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self.forking: Callable[[bool], None] = lambda _: None
+        """Called with True before a process is started and with False after it."""
+        self._own: dict[str, str] = {}
         if not os.environ.get(_HASH_SEED):
-            self._environment[_HASH_SEED] = str(secrets.randbelow(1 << 32))
+            self._own[_HASH_SEED] = str(secrets.randbelow(1 << 32))
 
     def start(self) -> Spare:
         """A new one, which takes its time until it listens.
@@ -93,16 +95,18 @@ class Starter:
             given.close()
             raise
         options = descriptors.inheritance(given.opened())
-        beginning = Beginning(options.numbers, os.getpid(), tuple(self._environment))
+        environment = {**os.environ, **self._own}
+        environment.pop("PYTHONPYCACHEPREFIX", None)  # else all of torch would be compiled
+        beginning = Beginning(options.numbers, os.getpid(), tuple(self._own))
         command = [sys.executable, str(_BOOT), "--spare", json.dumps(vars(beginning))]
         if self._pipeline:
             command += ["--pipeline", self._pipeline]
-        self._forking(True)
+        self.forking(True)
         try:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **self._environment},
+                env=environment,
                 **options.popen,
             )
         except OSError:
@@ -110,7 +114,7 @@ class Starter:
             os.close(control)
             raise
         finally:
-            self._forking(False)
+            self.forking(False)
             given.close()
         process.returncode = 0  # else it would be waited for behind the back of its owner
         return Spare(process.pid, ours, control)
@@ -129,7 +133,9 @@ def begun(text: str) -> tuple[Given, int]:
 
 def next_order(control: int) -> wire.Order:
     """Wait for it; the process ends if none comes."""
-    found: wire.Order = wire.decode(Path(os.fsdecode(_line(control))).read_bytes())
+    path = Path(os.fsdecode(_line(control)))
+    found: wire.Order = wire.decode(path.read_bytes())
+    path.unlink()
     return found
 
 

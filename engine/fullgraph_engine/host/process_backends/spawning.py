@@ -7,7 +7,7 @@ fork gives: nothing of one run is seen by another.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,10 @@ class Spares:
 
     def __iter__(self) -> Iterator[Spare]:
         return iter(self._idle)
+
+    def forking(self, call: Callable[[bool], None]) -> None:
+        """Have it called with True before one is started, and with False after it."""
+        self._starter.forking = call
 
     def add(self) -> Spare:
         spare = self._starter.start()

@@ -1,27 +1,35 @@
-"""Trying many texts out, each in a fork of a process that holds no user code, several at a time."""
+"""Trying many texts out, each in a process that holds no user code, several at a time."""
 
 from __future__ import annotations
 
+import base64
 import os
+import pickle
 import select
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
+from ..wire import Trial
 from . import descriptors, limits, processes
 from .branches import silence
+from .spawning import Spares
 
 # Bound now: what is imported for a text may replace them later.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
 _read, _write, _close, _getpid, _setsid = os.read, os.write, os.close, os.getpid, os.setsid
-_signal, _setitimer = signal.signal, signal.setitimer
 _select, _monotonic = select.select, time.monotonic
 _SLACK = 1.0
+_START = 120.0
+"""Seconds in which a process that imports torch first begins."""
+_BEGUN = b"\n"
+
+Work = Callable[[str], bytes]
 
 
 @dataclass
-class _Trial:
+class _Running:
     pid: int
     answers: int
     until: float
@@ -31,13 +39,13 @@ class _Trial:
 class Trials:
     """Runs ``work`` on texts in forks. What it returns comes back; None for one that did not end.
 
-    ``forking`` is called with True before a fork and with False after it, on both sides.
-    ``seconds`` and ``memory`` (MiB) are what one trial may take.
+    ``forking`` is called with True before a process is started or ended and with False after it,
+    on both sides. ``seconds`` and ``memory`` (MiB) are what one trial may take.
     """
 
     def __init__(
         self,
-        work: Callable[[str], bytes],
+        work: Work,
         *,
         capacity: int,
         seconds: float,
@@ -46,7 +54,7 @@ class Trials:
     ) -> None:
         self._work, self._forking = work, forking
         self.capacity, self.seconds, self.memory = capacity, seconds, memory
-        self._running: dict[int, _Trial] = {}
+        self._running: dict[int, _Running] = {}
         self._number = 0
 
     @property
@@ -59,21 +67,8 @@ class Trials:
         Raises:
             OSError: no process or pipe could be had.
         """
-        come, go = _pipe()
-        parent = _getpid()
-        self._forking(True)
-        try:
-            pid = _fork()
-        except OSError:
-            descriptors.close_all([come, go])
-            raise
-        finally:
-            self._forking(False)
-        if pid == 0:
-            self._become_trial(parent, go, text)
-        _close(go)
         self._number += 1
-        self._running[self._number] = _Trial(pid, come, _monotonic() + self.seconds + _SLACK)
+        self._running[self._number] = self._start(text)
         return self._number
 
     def wait(self) -> tuple[int, bytes | None]:
@@ -91,13 +86,15 @@ class Trials:
             ready, _, _ = _select(list(open_), [], [], max(0.0, until - now))
             for descriptor in ready:
                 number = open_[descriptor]
+                trial = self._running[number]
                 part = _read(descriptor, 1 << 16)
-                if part:
-                    self._running[number].said += part
-                else:
-                    said = bytes(self._running[number].said)
+                if not part:
+                    said = bytes(trial.said).removeprefix(_BEGUN)
                     self.kill(number)
                     return number, said or None
+                if not trial.said:
+                    trial.until = _monotonic() + self.seconds + _SLACK
+                trial.said += part
             for number, trial in list(self._running.items()):
                 if trial.until <= _monotonic():
                     self.kill(number)
@@ -111,7 +108,7 @@ class Trials:
         _close(trial.answers)
         self._forking(True)  # the sandbox lets nobody else be signalled
         try:
-            processes.signal_process(trial.pid, signal.SIGKILL)
+            processes.end(trial.pid)
         finally:
             self._forking(False)
         try:
@@ -119,19 +116,77 @@ class Trials:
         except OSError:
             return
 
-    def _become_trial(self, parent: int, go: int, text: str) -> None:
+    def _start(self, text: str) -> _Running:
+        come, go = _pipe()
+        parent = _getpid()
+        self._forking(True)
         try:
-            _setsid()
-            processes.die_with(parent)
-            silence()
-            for trial in self._running.values():
-                _close(trial.answers)
-            # By itself: the sandbox lets no process end another.
-            _signal(signal.SIGALRM, signal.SIG_DFL)
-            _setitimer(signal.ITIMER_REAL, max(self.seconds, 0.01))
-            limits.apply(self.memory)
-            view = memoryview(self._work(text))
-            while view:
-                view = view[_write(go, view) :]
+            pid = _fork()
+        except OSError:
+            descriptors.close_all([come, go])
+            raise
         finally:
-            _exit(0)
+            self._forking(False)
+        if pid == 0:
+            try:
+                _setsid()
+                processes.die_with(parent)
+                for trial in self._running.values():
+                    _close(trial.answers)
+                answer(go, lambda: self._work(text), self.seconds, self.memory)
+            finally:
+                _exit(0)
+        _close(go)
+        return _Running(pid, come, _monotonic() + self.seconds + _SLACK)
+
+
+class SpawnedTrials(Trials):
+    """The same in spares, for ``work`` that can be pickled. ``order`` makes one for a spare of the
+    pickled work, a text, and what a trial may take; ``folder`` is for orders on their way."""
+
+    def __init__(
+        self,
+        work: Work,
+        spares: Spares,
+        folder: str,
+        order: Callable[[str, str, float, int], Trial],
+        *,
+        capacity: int,
+        seconds: float,
+        memory: int,
+        forking: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        super().__init__(work, capacity=capacity, seconds=seconds, memory=memory, forking=forking)
+        self._spares, self._folder, self._order = spares, folder, order
+        self._packed = base64.b64encode(pickle.dumps(work)).decode()
+
+    def _start(self, text: str) -> _Running:
+        spare = self._spares.take()
+        spare.order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
+        spare.close()
+        ours = spare.channels
+        descriptors.close_all((ours.stdout, ours.stderr, ours.box))
+        while len(self._spares) < self.capacity:
+            self._spares.add()
+        os.set_blocking(ours.reports, True)
+        return _Running(spare.pid, ours.reports, _monotonic() + _START)
+
+
+def answered(trial: Trial, report: int) -> NoReturn:
+    """In a spare: do what a trial is for."""
+    try:
+        work: Work = pickle.loads(base64.b64decode(trial.work))
+        answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
+    finally:
+        _exit(0)
+
+
+def answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
+    """In the process of a trial: give what the work gives, within these limits."""
+    silence()
+    _write(go, _BEGUN)
+    limits.end_within(None, seconds)
+    limits.apply(memory)
+    view = memoryview(work())
+    while view:
+        view = view[_write(go, view) :]
