@@ -83,6 +83,8 @@ class Engine:
         os.close(theirs)
         os.close(answers)
         self.requests = 0
+        # A spare takes longer to start than a test takes with it: none is started in vain.
+        self.jobs = 1 if processes == "spawn" else 2
         self._buffer = b""
 
     def send(self, request: protocol.Request) -> None:
@@ -102,7 +104,12 @@ class Engine:
 
     def begin(self, text: str, **options: Any) -> int:
         self.requests += 1
-        options = {"path": "/nowhere/x.py", "limits": Limits(seconds=20.0), **options}
+        options = {
+            "path": "/nowhere/x.py",
+            "limits": Limits(seconds=20.0),
+            "jobs": self.jobs,
+            **options,
+        }
         self.send(
             Analyse(self.requests, f"v{self.requests}", text=textwrap.dedent(text), **options)
         )
@@ -203,7 +210,7 @@ def shared(processes: str) -> Iterator[Engine]:
 def engine(shared: Engine) -> Iterator[Engine]:
     """The engine that all tests share: every one leaves it fit for the next."""
     yield shared
-    after = shared.analyse("def ok():  # target\n    return 1\n")
+    after = shared.analyse("def ok():  # target\n    return 1\n", parts=("first",))
     assert after.value("ok") == "1"
     assert isinstance(after.end, Analysed)
     # Preambles stay, but not what was forked off them.
@@ -719,6 +726,17 @@ def test_missing_cuda_is_retried_with_fake_tensors(engine: Engine) -> None:
 
 # -- preambles ----------------------------------------------------------------------------------
 
+
+@pytest.fixture
+def reimports(processes: str) -> int:
+    """How often an edit below the imports executes them again.
+
+    A process that has executed them is kept as a preamble only where it can be forked: a spare
+    executes everything itself.
+    """
+    return {"fork": 0, "spawn": 1}[processes]
+
+
 SLOW = "import time\ntime.sleep(0.1)\nprint('slow is imported', flush=True)\nvalue = 1\n"
 
 
@@ -733,7 +751,9 @@ def _imported(result: Result) -> int:
     return result.log("stdout").count("slow is imported")
 
 
-def test_an_edit_below_the_imports_does_not_execute_them_again(engine: Engine, slow: Path) -> None:
+def test_an_edit_below_the_imports_does_not_execute_them_again(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
     head = '"""Doc."""\nimport slow\n'
     first = engine.analyse(f"{head}def f():  # target\n    return slow.value\n", path=str(slow))
     assert (first.value("f"), _imported(first)) == ("1", 1)
@@ -744,7 +764,7 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(engine: Engine, s
             path=str(slow),
         )
         assert again.value("f") == f"(1, {number}, 'def f()', 'Doc.')"
-        assert _imported(again) == 0
+        assert _imported(again) == reimports
         assert again.reports["f"].range.start.line == 4
 
 
@@ -780,29 +800,33 @@ def test_a_changed_file_that_an_import_reads(engine: Engine, slow: Path) -> None
     assert engine.analyse(text, path=str(slow)).value("f") == "'three'"
 
 
-def test_findings_of_the_imports_come_again(engine: Engine, slow: Path) -> None:
+def test_findings_of_the_imports_come_again(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow, absent\ndef f():  # target\n    return {}\n"
     first = engine.analyse(text.format(1), path=str(slow))
     again = engine.analyse(text.format(2), path=str(slow))
-    assert (_imported(first), _imported(again)) == (1, 0)
+    assert (_imported(first), _imported(again)) == (1, reimports)
     assert first.trouble() == again.trouble()
     (slow.parent / "absent.py").write_text("")
     assert not engine.analyse(text.format(3), path=str(slow)).troubles
 
 
-def test_a_generation_that_misbehaves_leaves_the_preamble(engine: Engine, slow: Path) -> None:
+def test_a_generation_that_misbehaves_leaves_the_preamble(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
     text = "import slow\nimport os\n{}\ndef f():  # target\n    return 1\n"
     assert _imported(engine.analyse(text.format(""), path=str(slow))) == 1
     broken = engine.analyse(text.format("os._exit(3)"), path=str(slow))
     assert broken.troubles == [("trace/crashed", 2)]
     assert broken.value("f") == "1"
     again = engine.analyse(text.format("x = 1"), path=str(slow))
-    assert (again.value("f"), _imported(again)) == ("1", 0)
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
     assert isinstance(engine.analyse(text.format("x = ="), path=str(slow)).end, Failed)
-    assert _imported(engine.analyse(text.format("x = 2"), path=str(slow))) == 0
+    assert _imported(engine.analyse(text.format("x = 2"), path=str(slow))) == reimports
 
 
-def test_cancelling_a_generation_leaves_the_preamble(engine: Engine, slow: Path) -> None:
+def test_cancelling_a_generation_leaves_the_preamble(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
     text = "import slow, time\n{}\ndef f():  # target\n    return 1\n"
     assert _imported(engine.analyse(text.format(""), path=str(slow))) == 1
     for wait in (False, True):
@@ -814,7 +838,7 @@ def test_cancelling_a_generation_leaves_the_preamble(engine: Engine, slow: Path)
         engine.send(Cancel(request))
         assert isinstance(engine.until_end(request).end, Analysed)
     again = engine.analyse(text.format("x = 1"), path=str(slow))
-    assert (again.value("f"), _imported(again)) == ("1", 0)
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
 
 
 def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) -> None:
@@ -826,12 +850,12 @@ def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) 
     assert _imported(engine.analyse(text.format(2), path=str(slow))) == 1
 
 
-def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path) -> None:
+def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow\ndef f():  # target\n    return 1\n"
     paths = [str(slow.parent / f"model{number}.py") for number in range(6)]
     for path in paths:
         assert _imported(engine.analyse(text, path=path)) == 1
-    assert _imported(engine.analyse(text, path=paths[-1])) == 0
+    assert _imported(engine.analyse(text, path=paths[-1])) == reimports
     assert _imported(engine.analyse(text, path=paths[0])) == 1
     # What has said its last word may still be on its way out.
     until = time.monotonic() + 30
@@ -1019,7 +1043,7 @@ def test_closing_every_descriptor_in_the_module(engine: Engine) -> None:
     assert isinstance(result.end, Analysed)
 
 
-def test_threads_started_by_the_module(engine: Engine) -> None:
+def test_threads_started_by_the_module(engine: Engine, processes: str) -> None:
     result = engine.analyse(
         """\
         import threading, time
@@ -1029,7 +1053,8 @@ def test_threads_started_by_the_module(engine: Engine) -> None:
         """
     )
     assert result.value("f") == "1"
-    assert "threads" in result.log("engine")
+    # They do not survive a fork; a process that becomes a run itself keeps them.
+    assert ("threads" in result.log("engine")) == (processes == "fork")
 
 
 def test_processes_that_escape_are_killed(engine: Engine, tmp_path: Path) -> None:
@@ -1132,8 +1157,8 @@ def _has_landlock() -> bool:
 # -- the engine itself --------------------------------------------------------------------------
 
 
-def _started(**options: Any) -> tuple[Engine, list[Event]]:
-    engine = Engine(**options)
+def _started(processes: str = "auto", **options: Any) -> tuple[Engine, list[Event]]:
+    engine = Engine(processes=processes, **options)
     events: list[Event] = []
     while not events or isinstance(events[-1], Starting):
         event = engine.event()
@@ -1142,8 +1167,8 @@ def _started(**options: Any) -> tuple[Engine, list[Event]]:
     return engine, events
 
 
-def test_the_engine_ends_with_its_pipe_and_takes_all_along() -> None:
-    engine, _ = _started()
+def test_the_engine_ends_with_its_pipe_and_takes_all_along(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.begin(
         "import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n"
         "def f():  # target\n    pass\n"
@@ -1156,8 +1181,8 @@ def test_the_engine_ends_with_its_pipe_and_takes_all_along() -> None:
         os.kill(pid, 0)
 
 
-def test_user_code_dies_with_a_killed_engine() -> None:
-    engine, _ = _started()
+def test_user_code_dies_with_a_killed_engine(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.begin(
         "import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n"
         "def f():  # target\n    pass\n"
@@ -1178,22 +1203,22 @@ def test_user_code_dies_with_a_killed_engine() -> None:
     pytest.fail("the module process outlived the engine")
 
 
-def test_shutdown() -> None:
-    engine, _ = _started()
+def test_shutdown(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.send(Shutdown())
     assert engine.process.wait(PATIENCE) == 0
     engine.close()
 
 
-def test_an_interrupt_from_the_terminal_is_for_the_server() -> None:
-    engine, _ = _started()
+def test_an_interrupt_from_the_terminal_is_for_the_server(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.process.send_signal(signal.SIGINT)
     result = engine.analyse("def f():  # target\n    return 1\n")
     assert result.value("f") == "1"
     engine.close()
 
 
-def test_no_torch(tmp_path: Path) -> None:
+def test_no_torch(tmp_path: Path, processes: str) -> None:
     stub = tmp_path / "without.py"
     stub.write_text(
         "class Base:\n    def operators(self, yaml):\n        return None\n"
@@ -1212,7 +1237,7 @@ def test_no_torch(tmp_path: Path) -> None:
         "Leaves": ("cannot be imported: SystemExit: 3. Find out why",),
         "Pipeline": ("torch_that_is_absent",),
     }.items():
-        engine, events = _started(pipeline=f"{stub}:{name}")
+        engine, events = _started(processes, pipeline=f"{stub}:{name}")
         last = events[-1]
         assert isinstance(last, Unusable)
         assert all(word in f"{last.reason} {last.next_step}" for word in words), last
@@ -1268,7 +1293,9 @@ def test_supported_pythons(version: str) -> None:
 
 
 @pytest.mark.parametrize("on_path", [False, True])
-def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: bool) -> None:
+def test_files_in_the_working_directory_do_not_shadow(
+    tmp_path: Path, on_path: bool, processes: str
+) -> None:
     names = ("torch", "typing", "json", "socket", "selectors", "host", "protocol", "dataclasses")
     for name in names:
         (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} is shadowed')\n")
@@ -1278,7 +1305,9 @@ def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: b
         for name in ("typing", "dataclasses"):
             (tmp_path / f"{name}.py").unlink()
     engine, events = _started(
-        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)} if on_path else {"PYTHONPATH": ""}
+        processes,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)} if on_path else {"PYTHONPATH": ""},
     )
     assert isinstance(events[-1], Ready), events
     result = engine.analyse(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ..loop import Host
 
 
+_IDLE = 2
+"""How many are kept while nothing is asked for: an edit is likely to need these at once."""
+
+
 class Spares:
     """Those that wait for an order. ``start`` makes another one."""
 
@@ -90,7 +94,7 @@ class Spawning:
 
     def prepare(self, waiting: int | None) -> None:
         """Have spares import torch for so many runs, but not for more than may go on at once."""
-        most = self._most if waiting is None else min(waiting, self._most)
+        most = min(_IDLE if waiting is None else waiting, self._most)
         while len(self._spares) < most and not self._broken:
             self._keep(self._spares.add())
 
