@@ -292,6 +292,18 @@ def test_what_is_no_target_after_all_is_dropped(engine: Engine) -> None:
     assert set(result.reports) == {"f"}
 
 
+def test_strings_have_one_order_in_all_runs(engine: Engine) -> None:
+    names = "{'alpha', 'beta', 'gamma', 'delta', 'epsilon', 'zeta'}"
+    text = f"names = list({names})\n" + "".join(
+        f"def f{number}():  # target\n    return names, 'PYTHONHASHSEED' in os.environ\n"
+        for number in range(3)
+    )
+    result = engine.analyse(f"import os\n{text}", parts=("first",))
+    values = {result.value(f"f{number}") for number in range(3)}
+    assert len(values) == 1
+    assert eval(values.pop())[1] == ("PYTHONHASHSEED" in os.environ)
+
+
 def test_too_many_targets_are_cut_visibly(engine: Engine) -> None:
     text = "".join(f"def f{n}():  # target\n    return {n}\n" for n in range(9))
     result = engine.analyse(text, focus=9, limits=Limits(targets=3))
@@ -1201,6 +1213,32 @@ def test_user_code_dies_with_a_killed_engine(processes: str) -> None:
             return
         time.sleep(0.01)
     pytest.fail("the module process outlived the engine")
+
+
+def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(
+    tmp_path: Path,
+) -> None:
+    stub, _, name = STUB.rpartition(":")
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        f"import sys\nfrom pathlib import Path\n"
+        f"exec(compile(Path({stub!r}).read_text(), {stub!r}, 'exec'))\n"
+        f"class Broken({name}):\n    def warm(self):\n"
+        f"        if '--spare' in sys.argv:\n"
+        f"            with Path({str(tmp_path / 'starts')!r}).open('a') as starts:\n"
+        f"                starts.write('x')\n"
+        f"            sys.exit(5)\n"
+    )
+    engine, _ = _started("spawn", pipeline=f"{broken}:Broken")
+    result = engine.analyse("def f():  # target\n    return 1\n")
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "exited with status 5 before it had torch imported" in finding.message
+    engine.send(SelfCheck(99))  # it has gone on since
+    while not isinstance(engine.event(), SelfChecked):
+        pass
+    assert engine.close() == 0
+    assert 1 <= len((tmp_path / "starts").read_text()) <= 4
 
 
 def test_shutdown(processes: str) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,17 +35,22 @@ pytestmark = pytest.mark.timeout(300)
 
 
 class Engine:
-    def __init__(self) -> None:
+    def __init__(self, processes: str) -> None:
         theirs, self.write = os.pipe()
         self.read, answers = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)],
+            [
+                *(sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)),
+                *("--processes", processes),
+            ],
             pass_fds=(theirs, answers),
         )
         os.close(theirs)
         os.close(answers)
         self.requests = 0
         self._buffer = b""
+
+    parts: tuple[protocol.Part, ...] = ("first", "second")
 
     def event(self) -> Event:
         while b"\n" not in self._buffer:
@@ -60,7 +66,12 @@ class Engine:
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         request = Analyse(
-            self.requests, "v", path, textwrap.dedent(text), limits=limits or Limits()
+            self.requests,
+            "v",
+            path,
+            textwrap.dedent(text),
+            limits=limits or Limits(),
+            parts=self.parts,
         )
         os.write(self.write, protocol.encode(request))
         reports: dict[str, TargetReport] = {}
@@ -74,9 +85,9 @@ class Engine:
         return reports, findings
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    started = Engine()
+@contextlib.contextmanager
+def started_engine(processes: str) -> Iterator[Engine]:
+    started = Engine(processes)
     assert isinstance(started.event(), Starting)
     # Before torch is imported, where the operator index is kept; behind it, where it is not.
     while isinstance(event := started.event(), protocol.IndexWritten):
@@ -87,6 +98,15 @@ def engine() -> Iterator[Engine]:
     assert started.process.wait(PATIENCE) == 0
     with contextlib.suppress(OSError):
         os.close(started.read)
+
+
+@pytest.fixture(scope="module", params=["fork", "spawn"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    with started_engine(request.param) as started:
+        if request.param == "spawn":
+            # The second part is one more spare for each test, and no test is about it alone.
+            started.parts = ("first",)
+        yield started
 
 
 def places(findings: list[Finding]) -> set[tuple[str, int]]:
@@ -233,3 +253,22 @@ class Net(nn.Module):
     assert places(findings) == {("trace/sandboxed", 2)}
     assert "change no files" in findings[0].message
     assert reports["Net"].status == "traced"
+
+
+DEMO = Path(__file__).resolve().parents[1] / "fixtures" / "demo" / "tiny_gpt.py"
+
+
+def test_both_ways_to_start_processes_find_the_same() -> None:
+    said = []
+    for processes in ("fork", "spawn"):
+        with started_engine(processes) as engine:
+            reports, findings = engine.analyse(DEMO.read_text(), str(DEMO))
+            said.append(
+                (
+                    {name: replace(report, seconds=0.0) for name, report in reports.items()},
+                    sorted(findings, key=lambda finding: (finding.run, finding.identity)),
+                )
+            )
+    forked, spawned = said
+    assert len(forked[1]) > 5
+    assert spawned == forked

@@ -586,14 +586,14 @@ class Analysis:
                     capture.flush()
 
     def _measure(self, now: float) -> None:
-        table = processes.parents()
-        self._host.kill_strangers(table)
-        limits, shared = self.request.limits, processes.resident(os.getpid())
+        seen = processes.snapshot()
+        self._host.kill_strangers(seen.parents)
+        limits, shared = self.request.limits, seen.resident(os.getpid())
         for watched in self._processes():
             if not watched.pid or watched.cause is not None:
                 continue
             most = limits.memory * MIB * _MEMORY_SLACK
-            used = processes.usage(watched.pid, table)
+            used = processes.usage(watched.pid, seen)
             allowed = limits.processes
             if watched is self._module:
                 allowed += len(self._running)
@@ -748,7 +748,11 @@ def _why(code: int | None, watched: Watched, request: Analyse) -> str:
     if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
         return "it closed the file descriptors that fullgraph is told the results through"
     if code is None:
-        return "the process ended, nobody knows how"
-    if code < 0:
-        return f"the process crashed ({processes.signal_name(code)})"
-    return f"the process exited with status {code}"
+        end = "ended, nobody knows how"
+    elif code < 0:
+        end = f"crashed ({processes.signal_name(code)})"
+    else:
+        end = f"exited with status {code}"
+    if watched.stage == "start":
+        return f"the process {end} before it had torch imported; see the log of the engine"
+    return f"the process {end}"

@@ -102,9 +102,7 @@ class Inventory:
         self._baton = -1
         if taken and self._reader is not None:
             # It is writing, or has done so and ends.
-            poll = select.poll()
-            poll.register(self._reader[1].descriptor, select.POLLIN)
-            poll.poll(_WRITING)
+            descriptors.readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
         """The engine ends before its loop begins."""

@@ -9,7 +9,6 @@ import platform
 import selectors
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -212,11 +211,7 @@ class Host:
         self._spares = spares
         self.backend = self._backend(start)
         self._selector = selectors.DefaultSelector()
-        self._wake, wake = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(wake, False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._wake = processes.wake_on_end()
         self.watch(self._wake, self._child_ended)
         self.watch(read, self._read_requests)
 
@@ -313,10 +308,9 @@ class Host:
             analysis.tick(time.monotonic())
 
     def _end(self) -> None:
-        processes.kill([*self._children, *self._strangers(processes.parents())])
-        with contextlib.suppress(ChildProcessError):
-            while True:  # they were all sent SIGKILL
-                os.waitpid(-1, 0)
+        parents = processes.snapshot().parents
+        processes.kill([*self._children, *self._strangers(parents)])
+        processes.wait_for_all()
 
     def _flush(self) -> None:
         try:
@@ -338,28 +332,22 @@ class Host:
         self._reap()
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, code in processes.ended():
             ended = self._children.pop(pid, None)
             if ended is not None:
-                ended(os.waitstatus_to_exitcode(status))
+                ended(code)
 
-    def kill_strangers(self, table: dict[int, int]) -> None:
+    def kill_strangers(self, parents: dict[int, int]) -> None:
         """End what user code has left behind: only module processes are children of this one."""
-        strangers = self._strangers(table)
+        strangers = self._strangers(parents)
         if strangers:
             processes.kill(strangers)
 
-    def _strangers(self, table: dict[int, int]) -> list[int]:
+    def _strangers(self, parents: dict[int, int]) -> list[int]:
         if not self.adopting:
             return []
         own = os.getpid()
-        return [pid for pid, up in table.items() if up == own and pid not in self._children]
+        return [pid for pid, up in parents.items() if up == own and pid not in self._children]
 
     # -- requests -----------------------------------------------------------------------------
 

@@ -245,5 +245,6 @@ class Shelf:
             self._kept.remove(preamble)
 
     def _memory(self) -> int:
-        shared = processes.resident(os.getpid())
-        return sum(max(processes.resident(kept.pid) - shared, 0) for kept in self._kept)
+        now = processes.snapshot()
+        shared = now.resident(os.getpid())
+        return sum(max(now.resident(kept.pid) - shared, 0) for kept in self._kept)

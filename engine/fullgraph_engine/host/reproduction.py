@@ -221,10 +221,10 @@ class Reproduction:
     def _measure(self) -> None:
         if not self._pid:
             return
-        table = processes.parents()
-        self._host.kill_strangers(table)
-        limits, shared = self.request.analyse.limits, processes.resident(os.getpid())
-        used = processes.usage(self._pid, table)
+        seen = processes.snapshot()
+        self._host.kill_strangers(seen.parents)
+        limits, shared = self.request.analyse.limits, seen.resident(os.getpid())
+        used = processes.usage(self._pid, seen)
         jobs = max(self.request.analyse.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs

@@ -6,6 +6,7 @@ import fcntl
 import io
 import os
 import resource
+import select
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -15,8 +16,11 @@ from typing import Any
 _ROOM = 24
 """Descriptors at the very end of the table are left for the engine."""
 
+_F_GETPATH, _LONGEST_PATH = 50, 1024
+"""sys/fcntl.h and sys/param.h of macOS."""
+
 _LINUX = sys.platform.startswith("linux")
-_close, _dup2, _open = os.close, os.dup2, os.open
+_close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll
 
 
 def listed() -> set[int]:
@@ -38,6 +42,21 @@ def raised(descriptor: int) -> int:
         return descriptor
     _close(descriptor)
     return moved
+
+
+def path_of(folder: int) -> str:
+    """Where an open folder is."""
+    if _LINUX:
+        return f"/proc/self/fd/{folder}"
+    found = fcntl.fcntl(folder, _F_GETPATH, bytes(_LONGEST_PATH))
+    return os.fsdecode(found.rstrip(b"\0"))
+
+
+def readable(descriptor: int, milliseconds: int = 0) -> bool:
+    """Whether there is something to read, or the end, within that time."""
+    poll = _poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(milliseconds))
 
 
 def close_all(descriptors: Iterable[int]) -> None:
