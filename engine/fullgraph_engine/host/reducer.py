@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..protocol import Log
-from ..repro.surroundings import Job, Surroundings
+from ..repro.surroundings import VERIFYING, Job, Surroundings
 from . import sandbox, wire
 from .pipeline import Pipeline
 from .process_backends import descriptors, limits
@@ -107,12 +107,14 @@ def _shrink(
             spares,
             scratch,
             trial,
+            until,
             capacity=jobs,
             seconds=seconds,
             memory=memory,
             forking=forking,
         )
 
+    until = order.began + request.seconds - min(VERIFYING, request.seconds / 3)
     if spares is not None:
         spares.forking(forking)
     job = Job(request.request, order.packed, order.began, request.seconds)

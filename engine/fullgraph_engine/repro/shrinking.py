@@ -28,15 +28,16 @@ from .likeness import own_names
 from .oracle import Shown, Verdict, Wish
 from .script import environment, lines_of_code, script
 from .seed import Seed, Seeds
-from .surroundings import TRIAL_SECONDS, Job, Say, Surroundings, Trials
+from .surroundings import TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
 
-_VERIFYING = 8.0
-"""Seconds of the budget that are kept for running the script in a fresh Python."""
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
 """How many earlier programs are verified if the last one is not."""
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
+_TOO_LATE = (
+    "The time was up before a program was found that shows it; give it a longer time budget."
+)
 _EARLIER = (
     "A smaller program shows it only in a process that has traced before; this is the smallest "
     "that does so by itself."
@@ -51,7 +52,7 @@ class Shrinking:
     """One job; ``run`` does it."""
 
     trial_seconds = TRIAL_SECONDS
-    verifying = _VERIFYING
+    verifying = VERIFYING
 
     def __init__(self, seeds: Seeds, job: Job, around: Surroundings, say: Say) -> None:
         self.seeds, self.around, self.say = seeds, around, say
@@ -76,7 +77,8 @@ class Shrinking:
             self.fresh.end()
             words = "\n".join((*self.seeds.left_out, *self.refused))
             self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
-            self.end(self.nothing())
+            late = _monotonic() > self.deadline()
+            self.end(_TOO_LATE if late else self.nothing())
             return
         seed, wish = chosen
         self.notes = seed.notes

@@ -16,6 +16,10 @@ TRIAL_SECONDS = 10.0
 """What one trial may take where nothing is compiled."""
 
 
+VERIFYING = 8.0
+"""Seconds of the budget that are kept for running the script in a fresh Python."""
+
+
 class Trials(Protocol):
     """Candidates in processes of their own, several at a time."""
 

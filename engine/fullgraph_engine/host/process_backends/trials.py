@@ -56,6 +56,7 @@ class Trials:
         self.capacity, self.seconds, self.memory = capacity, seconds, memory
         self._running: dict[int, _Running] = {}
         self._number = 0
+        self._until = float("inf")
 
     @property
     def free(self) -> int:
@@ -93,7 +94,7 @@ class Trials:
                     self.kill(number)
                     return number, said or None
                 if not trial.said:
-                    trial.until = _monotonic() + self.seconds + _SLACK
+                    trial.until = min(_monotonic() + self.seconds + _SLACK, self._until)
                 trial.said += part
             for number, trial in list(self._running.items()):
                 if trial.until <= _monotonic():
@@ -141,8 +142,12 @@ class Trials:
 
 
 class SpawnedTrials(Trials):
-    """The same in spares, for ``work`` that can be pickled. ``order`` makes one for a spare of the
-    pickled work, a text, and what a trial may take; ``folder`` is for orders on their way."""
+    """The same in spares, for ``work`` that can be pickled.
+
+    ``order`` makes one for a spare of the pickled work, a text, and what a trial may take;
+    ``folder`` is for orders on their way. ``until``: no trial goes on after that, by
+    ``time.monotonic()``, as one that imports torch first takes its time.
+    """
 
     def __init__(
         self,
@@ -150,6 +155,7 @@ class SpawnedTrials(Trials):
         spares: Spares,
         folder: str,
         order: Callable[[str, str, float, int], Trial],
+        until: float,
         *,
         capacity: int,
         seconds: float,
@@ -158,6 +164,7 @@ class SpawnedTrials(Trials):
     ) -> None:
         super().__init__(work, capacity=capacity, seconds=seconds, memory=memory, forking=forking)
         self._spares, self._folder, self._order = spares, folder, order
+        self._until = until
         self._packed = base64.b64encode(pickle.dumps(work)).decode()
 
     def _start(self, text: str) -> _Running:
@@ -166,10 +173,11 @@ class SpawnedTrials(Trials):
         spare.close()
         ours = spare.channels
         descriptors.close_all((ours.stdout, ours.stderr, ours.box))
-        while len(self._spares) < self.capacity:
+        if not len(self._spares):
             self._spares.add()
         os.set_blocking(ours.reports, True)
-        return _Running(spare.pid, ours.reports, _monotonic() + _START)
+        until = min(_monotonic() + _START, self._until)
+        return _Running(spare.pid, ours.reports, until)
 
 
 def answered(trial: Trial, report: int) -> NoReturn:
