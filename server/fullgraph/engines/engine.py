@@ -8,6 +8,7 @@ import enum
 import itertools
 import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ SILENCE = 30.0
 LONG_IMPORT = 120.0
 """Seconds after which an import of torch is worth a word; it may be one over a slow network."""
 
+USE_WSL = "Run fullgraph in WSL; VS Code opens a folder there with its WSL extension."
 CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.6 or newer."
 
 
@@ -309,6 +311,9 @@ class Engine:
     # -- the process --------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
+        if sys.platform.startswith("win"):
+            self._give_up("The engine of fullgraph does not run on Windows.", USE_WSL)
+            return
         # Nothing is known yet of what starts now: torch may have been removed meanwhile.
         self._status = self._describe(EngineState.STARTING, "")
         self._become(EngineState.STARTING, "Starting Python.")
