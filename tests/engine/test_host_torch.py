@@ -28,6 +28,11 @@ from fullgraph_engine.protocol import (
     TargetReport,
 )
 
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from reproducing import Host
+
 BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
 PATIENCE = 120.0
 
@@ -272,3 +277,59 @@ def test_both_ways_to_start_processes_find_the_same() -> None:
     forked, spawned = said
     assert len(forked[1]) > 5
     assert spawned == forked
+
+
+GROWING = """\
+import torch
+
+
+# fullgraph: f32[4, 6]
+def steps(x):
+    state = x.new_zeros(4)
+    for step in range(x.shape[1]):
+        state = state + x[:, step]
+    return state
+
+
+# fullgraph: f32[4]
+def prints(x):
+    print("here")
+    return x + 1
+"""
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a size that each call with another one compiles again for, and a graph break."""
+    path = tmp_path_factory.mktemp("growing") / "model.py"
+    path.write_text(GROWING)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[dict[str, Host]]:
+    started = {processes: Host(processes) for processes in ("fork", "spawn")}
+    yield started
+    for host in started.values():
+        host.close()
+
+
+def test_a_forecast_is_the_same_where_nothing_is_forked(
+    hosts: dict[str, Host], growing: Path
+) -> None:
+    forked, spawned = (
+        hosts[processes].findings(growing, "steps", parts=("forecast",))
+        for processes in ("fork", "spawn")
+    )
+    assert [finding.code for finding in forked] == ["recompile/every-size"]
+    assert spawned == forked
+
+
+def test_a_repro_is_made_where_nothing_is_forked(hosts: dict[str, Host], growing: Path) -> None:
+    host = hosts["spawn"]
+    finding = next(f for f in host.findings(growing, "prints") if f.code.startswith("graph-break/"))
+    made = host.reproduce(growing, finding, 90.0)
+    assert made.verified, made
+    assert made.found is not None
+    assert "print(" in made.found.script
+    assert made.tried > 2
