@@ -973,6 +973,38 @@ def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
     assert result.value("after") == "2"
 
 
+def test_runs_go_on_long_after_a_statement_used_up_the_time(engine: Engine) -> None:
+    result = engine.analyse(
+        "import time\nwhile True: pass\ndef f():  # target\n    time.sleep(3)\n    return 1\n",
+        limits=Limits(seconds=20.0, module_seconds=0.5),
+    )
+    assert result.troubles == [("trace/timeout", 1)]
+    assert result.value("f") == "1"
+
+
+def test_a_run_that_no_process_can_be_had_for_is_told() -> None:
+    engine, _ = _started("spawn")
+    # What a spare is told to do is left in the scratch folder, which is gone by then.
+    result = engine.analyse(
+        """\
+        import os, shutil, tempfile
+        shutil.rmtree(tempfile.gettempdir())
+        def f():  # target
+            return 1
+        def g():  # target
+            return 2
+        """,
+        jobs=1,
+        parts=("first",),
+    )
+    told = sorted((report.status, report.error) for report in result.reports.values())
+    assert told == [
+        ("crashed", "No process could be started for it: No such file or directory"),
+        ("traced", None),
+    ]
+    assert engine.close() == 0
+
+
 def test_two_statements_that_end_the_process(engine: Engine) -> None:
     result = engine.analyse(
         "import os, ctypes\nos._exit(1)\nctypes.string_at(0)\ndef f():  # target\n    return 1\n"

@@ -224,6 +224,9 @@ class Analysis:
             self._begins(self._module, message)
         elif isinstance(message, Planned):
             self._planned = True
+            if self._module is not None:
+                # It was interrupted, perhaps, and has gone on in time.
+                self._module.cause, self._module.kill_at = None, float("inf")
             if self._process is not None:
                 self._process.heard(message)
             focus = self.request.focus
@@ -330,25 +333,28 @@ class Analysis:
             launched = self._running.pop(number)
             self._conclude(launched, code)
         for attempt in self._pending:
-            planned, part = attempt.plan, attempt.part
-            error = f"The process that had executed the module ended: {cause}"
-            if part == "forecast":
-                self._not_foretold(planned, f"{error}.")
-            if part != "first":
-                continue
-            self._report(
-                TargetReport(
-                    planned.info.name,
-                    planned.info.kind,
-                    planned.info.range,
-                    "crashed",
-                    mode=_trace_mode(attempt.mode),
-                    probe=planned.probe_info,
-                    error=error,
-                    probe_number=planned.probe,
-                )
-            )
+            self._lost(attempt, f"The process that had executed the module ended: {cause}")
         self._pending.clear()
+
+    def _lost(self, attempt: Attempt, error: str) -> None:
+        """An attempt has not even begun."""
+        planned = attempt.plan
+        if attempt.part == "forecast":
+            self._not_foretold(planned, f"{error}.")
+        if attempt.part not in ("first", "seeds"):
+            return
+        self._report(
+            TargetReport(
+                planned.info.name,
+                planned.info.kind,
+                planned.info.range,
+                "crashed",
+                mode=_trace_mode(attempt.mode),
+                probe=planned.probe_info,
+                error=error,
+                probe_number=planned.probe,
+            )
+        )
 
     def _tell_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
         """The finding for a module process that ended while it was executing statements."""
@@ -406,7 +412,11 @@ class Analysis:
         )
         process = self._process
         owner = _RunOwner(self, number)
-        made = process and process.launch(command, planned.probe_info, owner)
+        try:
+            made = process and process.launch(command, planned.probe_info, owner)
+        except OSError as error:
+            self._lost(attempt, f"No process could be started for it: {error.strerror or error}")
+            return True
         if not made:
             return False
         if made.taken_over and self._module is not None:

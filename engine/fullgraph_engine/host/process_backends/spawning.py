@@ -88,15 +88,23 @@ class Spawning:
     def ordered(self, order: Order, folder: str, owner: Owner) -> Spare:
         """A process that does something; ``folder`` holds the order until it is read."""
         spare = self._spares.take()
+        try:
+            spare.order(order, folder)
+        except OSError:
+            spare.close()  # which ends it
+            spare.channels.close()
+            raise
         self.host.adopt(spare.pid, owner.ended)
-        spare.order(order, folder)
         return spare
 
     def prepare(self, waiting: int | None) -> None:
         """Have spares import torch for so many runs, but not for more than may go on at once."""
         most = min(_IDLE if waiting is None else waiting, self._most)
         while len(self._spares) < most and not self._broken:
-            self._keep(self._spares.add())
+            try:
+                self._keep(self._spares.add())
+            except OSError:  # whoever needs one is told
+                self._broken = True
 
     def _keep(self, spare: Spare) -> None:
         self.host.adopt(spare.pid, lambda code: self._lost(spare))
