@@ -41,6 +41,7 @@ def note(text: str) -> None:
 
 
 note(f"started {os.getpid()}")
+note(f"processes {arguments[arguments.index('--processes') + 1]}")
 say(protocol.Starting(protocol.VERSION, os.getpid(), "3.11.7", sys.executable))
 for variable, complete in (("SCRIPTED_STATIC", False), ("SCRIPTED_INDEX", True)):
     if path := os.environ.get(variable):

@@ -623,3 +623,20 @@ def test_a_comment_ignores_what_is_found_on_its_line(command_line: CommandLine) 
         assert ran.status == status
         assert ("GB0059]:" in ran.out) == (status == 1)
         assert "2 breaks" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "manifest", "processes"),
+    [
+        ((), "", "auto"),
+        ((), '[tool.fullgraph.engine]\nprocesses = "spawn"\n', "spawn"),
+        (("--engine-processes", "fork"), '[tool.fullgraph]\nengine-processes = "spawn"\n', "fork"),
+    ],
+)
+def test_how_the_engine_starts_processes_is_a_setting(
+    command_line: CommandLine, arguments: tuple[str, ...], manifest: str, processes: str
+) -> None:
+    command_line.write("pyproject.toml", manifest)
+    command_line.write("model.py", "x = 1\n")
+    assert command_line.check("model.py", *arguments).status == 0
+    assert f"processes {processes}" in command_line.engine_log()
