@@ -63,7 +63,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
             "Unusable",
             reason="Python %s (%s) is older than 3.10, which fullgraph needs."
             % (platform.python_version(), sys.executable),
-            next_step="Choose an interpreter with Python 3.10 or newer and torch 2.6 or newer.",
+            next_step="Choose an interpreter with Python 3.10 or newer and torch 2.8 or newer.",
         )
         return 1
     _load_engine()

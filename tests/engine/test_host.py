@@ -1302,7 +1302,7 @@ def test_no_torch(tmp_path: Path, processes: str) -> None:
     )
     for name, words in {
         "Missing": ("No torch in ", "pip install torch"),
-        "Old": ("torch 2.5.1+cu121", "older than 2.6"),
+        "Old": ("torch 2.5.1+cu121", "older than 2.8"),
         "Broken": ("cannot be imported: OSError: libtorch.so: no",),
         "Leaves": ("cannot be imported: SystemExit: 3. Find out why",),
         "Pipeline": ("torch_that_is_absent",),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch._guards import TracingContext
+
+from . import releases
 from .binding import internal
 
 _GUARDS = "torch._dynamo.guards"
@@ -23,7 +27,29 @@ EXACT_TYPE = internal(
     "fake tensors", "what Dynamo spares parameters, in runs with fake tensors", _GUARDS, "istype"
 )
 
-INTERNALS = (BUILD, WORDS, RELATIONAL, PROFILE, EXACT_TYPE)
+ADD = internal("guards", "the lines that guards come from", "torch._guards", "GuardsSet.add")
+
+INTERNALS = (ADD, BUILD, WORDS, RELATIONAL, PROFILE, EXACT_TYPE)
+
+
+def lack_stacks() -> bool:
+    """Whether this torch notes where a guard comes from only for its logs: up to 2.8."""
+    return releases.release(torch.__version__) < (2, 9)
+
+
+def add_stack(guard: Any) -> None:
+    """Note the user's stack with a guard that has none."""
+    if guard.user_stack is None:
+        guard.user_stack = TracingContext.extract_stack()
+
+
+def type_of(node: Any) -> Any:
+    """The type of the value that a node of the tree guards; None where it is not known.
+
+    Up to torch 2.8 the tree does not keep it.
+    """
+    known = getattr(node, "get_type_of_guarded_value", None)
+    return None if known is None else known()
 
 
 def manager_of(owner: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-OLDEST = (2, 6)
+OLDEST = (2, 8)
 NEWEST_TESTED = (2, 15)
 """Newer ones are proven by the same program, and called untested."""
 

@@ -144,7 +144,7 @@ def _leaves(root: Any) -> Iterator[_Leaf]:
         leaves = node.get_leaf_guards()
         if leaves:
             source = node.get_source()
-            type_ = _type_name(node.get_type_of_guarded_value()) if node is not root else ""
+            type_ = _type_name(upstream.type_of(node)) if node is not root else ""
             for leaf in leaves:
                 if isinstance(leaf, relational):
                     if any(leaf is other for other in seen):
@@ -168,6 +168,8 @@ def _leaves(root: Any) -> Iterator[_Leaf]:
 
 
 def _type_name(kind: Any) -> str:
+    if kind is None:
+        return ""
     module, name = getattr(kind, "__module__", ""), getattr(kind, "__qualname__", str(kind))
     return str(name) if module == "builtins" else f"{module}.{name}"
 

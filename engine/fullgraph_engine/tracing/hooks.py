@@ -239,6 +239,12 @@ def _build_guards(
             recorder.guarded(code, guards.manager_of(manager))
 
 
+def _added_guard(
+    _recorder: Recorder, _none: None, _guards: Any, guard: Any, *_args: Any, **_kwargs: Any
+) -> None:
+    guards.add_stack(guard)
+
+
 def _spoke(
     recorder: Recorder, words: Any, code_parts: Any, guard: Any, *_args: Any, **_kwargs: Any
 ) -> None:
@@ -342,6 +348,8 @@ def install() -> None:
         spelling = internal.spelling()
         if spelling is not None:
             internal.wrap(wrappers[internal.spellings.index(spelling)])
+    if guards.lack_stacks():
+        guards.ADD.wrap(_behind(_added_guard))
     # Of values either all is said, or nothing.
     if all(one.get() is not None for one in (*classes.VALUES, frames.OPCODES)):
         frames.TRANSLATOR.wrap(_behind(_began))

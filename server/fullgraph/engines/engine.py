@@ -57,7 +57,7 @@ LONG_IMPORT = 120.0
 """Seconds after which an import of torch is worth a word; it may be one over a slow network."""
 
 USE_WSL = "Run fullgraph in WSL; VS Code opens a folder there with its WSL extension."
-CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.6 or newer."
+CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.8 or newer."
 
 
 class EngineState(enum.Enum):
