@@ -4,6 +4,9 @@
 #   TORCH    the torch to install, as pip takes it
 #   PIP      options for every pip call, such as an index of CPU-only builds
 #   JOBS     how many processes run tests side by side; each may hold 2 GiB
+#
+# `make test-torch TORCH=2.9.1 PYTHON=python3.12` tests with another torch, in an environment of its
+# own; with its CUDA libraries that is 8 GB on the disk, and only the last one is kept.
 
 PYTHON ?= python3
 TORCH  ?= torch==2.13.0
@@ -23,13 +26,33 @@ VSCODE := vscode-client
 VSCODE_HOSTS := 4.100.3 4.139.1
 SCREENS := tests/clients/hosts/screenshots
 
-.PHONY: demo test test-editors test-vscode test-nvim vsix check bench bench-vscode bench-repros clean
+# Of test-torch. No constraint that pip was given keeps it from the version that is asked for.
+OTHER_TORCH = $(TORCH:torch==%=%)
+OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
+  'import sys; print("%d.%d" % sys.version_info[:2])')
+OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
+
+.PHONY: demo test test-torch test-editors test-vscode test-nvim vsix check bench bench-vscode \
+  bench-repros clean clean-torch
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
 
 test: $(VENV)/ready check
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+test-torch:
+	$(PYTHON) --version
+	test -e $(OTHER_VENV)/ready || { \
+	  rm -rf .venv-torch-* && \
+	  $(PYTHON) -m venv $(OTHER_VENV) && \
+	  $(OTHER_PIP) torch==$(OTHER_TORCH) && \
+	  $(OTHER_PIP) --constraint tests/constraints.txt --editable ".[dev]" && \
+	  touch $(OTHER_VENV)/ready; }
+	$(OTHER_VENV)/bin/python tests/matrix/run.py -n $(JOBS) --dist loadfile
+
+clean-torch:
+	rm -rf .venv-torch-*
 
 test-editors: test-nvim test-vscode
 

@@ -62,10 +62,13 @@ class Tally:
     def __init__(self) -> None:
         self._last: dict[int, tuple[str, Stack, int]] = {}
 
-    def add(self, identity: str, record: Break) -> None:
+    def add(self, identity: str, record: Break) -> bool:
+        """Whether the last break of its frame was the same one."""
         # Library frames between two of the user's may be there in one report and not in another.
         path = tuple(frame for frame in record.stack if not is_torch(frame.path))
+        before = self._last.get(record.frame)
         self._last[record.frame] = (identity, path, record.inlined)
+        return before is not None and before[0] == identity
 
     def counts(self) -> dict[str, int]:
         """By identity; one that only restarted analyses reported is not in it."""
@@ -85,7 +88,7 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
     where = source.header(skip.line)
     prefix = "Dynamo decided to skip the frame while tracing: "
     reason = skip.reason.removeprefix(prefix).split("\n")[0]
-    if does_nothing(reason):
+    if does_nothing(skip.reason):
         if skip.resumed:
             return None  # behind its last break a function often only returns
         code, words = "frame-skipped/no-ops", "it does nothing with tensors"

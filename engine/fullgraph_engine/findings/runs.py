@@ -162,8 +162,9 @@ class _Ledger:
 
     def add_break(self, finding: Finding, record: Break, *, sure: bool) -> None:
         """``sure``: it need not wait until it is known how the attempt ends."""
-        self._tally.add(finding.identity, record)
-        if finding.identity not in self._by_identity:
+        again = self._tally.add(finding.identity, record)
+        known = self._by_identity.get(finding.identity)
+        if known is None or (again and known.data["outcome"] != record.outcome):
             self._put(finding)
         if sure and finding.identity not in self._told:
             self._tell(finding.identity)

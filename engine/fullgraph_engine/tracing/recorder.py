@@ -15,6 +15,7 @@ from . import causes, failed_guards, guards, nodes, stacks
 from .instructions import Instructions
 from .recording import (
     Break,
+    Cause,
     CustomOp,
     Equality,
     Graph,
@@ -164,7 +165,9 @@ class Recorder:
         self._last_skip = reason
         breaks = self.recording.breaks
         if frames.is_after_break(reason) and breaks and breaks[-1].frame == self.frame:
-            breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped")
+            words = reason.partition("\n")[0]
+            chain = (*breaks[-1].causes, Cause("graph break in loop", words))
+            breaks[-1] = dataclasses.replace(breaks[-1], outcome="frame-skipped", causes=chain)
             if self.on_break is not None:
                 self.on_break(breaks[-1])
 
@@ -190,7 +193,11 @@ class Recorder:
             if hasattr(error, "compile_id") and hasattr(error, "real_stack"):
                 # Breaks raised outside the symbolic interpreter; by the same signs Dynamo logs
                 # them.
-                self.broke(error, "frame-skipped", (stacks.frame_of(code, None, None),))
+                # Or inside it, up to torch 2.10: where it could not resume.
+                traced = getattr(error, "_fullgraph_stack", ()) or (
+                    stacks.frame_of(code, None, None),
+                )
+                self.broke(error, "frame-skipped", traced)
                 return
             # No break, as there was no graph yet (a generator cannot be compiled by itself).
             first = causes.of_error(error)[0]
