@@ -1,6 +1,8 @@
 """Starts the engine in the user's interpreter: ``python boot.py --read FD --write FD``.
 
 ``--index no`` is for those who have no use for the operator index: none is made or announced.
+``--processes`` says how the engine starts others: ``fork``, ``spawn`` or ``auto``. One that it
+spawns is started with ``--spare`` and what ``host`` gives it.
 
 It runs before anything is known about the interpreter, so it must load on Pythons that the rest
 does not support, to be able to say so. Nothing of the user's project may shadow what it imports:
@@ -18,7 +20,15 @@ _ENGINE = "fullgraph_engine"
 
 def main(arguments: list) -> int:  # type: ignore[type-arg]
     """Serve on the two descriptors until the first of them ends."""
-    options = {"--read": "0", "--write": "1", "--pipeline": "", "--yaml": "", "--index": "yes"}
+    options = {
+        "--read": "0",
+        "--write": "1",
+        "--pipeline": "",
+        "--yaml": "",
+        "--index": "yes",
+        "--processes": "auto",
+        "--spare": "",
+    }
     for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905
         if name not in options:
             sys.stderr.write("boot.py: unknown option " + name + "\n")
@@ -26,6 +36,12 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         options[name] = value
     read, write = int(options["--read"]), int(options["--write"])
     user_path = _own_path()
+    from importlib import import_module
+
+    if options["--spare"]:
+        _load_engine()
+        host = import_module(_ENGINE + ".host")
+        return int(host.await_order(options["--spare"], user_path, options["--pipeline"]))
 
     import json
     import os
@@ -51,8 +67,6 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         )
         return 1
     _load_engine()
-    from importlib import import_module
-
     wanted = options["--index"] == "yes"
     indexed = not wanted
     try:
@@ -76,9 +90,16 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
             next_step="Reinstall fullgraph; its engine is in %s." % _here(),
         )
         return 1
-    pipeline, yaml = options["--pipeline"], options["--yaml"]
     return int(
-        serve(read, write, user_path=user_path, pipeline=pipeline, yaml=yaml, indexed=indexed)
+        serve(
+            read,
+            write,
+            user_path=user_path,
+            pipeline=options["--pipeline"],
+            yaml=options["--yaml"],
+            indexed=indexed,
+            processes=options["--processes"],
+        )
     )
 
 

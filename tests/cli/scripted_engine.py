@@ -4,6 +4,7 @@ Started the way the real one is, with the boot script as first argument. Events 
 analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
 says when it is asked for a repro stands there as ``#? {...}``, with the same orders; the data of
 one is ``numbers``.
+``SCRIPTED_HIDDEN`` in the environment lists facts that its torch does not show, by commas.
 ``SCRIPTED_TORCH`` in the environment is the version of its torch; what stands in comments like
 ``#2.6.0! {...}`` is said by that torch only. ``SCRIPTED_INDEX`` is the path of an operator index,
 ``SCRIPTED_STATIC`` that of an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of
@@ -40,6 +41,7 @@ def note(text: str) -> None:
 
 
 note(f"started {os.getpid()}")
+note(f"processes {arguments[arguments.index('--processes') + 1]}")
 say(protocol.Starting(protocol.VERSION, os.getpid(), "3.11.7", sys.executable))
 for variable, complete in (("SCRIPTED_STATIC", False), ("SCRIPTED_INDEX", True)):
     if path := os.environ.get(variable):

@@ -550,6 +550,47 @@ def test_a_line_per_target_says_how_it_went(
     assert f"\n  Net: {line}\n" in command_line.check("a.py").out
 
 
+@pytest.mark.parametrize(
+    ("hidden", "flags", "status"),
+    [
+        ("breaks", (), 2),
+        ("breaks", ("--select", "graph-break"), 2),
+        ("breaks", ("--select", "GB0059"), 2),
+        ("breaks", ("--select", "recompile"), 0),
+        ("breaks", ("--ignore", "graph-break"), 0),
+        ("breaks", ("--ignore", "GB0059"), 2),
+        ("graphs", ("--select", "recompile"), 2),
+        ("speed,values,documents", (), 0),
+    ],
+)
+def test_what_a_torch_does_not_show_is_never_a_clean_check(
+    command_line: CommandLine, hidden: str, flags: tuple[str, ...], status: int
+) -> None:
+    report = TargetReport("Net", "module", on(3, 6, 9), "traced", breaks=None)
+    command_line.write("a.py", model(report=report))
+    ran = command_line.check(*flags, "a.py", SCRIPTED_HIDDEN=hidden)
+    assert ran.status == status, ran
+    assert "breaks unknown" in ran.out and "no breaks" not in ran.out
+    told = "does not show fullgraph" in ran.err
+    assert told == (status == 2), ran.err
+    assert told == ("No findings in what could be checked" in ran.out), ran.out
+    if told:
+        assert "it has no name for them" in ran.err and "`fullgraph doctor`" in ran.err
+
+
+def test_what_a_torch_does_not_show_is_in_every_format(command_line: CommandLine) -> None:
+    report = TargetReport("Net", "module", on(3, 6, 9), "traced", breaks=None)
+    command_line.write("a.py", model(report=report))
+    ran = command_line.check("--format", "json", "a.py", SCRIPTED_HIDDEN="breaks")
+    document = json.loads(ran.out)
+    assert document["files"][0]["targets"][0]["breaks"] is None
+    assert "does not show fullgraph graph breaks" in document["errors"][0]
+    ran = command_line.check("--format", "sarif", "a.py", SCRIPTED_HIDDEN="breaks")
+    assert "does not show fullgraph graph breaks" in ran.out and ran.status == 2
+    ran = command_line.check("--format", "github", "a.py", SCRIPTED_HIDDEN="breaks")
+    assert "does not show fullgraph graph breaks" in ran.out and ran.status == 2
+
+
 def test_help_and_version_work_without_an_interpreter(command_line: CommandLine) -> None:
     assert command_line.run("--version").out == "fullgraph 0.1.0\n"
     ran = command_line.run("check", "--help")
@@ -582,3 +623,20 @@ def test_a_comment_ignores_what_is_found_on_its_line(command_line: CommandLine) 
         assert ran.status == status
         assert ("GB0059]:" in ran.out) == (status == 1)
         assert "2 breaks" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "manifest", "processes"),
+    [
+        ((), "", "auto"),
+        ((), '[tool.fullgraph.engine]\nprocesses = "spawn"\n', "spawn"),
+        (("--engine-processes", "fork"), '[tool.fullgraph]\nengine-processes = "spawn"\n', "fork"),
+    ],
+)
+def test_how_the_engine_starts_processes_is_a_setting(
+    command_line: CommandLine, arguments: tuple[str, ...], manifest: str, processes: str
+) -> None:
+    command_line.write("pyproject.toml", manifest)
+    command_line.write("model.py", "x = 1\n")
+    assert command_line.check("model.py", *arguments).status == 0
+    assert f"processes {processes}" in command_line.engine_log()

@@ -29,6 +29,23 @@ def test_what_is_degraded_is_named_and_is_status_1(command_line: CommandLine) ->
     assert "✗ schemas  operators (missing): gone" in ran.out
 
 
+def test_facts_that_a_torch_does_not_show_are_named_and_are_status_1(
+    command_line: CommandLine,
+) -> None:
+    python = ("--python", str(command_line.interpreter))
+    ran = command_line.run("doctor", *python, SCRIPTED_HIDDEN="breaks,shapes")
+    assert ran.status == 1
+    assert "degraded: Not available with this torch: graph breaks (it has no name" in ran.out
+    assert "degraded: Not available with this torch: dtypes and sizes" in ran.out
+
+
+def test_a_torch_that_is_newer_than_the_tested_ones_is_named(command_line: CommandLine) -> None:
+    python = ("--python", str(command_line.interpreter))
+    ran = command_line.run("doctor", *python, SCRIPTED_TORCH="2.99.0", SCRIPTED_UNTESTED="1")
+    assert ran.status == 0
+    assert "untested: torch 2.99.0 is ready. It is newer than any" in ran.out
+
+
 def test_an_engine_that_cannot_work_is_status_2_and_settings_are_still_shown(
     command_line: CommandLine,
 ) -> None:

@@ -609,7 +609,7 @@ def one_run(
         run_target(tracee, "second", emitted.append, f"{run}+")
     if order["forecast"]:
         from fullgraph_engine.findings import forecast
-        from fullgraph_engine.host.branches import Branches
+        from fullgraph_engine.host.process_backends.branches import Branches
 
         torch._dynamo.reset()
         forecast.SHORTEST = SECONDS / 2

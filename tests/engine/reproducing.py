@@ -56,14 +56,17 @@ class Reproduction:
 
 
 class Host:
-    """One warm engine host."""
+    """One warm engine host, which starts its processes in one of two ways."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: str = "auto") -> None:
         theirs, self._write = os.pipe()
         self._read, answers = os.pipe()
         boot = ENGINE / "fullgraph_engine" / "boot.py"
         self._process = subprocess.Popen(
-            [sys.executable, str(boot), "--read", str(theirs), "--write", str(answers)],
+            [
+                *(sys.executable, str(boot), "--read", str(theirs), "--write", str(answers)),
+                *("--processes", processes),
+            ],
             pass_fds=(theirs, answers),
             stdin=subprocess.DEVNULL,
         )

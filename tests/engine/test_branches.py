@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fullgraph_engine.host.branches import Answer, Branches
+from fullgraph_engine.host.process_backends.branches import Answer, Branches
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 

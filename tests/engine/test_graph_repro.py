@@ -19,12 +19,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fullgraph_engine import targets, tracing  # noqa: E402
-from fullgraph_engine.host.trials import Trials  # noqa: E402
+from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
 from fullgraph_engine.repro import graphs, sowing  # noqa: E402
-from fullgraph_engine.repro.check import assembled  # noqa: E402
+from fullgraph_engine.repro.check import Check, assembled  # noqa: E402
 from fullgraph_engine.repro.graphs import capture, comparison, minifying, writing  # noqa: E402
 from fullgraph_engine.repro.graphs.shrinking import prepare  # noqa: E402
+from fullgraph_engine.repro.likeness import Likeness  # noqa: E402
 from fullgraph_engine.repro.seed import Backend, Seeds  # noqa: E402
 from fullgraph_engine.repro.surroundings import Job, Surroundings  # noqa: E402
 from fullgraph_engine.torch_internals import backends  # noqa: E402
@@ -246,6 +247,22 @@ def test_a_backend_that_is_not_there_is_said(tmp_path: Path) -> None:
     reason = sown(dedent(NET), tmp_path, "induktor").reason
     assert "There is no backend `induktor`" in reason
     assert "inductor" in reason
+
+
+def test_where_nothing_is_forked_a_backend_says_so(tmp_path: Path) -> None:
+    said: list[Any] = []
+    around = Surroundings(
+        lambda work, seconds: pytest.fail("nothing is tried"),
+        lambda _: None,
+        str(tmp_path),
+        forks=False,
+    )
+    backend = Backend("inductor", '"inductor"', accuracy=False)
+    check = Check("a failure", "found")
+    seeds = Seeds((), Likeness("code", "kind", (), "", ""), check, (), "", "", "", backend=backend)
+    graphs.Shrinking(seeds, Job(1, "", time.monotonic(), 30.0), around, said.append).run()
+    assert not said[-1].verified
+    assert '`engine.processes` to "fork"' in said[-1].reason
 
 
 def test_why_inductor_cannot_be_run_is_said(

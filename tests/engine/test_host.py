@@ -64,6 +64,7 @@ class Engine:
         self,
         *,
         pipeline: str = STUB,
+        processes: str = "auto",
         python: str = sys.executable,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
@@ -71,6 +72,7 @@ class Engine:
         theirs, self.write = os.pipe()
         self.read, answers = os.pipe()
         command = [python, str(BOOT), "--read", str(theirs), "--write", str(answers)]
+        command += ["--processes", processes]
         self.process = subprocess.Popen(
             [*command, "--pipeline", pipeline] if pipeline else command,
             pass_fds=(theirs, answers),
@@ -81,6 +83,8 @@ class Engine:
         os.close(theirs)
         os.close(answers)
         self.requests = 0
+        # A spare takes longer to start than a test takes with it: none is started in vain.
+        self.jobs = 1 if processes == "spawn" else 2
         self._buffer = b""
 
     def send(self, request: protocol.Request) -> None:
@@ -100,7 +104,12 @@ class Engine:
 
     def begin(self, text: str, **options: Any) -> int:
         self.requests += 1
-        options = {"path": "/nowhere/x.py", "limits": Limits(seconds=20.0), **options}
+        options = {
+            "path": "/nowhere/x.py",
+            "limits": Limits(seconds=20.0),
+            "jobs": self.jobs,
+            **options,
+        }
         self.send(
             Analyse(self.requests, f"v{self.requests}", text=textwrap.dedent(text), **options)
         )
@@ -182,9 +191,15 @@ class Result:
         return self.events[-1]
 
 
+@pytest.fixture(scope="module", params=["fork", "spawn"])
+def processes(request: pytest.FixtureRequest) -> str:
+    """How the engine of a test starts its processes."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Engine]:
-    started = Engine()
+def shared(processes: str) -> Iterator[Engine]:
+    started = Engine(processes=processes)
     assert isinstance(started.event(), Starting)
     assert isinstance(started.event(), Ready)
     yield started
@@ -195,7 +210,7 @@ def shared() -> Iterator[Engine]:
 def engine(shared: Engine) -> Iterator[Engine]:
     """The engine that all tests share: every one leaves it fit for the next."""
     yield shared
-    after = shared.analyse("def ok():  # target\n    return 1\n")
+    after = shared.analyse("def ok():  # target\n    return 1\n", parts=("first",))
     assert after.value("ok") == "1"
     assert isinstance(after.end, Analysed)
     # Preambles stay, but not what was forked off them.
@@ -275,6 +290,18 @@ def test_what_is_no_target_after_all_is_dropped(engine: Engine) -> None:
     found = [event for event in result.events if isinstance(event, TargetsFound)]
     assert [target.name for target in found[-1].targets] == ["f"]
     assert set(result.reports) == {"f"}
+
+
+def test_strings_have_one_order_in_all_runs(engine: Engine) -> None:
+    names = "{'alpha', 'beta', 'gamma', 'delta', 'epsilon', 'zeta'}"
+    text = f"names = list({names})\n" + "".join(
+        f"def f{number}():  # target\n    return names, 'PYTHONHASHSEED' in os.environ\n"
+        for number in range(3)
+    )
+    result = engine.analyse(f"import os\n{text}", parts=("first",))
+    values = {result.value(f"f{number}") for number in range(3)}
+    assert len(values) == 1
+    assert eval(values.pop())[1] == ("PYTHONHASHSEED" in os.environ)
 
 
 def test_too_many_targets_are_cut_visibly(engine: Engine) -> None:
@@ -372,6 +399,35 @@ def test_a_forecast_that_ends_badly_says_so(engine: Engine, misdeed: str, words:
     assert words in made.note
     assert not made.rows
     assert not result.reports
+
+
+def test_what_a_forecast_tries_out_does_nothing_to_it(engine: Engine) -> None:
+    text = """\
+        import os
+        seen = []
+        def tries_once():
+            seen.append(1)
+            return len(seen)
+        def tries_again():
+            return tries_once()
+        def tries_to_leave():
+            os._exit(3)
+        def tries_to_raise():
+            raise ValueError("no")
+        def tries_for_ever():
+            while True: pass
+        def f():  # target
+            return "asks"
+        """
+    result = engine.analyse(text, parts=("forecast",))
+    (made,) = forecasts(result).values()
+    assert {row.name: row.first for row in made.rows} == {
+        "tries_once": "1",
+        "tries_again": "1",
+        "tries_to_leave": "it exited with status 3",
+        "tries_to_raise": "it raised ValueError: no",
+        "tries_for_ever": "it did not end within 1.0 seconds",
+    }
 
 
 def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
@@ -682,6 +738,17 @@ def test_missing_cuda_is_retried_with_fake_tensors(engine: Engine) -> None:
 
 # -- preambles ----------------------------------------------------------------------------------
 
+
+@pytest.fixture
+def reimports(processes: str) -> int:
+    """How often an edit below the imports executes them again.
+
+    A process that has executed them is kept as a preamble only where it can be forked: a spare
+    executes everything itself.
+    """
+    return {"fork": 0, "spawn": 1}[processes]
+
+
 SLOW = "import time\ntime.sleep(0.1)\nprint('slow is imported', flush=True)\nvalue = 1\n"
 
 
@@ -696,7 +763,9 @@ def _imported(result: Result) -> int:
     return result.log("stdout").count("slow is imported")
 
 
-def test_an_edit_below_the_imports_does_not_execute_them_again(engine: Engine, slow: Path) -> None:
+def test_an_edit_below_the_imports_does_not_execute_them_again(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
     head = '"""Doc."""\nimport slow\n'
     first = engine.analyse(f"{head}def f():  # target\n    return slow.value\n", path=str(slow))
     assert (first.value("f"), _imported(first)) == ("1", 1)
@@ -707,7 +776,7 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(engine: Engine, s
             path=str(slow),
         )
         assert again.value("f") == f"(1, {number}, 'def f()', 'Doc.')"
-        assert _imported(again) == 0
+        assert _imported(again) == reimports
         assert again.reports["f"].range.start.line == 4
 
 
@@ -743,29 +812,33 @@ def test_a_changed_file_that_an_import_reads(engine: Engine, slow: Path) -> None
     assert engine.analyse(text, path=str(slow)).value("f") == "'three'"
 
 
-def test_findings_of_the_imports_come_again(engine: Engine, slow: Path) -> None:
+def test_findings_of_the_imports_come_again(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow, absent\ndef f():  # target\n    return {}\n"
     first = engine.analyse(text.format(1), path=str(slow))
     again = engine.analyse(text.format(2), path=str(slow))
-    assert (_imported(first), _imported(again)) == (1, 0)
+    assert (_imported(first), _imported(again)) == (1, reimports)
     assert first.trouble() == again.trouble()
     (slow.parent / "absent.py").write_text("")
     assert not engine.analyse(text.format(3), path=str(slow)).troubles
 
 
-def test_a_generation_that_misbehaves_leaves_the_preamble(engine: Engine, slow: Path) -> None:
+def test_a_generation_that_misbehaves_leaves_the_preamble(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
     text = "import slow\nimport os\n{}\ndef f():  # target\n    return 1\n"
     assert _imported(engine.analyse(text.format(""), path=str(slow))) == 1
     broken = engine.analyse(text.format("os._exit(3)"), path=str(slow))
     assert broken.troubles == [("trace/crashed", 2)]
     assert broken.value("f") == "1"
     again = engine.analyse(text.format("x = 1"), path=str(slow))
-    assert (again.value("f"), _imported(again)) == ("1", 0)
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
     assert isinstance(engine.analyse(text.format("x = ="), path=str(slow)).end, Failed)
-    assert _imported(engine.analyse(text.format("x = 2"), path=str(slow))) == 0
+    assert _imported(engine.analyse(text.format("x = 2"), path=str(slow))) == reimports
 
 
-def test_cancelling_a_generation_leaves_the_preamble(engine: Engine, slow: Path) -> None:
+def test_cancelling_a_generation_leaves_the_preamble(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
     text = "import slow, time\n{}\ndef f():  # target\n    return 1\n"
     assert _imported(engine.analyse(text.format(""), path=str(slow))) == 1
     for wait in (False, True):
@@ -777,7 +850,7 @@ def test_cancelling_a_generation_leaves_the_preamble(engine: Engine, slow: Path)
         engine.send(Cancel(request))
         assert isinstance(engine.until_end(request).end, Analysed)
     again = engine.analyse(text.format("x = 1"), path=str(slow))
-    assert (again.value("f"), _imported(again)) == ("1", 0)
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
 
 
 def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) -> None:
@@ -789,12 +862,12 @@ def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) 
     assert _imported(engine.analyse(text.format(2), path=str(slow))) == 1
 
 
-def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path) -> None:
+def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow\ndef f():  # target\n    return 1\n"
     paths = [str(slow.parent / f"model{number}.py") for number in range(6)]
     for path in paths:
         assert _imported(engine.analyse(text, path=path)) == 1
-    assert _imported(engine.analyse(text, path=paths[-1])) == 0
+    assert _imported(engine.analyse(text, path=paths[-1])) == reimports
     assert _imported(engine.analyse(text, path=paths[0])) == 1
     # What has said its last word may still be on its way out.
     until = time.monotonic() + 30
@@ -900,6 +973,38 @@ def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
     assert result.value("after") == "2"
 
 
+def test_runs_go_on_long_after_a_statement_used_up_the_time(engine: Engine) -> None:
+    result = engine.analyse(
+        "import time\nwhile True: pass\ndef f():  # target\n    time.sleep(3)\n    return 1\n",
+        limits=Limits(seconds=20.0, module_seconds=0.5),
+    )
+    assert result.troubles == [("trace/timeout", 1)]
+    assert result.value("f") == "1"
+
+
+def test_a_run_that_no_process_can_be_had_for_is_told() -> None:
+    engine, _ = _started("spawn")
+    # What a spare is told to do is left in the scratch folder, which is gone by then.
+    result = engine.analyse(
+        """\
+        import os, shutil, tempfile
+        shutil.rmtree(tempfile.gettempdir())
+        def f():  # target
+            return 1
+        def g():  # target
+            return 2
+        """,
+        jobs=1,
+        parts=("first",),
+    )
+    told = sorted((report.status, report.error) for report in result.reports.values())
+    assert told == [
+        ("crashed", "No process could be started for it: No such file or directory"),
+        ("traced", None),
+    ]
+    assert engine.close() == 0
+
+
 def test_two_statements_that_end_the_process(engine: Engine) -> None:
     result = engine.analyse(
         "import os, ctypes\nos._exit(1)\nctypes.string_at(0)\ndef f():  # target\n    return 1\n"
@@ -982,7 +1087,7 @@ def test_closing_every_descriptor_in_the_module(engine: Engine) -> None:
     assert isinstance(result.end, Analysed)
 
 
-def test_threads_started_by_the_module(engine: Engine) -> None:
+def test_threads_started_by_the_module(engine: Engine, processes: str) -> None:
     result = engine.analyse(
         """\
         import threading, time
@@ -992,7 +1097,8 @@ def test_threads_started_by_the_module(engine: Engine) -> None:
         """
     )
     assert result.value("f") == "1"
-    assert "threads" in result.log("engine")
+    # They do not survive a fork; a process that becomes a run itself keeps them.
+    assert ("threads" in result.log("engine")) == (processes == "fork")
 
 
 def test_processes_that_escape_are_killed(engine: Engine, tmp_path: Path) -> None:
@@ -1070,8 +1176,6 @@ def test_scratch_files_may_be_written_and_are_removed(engine: Engine) -> None:
 
 
 def test_c_code_cannot_change_files_either(engine: Engine, tmp_path: Path) -> None:
-    from fullgraph_engine.host import landlock  # noqa: F401
-
     kept = tmp_path / "checkpoint.pt"
     kept.write_text("precious")
     result = engine.analyse(
@@ -1097,8 +1201,8 @@ def _has_landlock() -> bool:
 # -- the engine itself --------------------------------------------------------------------------
 
 
-def _started(**options: Any) -> tuple[Engine, list[Event]]:
-    engine = Engine(**options)
+def _started(processes: str = "auto", **options: Any) -> tuple[Engine, list[Event]]:
+    engine = Engine(processes=processes, **options)
     events: list[Event] = []
     while not events or isinstance(events[-1], Starting):
         event = engine.event()
@@ -1107,8 +1211,8 @@ def _started(**options: Any) -> tuple[Engine, list[Event]]:
     return engine, events
 
 
-def test_the_engine_ends_with_its_pipe_and_takes_all_along() -> None:
-    engine, _ = _started()
+def test_the_engine_ends_with_its_pipe_and_takes_all_along(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.begin(
         "import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n"
         "def f():  # target\n    pass\n"
@@ -1121,8 +1225,8 @@ def test_the_engine_ends_with_its_pipe_and_takes_all_along() -> None:
         os.kill(pid, 0)
 
 
-def test_user_code_dies_with_a_killed_engine() -> None:
-    engine, _ = _started()
+def test_user_code_dies_with_a_killed_engine(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.begin(
         "import os\nprint(os.getpid(), flush=True)\nwhile True: pass\n"
         "def f():  # target\n    pass\n"
@@ -1143,22 +1247,48 @@ def test_user_code_dies_with_a_killed_engine() -> None:
     pytest.fail("the module process outlived the engine")
 
 
-def test_shutdown() -> None:
-    engine, _ = _started()
+def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(
+    tmp_path: Path,
+) -> None:
+    stub, _, name = STUB.rpartition(":")
+    broken = tmp_path / "broken.py"
+    broken.write_text(
+        f"import sys\nfrom pathlib import Path\n"
+        f"exec(compile(Path({stub!r}).read_text(), {stub!r}, 'exec'))\n"
+        f"class Broken({name}):\n    def warm(self):\n"
+        f"        if '--spare' in sys.argv:\n"
+        f"            with Path({str(tmp_path / 'starts')!r}).open('a') as starts:\n"
+        f"                starts.write('x')\n"
+        f"            sys.exit(5)\n"
+    )
+    engine, _ = _started("spawn", pipeline=f"{broken}:Broken")
+    result = engine.analyse("def f():  # target\n    return 1\n")
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "exited with status 5 before it had torch imported" in finding.message
+    engine.send(SelfCheck(99))  # it has gone on since
+    while not isinstance(engine.event(), SelfChecked):
+        pass
+    assert engine.close() == 0
+    assert 1 <= len((tmp_path / "starts").read_text()) <= 4
+
+
+def test_shutdown(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.send(Shutdown())
     assert engine.process.wait(PATIENCE) == 0
     engine.close()
 
 
-def test_an_interrupt_from_the_terminal_is_for_the_server() -> None:
-    engine, _ = _started()
+def test_an_interrupt_from_the_terminal_is_for_the_server(processes: str) -> None:
+    engine, _ = _started(processes)
     engine.process.send_signal(signal.SIGINT)
     result = engine.analyse("def f():  # target\n    return 1\n")
     assert result.value("f") == "1"
     engine.close()
 
 
-def test_no_torch(tmp_path: Path) -> None:
+def test_no_torch(tmp_path: Path, processes: str) -> None:
     stub = tmp_path / "without.py"
     stub.write_text(
         "class Base:\n    def operators(self, yaml):\n        return None\n"
@@ -1177,7 +1307,7 @@ def test_no_torch(tmp_path: Path) -> None:
         "Leaves": ("cannot be imported: SystemExit: 3. Find out why",),
         "Pipeline": ("torch_that_is_absent",),
     }.items():
-        engine, events = _started(pipeline=f"{stub}:{name}")
+        engine, events = _started(processes, pipeline=f"{stub}:{name}")
         last = events[-1]
         assert isinstance(last, Unusable)
         assert all(word in f"{last.reason} {last.next_step}" for word in words), last
@@ -1233,7 +1363,9 @@ def test_supported_pythons(version: str) -> None:
 
 
 @pytest.mark.parametrize("on_path", [False, True])
-def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: bool) -> None:
+def test_files_in_the_working_directory_do_not_shadow(
+    tmp_path: Path, on_path: bool, processes: str
+) -> None:
     names = ("torch", "typing", "json", "socket", "selectors", "host", "protocol", "dataclasses")
     for name in names:
         (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} is shadowed')\n")
@@ -1243,7 +1375,9 @@ def test_files_in_the_working_directory_do_not_shadow(tmp_path: Path, on_path: b
         for name in ("typing", "dataclasses"):
             (tmp_path / f"{name}.py").unlink()
     engine, events = _started(
-        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)} if on_path else {"PYTHONPATH": ""}
+        processes,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)} if on_path else {"PYTHONPATH": ""},
     )
     assert isinstance(events[-1], Ready), events
     result = engine.analyse(

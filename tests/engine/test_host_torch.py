@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ from fullgraph_engine.protocol import (
     TargetReport,
 )
 
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from reproducing import Host
+
 BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
 PATIENCE = 120.0
 
@@ -34,17 +40,22 @@ pytestmark = pytest.mark.timeout(300)
 
 
 class Engine:
-    def __init__(self) -> None:
+    def __init__(self, processes: str) -> None:
         theirs, self.write = os.pipe()
         self.read, answers = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)],
+            [
+                *(sys.executable, str(BOOT), "--read", str(theirs), "--write", str(answers)),
+                *("--processes", processes),
+            ],
             pass_fds=(theirs, answers),
         )
         os.close(theirs)
         os.close(answers)
         self.requests = 0
         self._buffer = b""
+
+    parts: tuple[protocol.Part, ...] = ("first", "second")
 
     def event(self) -> Event:
         while b"\n" not in self._buffer:
@@ -60,7 +71,12 @@ class Engine:
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         request = Analyse(
-            self.requests, "v", path, textwrap.dedent(text), limits=limits or Limits()
+            self.requests,
+            "v",
+            path,
+            textwrap.dedent(text),
+            limits=limits or Limits(),
+            parts=self.parts,
         )
         os.write(self.write, protocol.encode(request))
         reports: dict[str, TargetReport] = {}
@@ -74,9 +90,9 @@ class Engine:
         return reports, findings
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    started = Engine()
+@contextlib.contextmanager
+def started_engine(processes: str) -> Iterator[Engine]:
+    started = Engine(processes)
     assert isinstance(started.event(), Starting)
     # Before torch is imported, where the operator index is kept; behind it, where it is not.
     while isinstance(event := started.event(), protocol.IndexWritten):
@@ -87,6 +103,15 @@ def engine() -> Iterator[Engine]:
     assert started.process.wait(PATIENCE) == 0
     with contextlib.suppress(OSError):
         os.close(started.read)
+
+
+@pytest.fixture(scope="module", params=["fork", "spawn"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    with started_engine(request.param) as started:
+        if request.param == "spawn":
+            # The second part is one more spare for each test, and no test is about it alone.
+            started.parts = ("first",)
+        yield started
 
 
 def places(findings: list[Finding]) -> set[tuple[str, int]]:
@@ -243,7 +268,8 @@ sys.path.insert(0, sys.argv[1])
 import torch
 
 from fullgraph_engine import tracing
-from fullgraph_engine.host import pipeline, processes
+from fullgraph_engine.host import pipeline
+from fullgraph_engine.host.process_backends import processes
 
 
 def backward():
@@ -291,3 +317,78 @@ def test_what_forks_has_one_thread_even_after_backward() -> None:
         timeout=PATIENCE,
     )
     assert done.stdout.split("\n") == ["engine 1", "run 1", "branch 1", ""], done.stderr
+
+
+DEMO = Path(__file__).resolve().parents[1] / "fixtures" / "demo" / "tiny_gpt.py"
+
+
+def test_both_ways_to_start_processes_find_the_same() -> None:
+    said = []
+    for processes in ("fork", "spawn"):
+        with started_engine(processes) as engine:
+            reports, findings = engine.analyse(DEMO.read_text(), str(DEMO))
+            said.append(
+                (
+                    {name: replace(report, seconds=0.0) for name, report in reports.items()},
+                    sorted(findings, key=lambda finding: (finding.run, finding.identity)),
+                )
+            )
+    forked, spawned = said
+    assert len(forked[1]) > 5
+    assert spawned == forked
+
+
+GROWING = """\
+import torch
+
+
+# fullgraph: f32[4, 6]
+def steps(x):
+    state = x.new_zeros(4)
+    for step in range(x.shape[1]):
+        state = state + x[:, step]
+    return state
+
+
+# fullgraph: f32[4]
+def prints(x):
+    print("here")
+    return x + 1
+"""
+
+
+@pytest.fixture(scope="module")
+def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a size that each call with another one compiles again for, and a graph break."""
+    path = tmp_path_factory.mktemp("growing") / "model.py"
+    path.write_text(GROWING)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[dict[str, Host]]:
+    started = {processes: Host(processes) for processes in ("fork", "spawn")}
+    yield started
+    for host in started.values():
+        host.close()
+
+
+def test_a_forecast_is_the_same_where_nothing_is_forked(
+    hosts: dict[str, Host], growing: Path
+) -> None:
+    forked, spawned = (
+        hosts[processes].findings(growing, "steps", parts=("forecast",))
+        for processes in ("fork", "spawn")
+    )
+    assert [finding.code for finding in forked] == ["recompile/every-size"]
+    assert spawned == forked
+
+
+def test_a_repro_is_made_where_nothing_is_forked(hosts: dict[str, Host], growing: Path) -> None:
+    host = hosts["spawn"]
+    finding = next(f for f in host.findings(growing, "prints") if f.code.startswith("graph-break/"))
+    made = host.reproduce(growing, finding, 90.0)
+    assert made.verified, made
+    assert made.found is not None
+    assert "print(" in made.found.script
+    assert made.tried > 2

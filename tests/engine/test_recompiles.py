@@ -526,7 +526,7 @@ sys.path.insert(0, sys.argv[1])
 import torch, torch._dynamo
 from fullgraph_engine import targets, tracing
 from fullgraph_engine.findings import forecast, run_target
-from fullgraph_engine.host.branches import Branches
+from fullgraph_engine.host.process_backends.branches import Branches
 from fullgraph_engine.protocol import to_plain
 tracing.warm()
 forecast.SHORTEST = 60.0

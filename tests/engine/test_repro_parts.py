@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph_engine.host.trials import Trials
+from fullgraph_engine.host.process_backends.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
 from fullgraph_engine.repro import act, capture, luck, shrinking, units
 from fullgraph_engine.repro.check import Check, assembled

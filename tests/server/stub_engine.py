@@ -321,6 +321,7 @@ if __name__ == "__main__":
     parser.add_argument("--read", type=int, required=True)
     parser.add_argument("--yaml", default="")
     parser.add_argument("--index", default="yes")
+    parser.add_argument("--processes", default="auto")
     parser.add_argument("--write", type=int, required=True)
     options = parser.parse_args()
     Stub(options.read, options.write).serve()

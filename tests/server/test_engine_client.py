@@ -351,3 +351,16 @@ def test_the_engine_is_found_without_importing_it() -> None:
     command = [sys.executable, "-c", code]
     output = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
     assert output.stdout.split() == ["True", "fullgraph_engine"]
+
+
+async def test_windows_is_told_to_use_wsl(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = watched()
+    monkeypatch.setattr(sys, "platform", "win32")
+    await one.engine.start()
+    status = await one.engine.ready()
+    monkeypatch.undo()
+    assert status.state is EngineState.UNUSABLE
+    assert status.message == "The engine of fullgraph does not run on Windows."
+    assert "WSL" in status.next_step

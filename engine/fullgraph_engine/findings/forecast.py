@@ -59,11 +59,16 @@ class Answer(Protocol[_T]):
     def lost(self) -> str: ...
     @property
     def late(self) -> bool: ...
+    @property
+    def used(self) -> float: ...
 
 
 class Branch(Protocol):
-    def __call__(self, work: Callable[[], T], seconds: float) -> Answer[T]:
-        """What ``work`` gives in a fork, or how that ended instead."""
+    def __call__(self, work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
+        """What ``work`` gives in a process like this one, or how that ended instead.
+
+        ``name`` is the same for the same work in another process that forecasts the same call.
+        """
 
 
 @dataclass
@@ -89,6 +94,10 @@ class _Change:
     training: bool | None = None
     of_note: bool = True
     """Whether there is a finding, if it compiles again each time."""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.kind} {self.name}: {', '.join(self.tried)}"
 
     def sizes_used(self) -> set[int]:
         return {size for sizes in self.sizes for size in sizes.values()}
@@ -169,10 +178,15 @@ class Forecaster:
         if self._left <= 0:
             self._left_out.append(change_.name)
             return
-        answer = self._branch(functools.partial(self._calls, change_), self._left)
+        answer = self._tried(functools.partial(self._calls, change_), change_.identity)
         calls = self._answered(answer, [change_.name])
         if calls is not None and not any(call.failure for call in calls):
             self._conclude(change_, calls)
+
+    def _tried(self, work: Callable[[], T], name: str) -> Answer[T]:
+        answer = self._branch(work, max(self._left, 0.1), name)
+        self._until -= answer.used
+        return answer
 
     def _answered(self, answer: Answer[T], names: list[str]) -> T | None:
         if answer.late:
@@ -196,7 +210,7 @@ class Forecaster:
             ),
         )
         # If it does not end well, each will tell by itself.
-        calls = self._branch(functools.partial(self._calls, together), self._left).value
+        calls = self._tried(functools.partial(self._calls, together), together.identity).value
         if not calls or any(call.failure for call in calls):
             return changes
         why = self._recompiled(calls[0])
@@ -292,7 +306,7 @@ class Forecaster:
             # A size that fails may be one that has to be even, or to go with another.
             options.append([self._resize(group, 1), self._resize(group, 0), *self._wider(group)])
             self._taken.update(size for one in options[-1] for size in one.sizes_used())
-        answer = self._branch(functools.partial(self._workable, options), max(self._left, 0.1))
+        answer = self._tried(functools.partial(self._workable, options), "sizes that work")
         chosen = self._answered(answer, [several[0].name for several in options])
         if chosen is None:
             return []

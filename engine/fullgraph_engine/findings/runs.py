@@ -309,14 +309,14 @@ class _Attempt:
             if mode is not None:
                 mode.prefer_real = real
 
-            def apart(work: Callable[[], T], seconds: float) -> Answer[T]:
+            def apart(work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
                 def chosen() -> T:
                     # With other sizes more values may be needed: no reason to begin anew.
                     if mode is not None:
                         mode.prefer_real = False
                     return work()
 
-                return branch(chosen, seconds)
+                return branch(chosen, seconds, name)
 
             batch = batch_dimensions(call)
             range_ = self.target.range

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -36,14 +34,17 @@ from ..protocol import (
     place_words,
     visible,
 )
-from . import blackbox, frames, processes, run, syntax, wire
+from . import blackbox, frames, run, syntax, wire
 from .blackbox import LastWords
-from .limits import INTERRUPT, MIB
 from .lines import LineReader
-from .module import Given, distance
+from .module import distance
 from .output import Budget, Capture
-from .preamble import Preamble
+from .process_backends import Launched, ModuleProcess, branches, limits, processes
+from .process_backends.limits import MIB
 from .wire import (
+    Begun,
+    BranchAnswer,
+    Branching,
     Exited,
     Forked,
     Job,
@@ -53,6 +54,7 @@ from .wire import (
     RunDone,
     SeedsMade,
     Skip,
+    Stage,
     Stale,
     Unparsable,
 )
@@ -64,6 +66,8 @@ _ANSWER = 0.3
 """Seconds a run gets to say where it is before it is killed."""
 _MODULE_GRACE = 2.0
 """The same for a module process, which goes on with the statements that are left."""
+_START = 120.0
+"""Seconds in which a process that imports torch first is ready."""
 _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
@@ -87,6 +91,9 @@ class Watched:
     box: int
     started: float
     deadline: float
+    stage: Stage
+    seconds: float
+    """What the stage may take."""
     over: Cause = "timeout"
     """What it means to be there at the deadline."""
     cause: Cause | None = None
@@ -94,16 +101,26 @@ class Watched:
     kill_at: float = float("inf")
 
 
-@dataclass
-class Run:
-    """A launched run; ``watched.pid`` is 0 until its process is known."""
+@dataclass(frozen=True)
+class Attempt:
+    """A run to be launched. ``answers`` are what earlier ones have found out for it."""
 
     plan: PlannedRun
     mode: Mode
     part: Part
-    seconds: float
+    answers: tuple[BranchAnswer, ...] = ()
+
+
+@dataclass
+class Run:
+    """A launched run; ``watched.pid`` is 0 until its process is known."""
+
+    attempt: Attempt
     watched: Watched
     done: RunDone | None = None
+    branching: Branching | None = None
+    """The question that it tries to answer, if it will do nothing else."""
+    answer: BranchAnswer | None = None
     foretold: bool = False
     seen: list[bytes] = field(default_factory=list)
     """Lines for the server that wait for its end."""
@@ -111,17 +128,31 @@ class Run:
     """Those that it has told, by their identities."""
 
 
-class _Generation:
-    """A module process of an analysis, for the preamble that forks it."""
+class _ModuleOwner:
+    """This analysis, for the module process that it has at the moment."""
 
-    def __init__(self, analysis: Analysis, module: Watched) -> None:
-        self._analysis, self._module = analysis, module
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self.module: Watched | None = None
 
     def became(self, pid: int) -> None:
-        self._analysis.became(self._module, pid)
+        self._analysis.became(self.module, pid)
 
-    def ended(self, status: int) -> None:
-        self._analysis.ended(self._module, status)
+    def ended(self, code: int | None) -> None:
+        self._analysis.ended(self.module, code)
+
+
+class _RunOwner:
+    """The same for one run."""
+
+    def __init__(self, analysis: Analysis, number: int) -> None:
+        self._analysis, self._number = analysis, number
+
+    def became(self, pid: int) -> None:
+        self._analysis.run_became(self._number, pid)
+
+    def ended(self, code: int | None) -> None:
+        self._analysis.run_ended(self._number, code)
 
 
 class Analysis:
@@ -130,12 +161,12 @@ class Analysis:
         self._host = host
         self._started = time.monotonic()
         self._lines: list[str] = []
-        self._control: socket.socket | None = None
+        self._process: ModuleProcess | None = None
         self._module: Watched | None = None
         self._planned = False
         self._unparsable: str | None = None
         self._finished = False
-        self._pending: list[tuple[PlannedRun, Mode, Part]] = []
+        self._pending: list[Attempt] = []
         self._running: dict[int, Run] = {}
         self._number = 0
         self._skips: list[Skip] = []
@@ -148,53 +179,31 @@ class Analysis:
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
-        self._preamble: Preamble | None = None
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start a module process; again without a statement that ended the last one."""
         self._planned = False
-        self._control, theirs = _control_pair()
-        report, report_in = os.pipe()
-        streams, (stdout, stderr) = _streams()
-        box = blackbox.create()
-        module = self._watched(report, streams, box, self.request.limits.module_seconds)
-        self._module = module
-        self._host.watch(report, self._read_module)
-        given = Given(theirs, report_in, stdout, stderr, os.dup(box))
-        try:
-            self._start(given, module)
-        finally:
-            for descriptor in given.opened():
-                os.close(descriptor)
-
-    def _start(self, given: Given, module: Watched) -> None:
         job = Job(self.request, self.scratch, tuple(self._skips))
-        generation = _Generation(self, module)
-        if self._skips:
-            module.pid = self._host.fork_module(job, given, generation.ended)
-            return
-        kept = self._host.shelf.find(self.request)
-        if kept is not None and kept.proceed(job, given.opened(), generation):
-            self._preamble = kept
-            return
-        ours, given.keep_control = _control_pair()
-        report, given.keep_report = os.pipe()
-        fresh = Preamble(self.request, self._host, ours, LineReader(report), self.scratch)
-        self._preamble = fresh
-        module.pid = self._host.fork_module(job, given, fresh.process_ended)
-        fresh.begin(module.pid, generation)
+        owner = _ModuleOwner(self)
+        # Without the statement that ended it, the process is for this text alone.
+        process = self._host.backend.execute(job, owner, keep=not self._skips)
+        self._process = process
+        made = Launched(process.channels, process.pid, process.begun)
+        seconds = self.request.limits.module_seconds
+        self._module = owner.module = self._watched(made, "module", seconds)
+        self._host.watch(made.channels.reports, self._read_module)
 
-    def became(self, module: Watched, pid: int) -> None:
-        if module is self._module:
+    def became(self, module: Watched | None, pid: int) -> None:
+        if module is not None and module is self._module:
             module.pid = pid
         elif pid:  # it was dismissed before its process was known
             processes.kill([pid])
 
-    def ended(self, module: Watched, status: int) -> None:
-        if module is self._module:
-            self._module_ended(status)
+    def ended(self, module: Watched | None, code: int | None) -> None:
+        if module is not None and module is self._module:
+            self._module_ended(code)
 
     def _read_module(self) -> None:
         module = self._module
@@ -212,27 +221,29 @@ class Analysis:
 
     def _from_module(self, line: bytes) -> None:
         message = wire.received(line)
-        if isinstance(message, Planned):
+        if isinstance(message, Begun):
+            self._begins(self._module, message)
+        elif isinstance(message, Planned):
             self._planned = True
+            if self._module is not None:
+                # It was interrupted, perhaps, and has gone on in time.
+                self._module.cause, self._module.kill_at = None, float("inf")
+            if self._process is not None:
+                self._process.heard(message)
             focus = self.request.focus
             runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
             mode = self.request.mode
             # In the second, values that it needs are chosen: the true ones would pin nothing else.
             second: Mode = "real" if mode == "real" else "fake"
             self._pending = [
-                (planned, second if part == "second" else mode, part)
+                Attempt(planned, second if part == "second" else mode, part)
                 for part in self.request.parts
                 for planned in runs
             ]
             self._launch()
-        elif isinstance(message, Forked):
-            launched = self._running.get(message.number)
-            if launched is not None:
-                launched.watched.pid = message.pid
-                if self.request.nice:
-                    processes.give_way(message.pid)
-        elif isinstance(message, Exited):
-            self._run_ended(message.number, message.status)
+        elif isinstance(message, (Forked, Exited)):
+            if self._process is not None:
+                self._process.heard(message)
         elif isinstance(message, Stale):
             self._start_afresh()
         elif isinstance(message, Unparsable):
@@ -243,14 +254,22 @@ class Analysis:
         ):
             self._tell_once(line, message)
 
+    def _begins(self, watched: Watched | None, message: Begun) -> None:
+        """Its time counts from now."""
+        if watched is None or watched.cause is not None:
+            return
+        watched.stage, watched.seconds = message.stage, message.seconds
+        watched.started = time.monotonic()
+        watched.deadline = watched.started + message.seconds
+
     def _start_afresh(self) -> None:
         """The preamble does not fit after all: its imports have become other ones."""
         module, self._module = self._module, None
         if module is not None:
             self._dismiss(module)
-        self._close_control()
-        if self._preamble is not None:
-            self._host.shelf.drop(self._preamble)
+        if self._process is not None:
+            self._process.outdated()
+        self._close()
         self.begin()
 
     def _tell_once(self, line: bytes, message: Event) -> None:
@@ -263,7 +282,7 @@ class Analysis:
             else:
                 self._host.forward(line + b"\n")
 
-    def _module_ended(self, status: int) -> None:
+    def _module_ended(self, code: int | None) -> None:
         module = self._module
         if module is None or self._finished:
             return
@@ -274,11 +293,11 @@ class Analysis:
         words = blackbox.read(module.box, self.request.path)
         self._module = None
         self._dismiss(module)
-        self._close_control()
+        self._close()
         planned, self._planned = self._planned, False
-        cause = _why(status, module.cause, self.request.limits.module_seconds, self.request)
+        cause = _why(code, module, self.request)
         if planned:
-            self._lose_runs(status, cause)
+            self._lose_runs(code, cause)
             self._finish()
             return
         self._tell_end(words, cause, module.cause)
@@ -309,30 +328,34 @@ class Analysis:
             return False
         return True
 
-    def _lose_runs(self, status: int, cause: str) -> None:
+    def _lose_runs(self, code: int | None, cause: str) -> None:
         """The module process ended, and its runs with it or before they were launched."""
         for number in list(self._running):
             launched = self._running.pop(number)
-            self._conclude(launched, status)
-        for planned, mode, part in self._pending:
-            error = f"The process that had executed the module ended: {cause}"
-            if part == "forecast":
-                self._not_foretold(planned, f"{error}.")
-            if part != "first":
-                continue
-            self._report(
-                TargetReport(
-                    planned.info.name,
-                    planned.info.kind,
-                    planned.info.range,
-                    "crashed",
-                    mode=_trace_mode(mode),
-                    probe=planned.probe_info,
-                    error=error,
-                    probe_number=planned.probe,
-                )
-            )
+            self._conclude(launched, code)
+        for attempt in self._pending:
+            self._lost(attempt, f"The process that had executed the module ended: {cause}")
         self._pending.clear()
+
+    def _lost(self, attempt: Attempt, error: str) -> None:
+        """An attempt has not even begun."""
+        planned = attempt.plan
+        if attempt.part == "forecast":
+            self._not_foretold(planned, f"{error}.")
+        if attempt.part not in ("first", "seeds"):
+            return
+        self._report(
+            TargetReport(
+                planned.info.name,
+                planned.info.kind,
+                planned.info.range,
+                "crashed",
+                mode=_trace_mode(attempt.mode),
+                probe=planned.probe_info,
+                error=error,
+                probe_number=planned.probe,
+            )
+        )
 
     def _tell_end(self, words: LastWords, cause: str, why: Cause | None) -> None:
         """The finding for a module process that ended while it was executing statements."""
@@ -357,46 +380,57 @@ class Analysis:
 
     def _launch(self) -> None:
         while self._pending and len(self._running) < max(1, self.request.jobs):
-            if not self._launch_one(*self._pending[0]):
+            if not self._launch_one(self._pending[0]):
                 return
             del self._pending[0]
         if self._planned and not self._pending and not self._running:
             self._finish()
 
-    def _launch_one(self, planned: PlannedRun, mode: Mode, part: Part) -> bool:
+    def _launch_one(self, attempt: Attempt) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
-        limits = self.request.limits
-        seconds = limits.seconds
-        if part == "forecast":
-            seconds = min(seconds, self._forecast_left())
+        planned, most = attempt.plan, self.request.limits
+        seconds, last = most.seconds, False
+        if attempt.part == "forecast":
+            left = self._forecast_left()
+            last = left <= 0 and bool(attempt.answers)
+            seconds = seconds if last else min(seconds, left)
             if seconds <= 0:
-                most = self.request.forecast_seconds
-                self._not_foretold(planned, f"Not tried: others had taken {most:g} seconds.")
+                taken = self.request.forecast_seconds
+                self._not_foretold(planned, f"Not tried: others had taken {taken:g} seconds.")
                 return True
         self._number += 1
         number = self._number
-        report, report_in = os.pipe()
-        streams, theirs = _streams()
-        box = blackbox.create()
         command = Launch(
             number,
             planned.target,
             planned.probe,
-            mode,
-            part,
+            attempt.mode,
+            attempt.part,
             seconds,
-            limits.memory,
+            most.memory,
+            attempt.answers,
+            last,
         )
-        given = [report_in, *theirs, box]
-        sent = self._control is not None and wire.send(self._control, command, given)
-        for descriptor in given[:-1]:
-            os.close(descriptor)
-        watched = self._watched(report, streams, box, seconds)
-        if not sent:
-            self._dismiss(watched)
+        process = self._process
+        owner = _RunOwner(self, number)
+        try:
+            made = process and process.launch(command, planned.probe_info, owner)
+        except OSError as error:
+            self._lost(attempt, f"No process could be started for it: {error.strerror or error}")
+            return True
+        if not made:
             return False
-        self._running[number] = Run(planned, mode, part, seconds, watched)
-        self._host.watch(report, lambda: self._read_run(number))
+        if made.taken_over and self._module is not None:
+            watched, self._module = self._module, None
+            self._host.unwatch(made.channels.reports)
+            now = time.monotonic()
+            watched.cause, watched.kill_at = None, float("inf")
+            watched.stage, watched.seconds = "run", seconds
+            watched.started, watched.deadline = now, now + seconds
+        else:
+            watched = self._watched(made, "run", seconds)
+        self._running[number] = Run(attempt, watched)
+        self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
             self._host.send(TargetStarted(self.request.request, planned.info.name))
@@ -417,17 +451,23 @@ class Analysis:
             return
         for line in launched.watched.reports.read():
             self._from_run(launched, line)
-        if launched.done is not None:
+        if launched.done is not None or launched.answer is not None:
             # Giving its memory back takes time; what it has to tell is told.
-            self._run_ended(number, 0)
+            self.run_ended(number, 0)
         elif launched.watched.reports.ended:
             # How it ended is told by the module process, with the status.
             self._host.unwatch(launched.watched.reports.descriptor)
 
     def _from_run(self, launched: Run, line: bytes) -> None:
         message = wire.received(line)
-        if isinstance(message, RunDone):
+        if isinstance(message, Begun):
+            self._begins(launched.watched, message)
+        elif isinstance(message, RunDone):
             launched.done = message
+        elif isinstance(message, Branching):
+            launched.branching = message
+        elif isinstance(message, BranchAnswer):
+            launched.answer = message
         elif isinstance(message, _SEEN):
             launched.seen.append(line)
         elif isinstance(message, _TOLD):
@@ -436,29 +476,40 @@ class Analysis:
                 launched.findings[message.finding.identity] = message.finding
             self._host.forward(line + b"\n")
 
-    def _run_ended(self, number: int, status: int) -> None:
+    def run_became(self, number: int, pid: int) -> None:
+        launched = self._running.get(number)
+        if launched is not None:
+            launched.watched.pid = pid
+            if self.request.nice:
+                processes.give_way(pid)
+
+    def run_ended(self, number: int, code: int | None) -> None:
         launched = self._running.pop(number, None)
         if launched is None:
             return
-        self._conclude(launched, status)
+        self._conclude(launched, code)
         self._launch()
 
-    def _conclude(self, launched: Run, status: int) -> None:
+    def _conclude(self, launched: Run, code: int | None) -> None:
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
         words = blackbox.read(watched.box, self.request.path)
         self._dismiss(watched)
-        done, plan, part = launched.done, launched.plan, launched.part
-        seconds = round(launched.seconds, 1)
+        attempt, done = launched.attempt, launched.done
+        plan, part = attempt.plan, attempt.part
+        if launched.branching is not None:
+            answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
+            self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
+            return
         if done is None:
-            why = _why(status, watched.cause, seconds, self.request)
+            why = _why(code, watched, self.request)
         else:
             why = done.report.error or "it told nothing"
-        if done is not None and done.needs_real and launched.mode == "auto":
+        if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
                 self._given_up[plan.target, plan.probe] = launched
-            self._pending.insert(0, (plan, "real", part))
+            self._pending.insert(0, Attempt(plan, "real", part))
             return
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
@@ -486,7 +537,7 @@ class Analysis:
         self._host.send(ForecastFound(number, target, run_, note=note))
 
     def _crashed(self, launched: Run, cause: str, words: LastWords) -> None:
-        planned, watched = launched.plan, launched.watched
+        planned, watched = launched.attempt.plan, launched.watched
         here = frames.innermost(words.stack, self.request.path)
         where = self._range(here) or words.place or planned.info.range
         timeout = watched.cause == "timeout"
@@ -498,7 +549,7 @@ class Analysis:
                 range=where,
                 target=planned.info.name,
                 stack=words.stack,
-                mode=_trace_mode(launched.mode),
+                mode=_trace_mode(launched.attempt.mode),
                 identity=f"{code}@{place_words(where)}",
                 run=f"{planned.info.name}#{planned.probe}",
             )
@@ -508,7 +559,7 @@ class Analysis:
             kind=planned.info.kind,
             range=planned.info.range,
             status="timeout" if timeout else "crashed",
-            mode=_trace_mode(launched.mode),
+            mode=_trace_mode(launched.attempt.mode),
             probe=planned.probe_info,
             seconds=round(time.monotonic() - watched.started, 4),
             error=cause,
@@ -517,6 +568,11 @@ class Analysis:
         self._report(report)
 
     # -- limits -------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Runs for which there may soon be a process."""
+        return len(self._pending)
 
     def next_deadline(self) -> float:
         times = [min(watched.deadline, watched.kill_at) for watched in self._limited()]
@@ -541,14 +597,14 @@ class Analysis:
                     capture.flush()
 
     def _measure(self, now: float) -> None:
-        table = processes.parents()
-        self._host.kill_strangers(table)
-        limits, shared = self.request.limits, processes.resident(os.getpid())
+        seen = processes.snapshot()
+        self._host.kill_strangers(seen.parents)
+        limits, shared = self.request.limits, seen.resident(os.getpid())
         for watched in self._processes():
             if not watched.pid or watched.cause is not None:
                 continue
             most = limits.memory * MIB * _MEMORY_SLACK
-            used = processes.usage(watched.pid, table)
+            used = processes.usage(watched.pid, seen)
             allowed = limits.processes
             if watched is self._module:
                 allowed += len(self._running)
@@ -566,7 +622,7 @@ class Analysis:
         watched.kill_at = now + grace
         watched.deadline = float("inf")
         if watched.pid:
-            processes.signal_process(watched.pid, INTERRUPT)
+            processes.interrupt(watched.pid)
 
     def _processes(self) -> list[Watched]:
         module = [self._module] if self._module is not None else []
@@ -594,14 +650,14 @@ class Analysis:
         self._finished = True
         pids = [watched.pid for watched in self._processes() if watched.pid]
         for pid in pids:
-            processes.signal_process(pid, signal.SIGKILL)
+            processes.end(pid)
         for launched in self._running.values():
             self._dismiss(launched.watched)
         self._running.clear()
         if self._module is not None:
             self._dismiss(self._module)
             self._module = None
-        self._close_control()
+        self._close()
         request = self.request
         seconds = round(time.monotonic() - self._started, 4)
         if self._unparsable is not None:
@@ -612,17 +668,13 @@ class Analysis:
         # Nobody waits for what they may have left behind any more.
         processes.kill(pids)
         self._host.finished(request.request)
-        if self._preamble is None or self._preamble.scratch != self.scratch or not self._stays():
+        if not self._host.backend.keeps(self.scratch):
             self._host.remove(self.scratch)
 
-    def _stays(self) -> bool:
-        """Whether a preamble goes on using the scratch folder, and removes it at its end."""
-        return self._preamble is not None and self._preamble.kept is not None
-
-    def _close_control(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+    def _close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
     def _dismiss(self, watched: Watched) -> None:
         """Take the last of a process's output and close what led to it."""
@@ -652,17 +704,22 @@ class Analysis:
 
     # -- new processes ------------------------------------------------------------------------
 
-    def _watched(self, report: int, streams: tuple[int, int], box: int, seconds: float) -> Watched:
+    def _watched(self, made: Launched, stage: Stage, seconds: float) -> Watched:
         budget = Budget()
         number, log = self.request.request, self._host.send
+        channels = made.channels
         captures = [
-            Capture(streams[0], number, "stdout", budget, log),
-            Capture(streams[1], number, "stderr", budget, log),
+            Capture(channels.stdout, number, "stdout", budget, log),
+            Capture(channels.stderr, number, "stderr", budget, log),
         ]
         for capture in captures:
             self._watch_capture(capture)
+        if not made.begun:
+            stage, seconds = "start", _START
         now = time.monotonic()
-        return Watched(0, LineReader(report), captures, box, now, now + seconds)
+        reports = LineReader(channels.reports)
+        box, until = channels.box, now + seconds
+        return Watched(made.pid, reports, captures, box, now, until, stage, seconds)
 
     def _watch_capture(self, capture: Capture) -> None:
         def ready() -> None:
@@ -672,40 +729,41 @@ class Analysis:
         self._host.watch(capture.descriptor, ready)
 
 
-def _control_pair() -> tuple[socket.socket, int]:
-    """Our end and the child's of a control channel, on which a command is one packet."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    return ours, theirs.detach()
-
-
-def _streams() -> tuple[tuple[int, int], tuple[int, int]]:
-    """Read ends and write ends of a standard output and a standard error."""
-    (out, out_in), (err, err_in) = os.pipe(), os.pipe()
-    os.set_blocking(out, False)
-    os.set_blocking(err, False)
-    return (out, err), (out_in, err_in)
-
-
 def _trace_mode(mode: Mode) -> TraceMode:
     return "real" if mode == "real" else "fake"
 
 
-def _why(status: int, cause: Cause | None, seconds: float, request: Analyse) -> str:
+def _unanswered(
+    question: Branching, code: int | None, watched: Watched, request: Analyse
+) -> BranchAnswer:
+    """The answer of a process that ended before it gave one."""
+    used = time.monotonic() - watched.started
+    if watched.cause == "timeout" or limits.ran_out_of_time(code):
+        lost = branches.late_words(question.seconds)
+        return BranchAnswer(question.name, lost=lost, late=True, used=used)
+    lost = branches.ending(code) if watched.cause is None else _why(code, watched, request)
+    return BranchAnswer(question.name, lost=lost, used=used)
+
+
+def _why(code: int | None, watched: Watched, request: Analyse) -> str:
     """How a process ended, for people."""
-    limits = request.limits
+    limits, cause = request.limits, watched.cause
+    if cause == "timeout" and watched.stage == "start":
+        return f"torch was not imported within {watched.seconds:g} seconds"
     if cause == "timeout":
-        return f"it did not end within {seconds:g} seconds"
+        return f"it did not end within {round(watched.seconds, 1):g} seconds"
     if cause == "memory":
         return f"it used more than {limits.memory} MiB of memory"
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
-    code = os.waitstatus_to_exitcode(status) if status >= 0 else -1
-    if code == run.LOST or (cause == "lost" and code == -signal.SIGKILL):
+    if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
         return "it closed the file descriptors that fullgraph is told the results through"
-    if status >= 0 and os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = signal.strsignal(number) or f"signal {number}"
-        return f"the process crashed ({name})"
-    if code < 0:
-        return "the process ended, nobody knows how"
-    return f"the process exited with status {code}"
+    if code is None:
+        end = "ended, nobody knows how"
+    elif code < 0:
+        end = f"crashed ({processes.signal_name(code)})"
+    else:
+        end = f"exited with status {code}"
+    if watched.stage == "start":
+        return f"the process {end} before it had torch imported; see the log of the engine"
+    return f"the process {end}"

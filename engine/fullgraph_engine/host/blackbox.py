@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..protocol import Frame, Range, from_plain, to_plain
-from . import descriptors, wire
+from . import wire
 
 _write, _dumps = os.write, json.dumps
 _MOST = 1 << 20
@@ -36,11 +36,6 @@ class LastWords:
     """Where the last finding was: eager execution went on from there."""
     fatal: str
     """The interpreter's own name for what happened: ``Segmentation fault``; or empty."""
-
-
-def create() -> int:
-    """A new descriptor, closed on exec."""
-    return descriptors.in_memory("fullgraph-blackbox")
 
 
 def attend(descriptor: int) -> None:

@@ -50,6 +50,9 @@ _DISTRIBUTIONS = {
 }
 
 
+TIME_USED_UP = "the module's time was used up"
+
+
 class TimeIsUp(BaseException):
     """Raised into a top-level statement that has used up the module's time."""
 
@@ -78,6 +81,8 @@ class Execution:
     refused: tuple[Range, ...] = ()
     """Calls that torch will refuse, as was found already; their errors are not told again."""
     failures: int = 0
+    late: int | None = None
+    """The statement that used up the time, if one did; it may be one that is skipped."""
     _open_import: Unavailable | None = None
     """A failed ``from x import *``: any name might have come from it."""
 
@@ -103,12 +108,15 @@ class Execution:
             if index in self.skip:
                 # What happened there was found in the process that it ended.
                 self._bind(node, namespace, node.lineno - 1, self.skip[index])
+                self.clock.over |= index == self.late
                 continue
             if self.clock.over and not syntax.is_definition(node):
-                self._bind(node, namespace, node.lineno - 1, "the module's time was used up")
+                self._bind(node, namespace, node.lineno - 1, TIME_USED_UP)
                 continue
             blackbox.at_statement(self.box, index, node.lineno - 1)
             self._statement(node, namespace)
+            if self.clock.over and self.late is None:
+                self.late = index
 
     # -- one statement ------------------------------------------------------------------------
 
@@ -329,7 +337,7 @@ def _reason(error: BaseException) -> str:
         code = "" if error.code is None else repr(error.code)
         return f"sys.exit({code})"
     if isinstance(error, TimeIsUp):
-        return "the module's time was used up"
+        return TIME_USED_UP
     try:
         text = " ".join(str(error).split())
     except Exception:  # an exception of the user's whose own text fails

@@ -1,33 +1,35 @@
 """Has the operator index of this torch made, in processes that keep nothing else waiting.
 
-A first process reads the binding YAML while this one imports torch, and a second, forked from the
-warm host, adds what only the running torch knows. Where an earlier engine has left the result,
-``boot`` announces that and none of this happens.
+A first process reads the binding YAML while this one imports torch, and a second, which has torch
+imported, adds what only the running torch knows. Where nothing can be forked the second does both.
+Where an earlier engine has left the result, ``boot`` announces that and none of this happens.
 """
 
 from __future__ import annotations
 
 import os
 import select
-import signal
 import stat
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from .. import protocol
 from ..protocol import IndexWritten, Log
-from . import descriptors, processes, wire
+from . import wire
 from .lines import LineReader
-from .pipeline import Operators
+from .pipeline import Operators, Pipeline
+from .process_backends import descriptors, limits, processes
+from .process_backends.fork_server import forked
+from .wire import Survey
 
 if TYPE_CHECKING:
     from .loop import Host
 
 _MOST_SECONDS = 60
-"""After these a process that makes an index is ended by its own alarm."""
+"""After these a process that makes an index ends itself."""
 _PATIENCE = 2.0
 """Seconds for which the second stage waits for the first traces to end."""
 _SOON = 0.02
@@ -35,48 +37,50 @@ _SOON = 0.02
 _WRITING = 1000
 """Milliseconds that one write to the server may take."""
 _NICE = {"read": 5, "survey": 10}
+_STATIC = "static.index"
+"""What the YAML says, in the scratch folder of the engine."""
 
 
 class Inventory:
     """The index of one engine. Until ``begin`` is given something to make it with, nothing."""
 
     def __init__(self, write: int, scratch: str) -> None:
-        self._operators: Operators | None = None
+        self._yaml: str | None = None
         self._write = write
-        self._static = Path(scratch, "static.index")
+        self._static = Path(scratch, _STATIC)
         self._scratch = Path(scratch)
         self._host: Host | None = None
         self._reader: tuple[int, LineReader] | None = None
         """The process that reads the YAML, and what it says."""
+        self._survey: LineReader | None = None
         self._baton = -1
         self._due: float | None = None
 
     # -- before torch is imported -------------------------------------------------------------
 
-    def begin(self, operators: Operators | None) -> None:
-        """Fork the process that reads the YAML."""
+    def begin(self, operators: Operators | None, yaml: str, *, fork: bool) -> None:
+        """Have the YAML read while torch is imported, where a process may be forked for it."""
         if operators is None:
             return
         try:
-            self._operators = operators
-            self._fork_reader(operators)
+            self._yaml = yaml
+            if fork:
+                self._fork_reader(operators)
         except BrokenPipeError:
             raise
         except Exception as error:
             os.write(self._write, protocol.encode(_failed(error)))
 
     def _fork_reader(self, operators: Operators) -> None:
-        report, theirs = os.pipe()
         # Whoever holds the one byte in it may write to the server.
         self._baton, baton = os.pipe()
         os.write(baton, b"!")
         os.close(baton)
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            os.close(report)
-            _work(parent, "read", theirs, lambda: self._read(operators, theirs))
-        os.close(theirs)
+
+        def read(report: int) -> None:
+            _work("read", report, lambda: self._read(operators, report))
+
+        pid, report = forked(read)
         self._reader = (pid, LineReader(report))
 
     def _read(self, operators: Operators, report: int) -> None:
@@ -98,9 +102,7 @@ class Inventory:
         self._baton = -1
         if taken and self._reader is not None:
             # It is writing, or has done so and ends.
-            poll = select.poll()
-            poll.register(self._reader[1].descriptor, select.POLLIN)
-            poll.poll(_WRITING)
+            descriptors.readable(self._reader[1].descriptor, _WRITING)
 
     def abandon(self) -> None:
         """The engine ends before its loop begins."""
@@ -116,14 +118,14 @@ class Inventory:
     def attend(self, host: Host) -> None:
         """The loop begins; the second stage is due once the first has ended."""
         self._host = host
-        if self._operators is None:
+        if self._yaml is None:
             return
         if self._reader is None:
             self._due = time.monotonic() + _SOON
             return
         pid, said = self._reader
         host.watch(said.descriptor, lambda: self._heard(said))
-        host.adopt(pid, lambda status: self._first_ended(said))
+        host.adopt(pid, lambda code: self._first_ended(said))
 
     def due(self, busy: bool) -> float | None:
         """Seconds until :meth:`turn` has something to do."""
@@ -134,41 +136,28 @@ class Inventory:
 
     def turn(self, busy: bool) -> None:
         """Start the second stage when no trace would wait for it."""
-        if self.due(busy) != 0.0 or self._host is None or self._operators is None:
+        if self.due(busy) != 0.0 or self._host is None or self._yaml is None:
             return
         self._due = None
+        order = Survey(self._yaml, str(self._scratch), read=self._reader is None)
         try:
-            self._fork_survey(self._operators, self._host)
+            launched = self._host.backend.perform(order, self)
         except OSError as error:
             self._host.send(_failed(error))
+            return
+        said = self._survey = self._host.reports_of(launched, lambda: self._heard(said))
+
+    def became(self, pid: int) -> None:
+        """The second stage was known from the beginning."""
+
+    def ended(self, code: int | None) -> None:
+        """The second stage has."""
+        if self._survey is not None:
+            self._finish(self._survey)
 
     def _first_ended(self, said: LineReader) -> None:
         self._finish(said)
         self._due = time.monotonic() + _SOON
-
-    def _fork_survey(self, operators: Operators, host: Host) -> None:
-        report, theirs = os.pipe()
-        said = LineReader(report)
-
-        def survey() -> None:
-            host.disinherit({theirs})
-            static = self._static if self._static.exists() else None
-
-            def say(sentence: str) -> None:
-                wire.report(theirs, Log(0, "engine", sentence + "\n"))
-
-            path = operators.survey(static, self._scratch, say)
-            wire.report(theirs, IndexWritten(str(path), True))
-
-        parent = os.getpid()
-        try:
-            pid = os.fork()
-            if pid == 0:
-                _work(parent, "survey", theirs, survey)
-        finally:
-            os.close(theirs)
-        host.watch(report, lambda: self._heard(said))
-        host.adopt(pid, lambda status: self._finish(said))
 
     def _heard(self, said: LineReader) -> None:
         self._forward(said.read())
@@ -186,23 +175,37 @@ class Inventory:
                 self._host.forward(line + b"\n")
 
 
-def _work(parent: int, stage: str, report: int, work: Callable[[], None]) -> NoReturn:
-    """In a new process: do it and end, whatever happens; trouble becomes one line of the log."""
+def survey(order: Survey, report: int, pipeline: Pipeline) -> None:
+    """In a process that has torch imported and ends with this: complete the index."""
+
+    def work() -> None:
+        operators = pipeline.operators(order.yaml)
+        if operators is None:
+            return
+        static = Path(order.scratch, _STATIC)
+        if order.read:
+            operators.read(static)
+            wire.report(report, IndexWritten(str(static), False))
+
+        def say(sentence: str) -> None:
+            wire.report(report, Log(0, "engine", sentence + "\n"))
+
+        found = static if static.exists() else None
+        path = operators.survey(found, Path(order.scratch), say)
+        wire.report(report, IndexWritten(str(path), True))
+
+    _work("survey", report, work)
+
+
+def _work(stage: str, report: int, work: Callable[[], None]) -> None:
+    """Do it behind all others, whatever happens; trouble becomes one line of the log."""
+    limits.give_way(_NICE[stage])
+    limits.end_after(_MOST_SECONDS)
+    descriptors.detach()
     try:
-        os.setpgid(0, 0)
-        processes.die_with(parent)
-        os.nice(_NICE[stage])
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_MOST_SECONDS)
-        descriptors.detach()
-        try:
-            work()
-        except BaseException as error:
-            wire.report(report, _failed(error))
-    finally:
-        os._exit(0)
+        work()
+    except BaseException as error:
+        wire.report(report, _failed(error))
 
 
 def _failed(error: BaseException) -> Log:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .process_backends import descriptors
+
 _READ = 1 << 16
 _LONGEST = 64 << 20
 
@@ -41,18 +43,10 @@ class LineReader:
         found: list[bytes] = []
         while not self.ended:
             try:
-                waiting = _waiting(self.descriptor)
+                waiting = descriptors.readable(self.descriptor)
             except OSError:
                 break
             if not waiting:
                 break
             found += self.read()
         return found
-
-
-def _waiting(descriptor: int) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(0))

@@ -9,11 +9,11 @@ import platform
 import selectors
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,14 +34,18 @@ from ..protocol import (
 )
 from ..protocol.facts import Degraded
 from ..torch_internals import releases
-from . import descriptors, module, processes, proofs, reducer
+from . import orders, process_backends, proofs
 from .analysis import Analysis
 from .inventory import Inventory
 from .lines import LineReader
 from .pipeline import Pipeline, chosen
-from .preamble import Shelf
+from .process_backends import Launched, ProcessBackend, descriptors, limits, processes
+from .process_backends.channels import Given
+from .process_backends.forking import Forking
+from .process_backends.spare import Starter
+from .process_backends.spawning import Spares, Spawning
 from .reproduction import Reproduction
-from .wire import Job
+from .wire import Order
 
 _TICK = 0.25
 _MOST_WAITING = 8 << 20
@@ -56,15 +60,15 @@ def serve(
     pipeline: str = "",
     yaml: str = "",
     indexed: bool = False,
+    processes: str = "auto",
 ) -> int:
     """Serve requests until the pipe closes; the exit status of the engine.
 
     ``indexed``: the server knows of a complete operator index already, or wants none.
+    ``processes``: how others are started, "fork", "spawn" or "auto".
     """
     descriptors.fill_standard()
-    # An interrupt from the terminal is for the server; a closed pipe is an error of a write.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    limits.ignore_interrupts()
     read, write = descriptors.raised(read), descriptors.raised(write)
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -72,27 +76,42 @@ def serve(
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        return _serve(read, write, user_path, pipeline, None if indexed else yaml, scratch)
+        start = Starting(pipeline, user_path, None if indexed else yaml, processes)
+        return _serve(read, write, start, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _serve(
-    read: int, write: int, user_path: list[str], pipeline: str, yaml: str | None, scratch: str
-) -> int:
+@dataclass(frozen=True)
+class Starting:
+    """What an engine was started with, as ``serve`` has it; ``yaml`` is None if there is to be no
+    operator index."""
+
+    pipeline: str
+    user_path: list[str]
+    yaml: str | None
+    processes: str
+
+
+def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     started = time.monotonic()
+    spares = Spares(Starter(start.pipeline))
     # What is imported stays. To look for garbage in it over and over takes a tenth of the time
     # until the engine is ready; and what little there is in the end is not worth another look.
     gc.disable()
     inventory = Inventory(write, scratch)
     try:
-        stages = chosen(pipeline)
-        if yaml is not None:
-            inventory.begin(stages.operators(yaml))
+        stages = chosen(start.pipeline)
+        if process_backends.chosen(start.processes, device_in_use=False) == "spawn":
+            spares.add()  # it imports torch while this process does
+        if start.yaml is not None:
+            fork = process_backends.can_fork() and start.processes != "spawn"
+            inventory.begin(stages.operators(start.yaml), start.yaml, fork=fork)
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()
-            degraded = proofs.degraded(stages)
+            forks = process_backends.can_fork() and start.processes != "spawn"
+            degraded = proofs.degraded(stages, forks=forks)
     except BrokenPipeError:
         return 0
     except Exception as error:
@@ -103,9 +122,10 @@ def _serve(
     if unusable is not None:
         os.write(write, protocol.encode(unusable))
         inventory.abandon()
+        spares.end()
         return 1
     inventory.settle()
-    host = Host(read, write, stages, user_path, version, inventory, scratch, degraded)
+    host = Host(read, write, stages, start, version, inventory, spares, scratch, degraded)
     seconds = round(time.monotonic() - started, 3)
     host.send(Ready(version, seconds, degraded, releases.is_untested(version)))
     gc.freeze()
@@ -156,7 +176,7 @@ def _remove_abandoned() -> None:
     """Scratch folders of engines that were killed before they could remove them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*-*"):
         owner = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and Path("/proc/self").exists():
+        if owner.isdigit() and not processes.exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -168,33 +188,35 @@ class Host:
         read: int,
         write: int,
         pipeline: Pipeline,
-        user_path: list[str],
+        start: Starting,
         torch: str,
         inventory: Inventory,
+        spares: Spares,
         scratch: str,
         degraded: tuple[Degraded, ...] = (),
     ) -> None:
         self.pipeline, self.degraded = pipeline, degraded
         self.adopting = processes.adopt_orphans()
         self.scratch, self._inventory = scratch, inventory
-        self._user_path, self._torch = user_path, torch
+        self._user_path, self._torch = start.user_path, torch
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | Reproduction] = {}
-        self.shelf = Shelf()
-        self._children: dict[int, Callable[[int], None]] = {}
-        # What is open now belongs to torch or the interpreter and is inherited; what the parent
-        # opens from here on, children close.
-        self._inherited = descriptors.listed() - {read, write} - inventory.opened()
+        self._children: dict[int, Callable[[int | None], None]] = {}
+        self._own = {read, write} | inventory.opened()
+        self._spares = spares
+        self.backend = self._backend(start)
         self._selector = selectors.DefaultSelector()
-        self._wake, wake = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(wake, False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._wake = processes.wake_on_end()
         self.watch(self._wake, self._child_ended)
         self.watch(read, self._read_requests)
+
+    def _backend(self, start: Starting) -> ProcessBackend:
+        in_use = self.pipeline.device_in_use()
+        if process_backends.chosen(start.processes, device_in_use=in_use) == "fork":
+            return Forking(self)
+        return Spawning(self, self._spares)
 
     # -- for the analyses ---------------------------------------------------------------------
 
@@ -221,39 +243,24 @@ class Host:
         self.unwatch(descriptor)
         os.close(descriptor)
 
-    def fork_module(self, job: Job, given: module.Given, ended: Callable[[int], None]) -> int:
-        """A new process that executes a text; ``ended`` gets its wait status."""
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            self._become_module(parent, job, given)
-        self._children[pid] = ended
-        return pid
+    def reports_of(self, launched: Launched, ready: Callable[[], None]) -> LineReader:
+        """Watch what a process reports that prints nothing and needs no black box."""
+        ours = launched.channels
+        descriptors.close_all((ours.stdout, ours.stderr, ours.box))
+        self.watch(ours.reports, ready)
+        return LineReader(ours.reports)
 
-    def fork_reducer(self, order: reducer.Order, report: int, ended: Callable[[int], None]) -> int:
-        """A new process that makes a program smaller; ``ended`` gets its wait status."""
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.setsid()
-                processes.die_with(parent)
-                self.disinherit({report})
-                signal.set_wakeup_fd(-1)
-                reducer.main(order, report, self.pipeline, self._user_path)
-            finally:
-                os._exit(1)
-        self._children[pid] = ended
-        return pid
+    def own_descriptors(self) -> set[int]:
+        """Those that no other process inherits."""
+        return self._own
 
-    def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
-        """A child that was forked elsewhere, and may have ended already."""
-        self._children[pid] = ended
-        self._reap()
+    def perform(self, order: Order, given: Given) -> NoReturn:
+        """In a process that was forked for an order."""
+        orders.perform(order, given, self.pipeline, self._user_path, forks=True)
 
-    def disinherit(self, kept: set[int]) -> None:
-        """In a child: close what is the parent's, but not these."""
-        descriptors.close_all(descriptors.listed() - self._inherited - {0, 1, 2} - kept)
+    def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
+        """A child of this process; ``ended`` gets its exit code."""
+        self._children[pid] = ended
 
     def finished(self, request: int) -> None:
         self._analyses.pop(request, None)
@@ -261,21 +268,12 @@ class Host:
     def remove(self, scratch: str) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
-    def _become_module(self, parent: int, job: Job, given: module.Given) -> NoReturn:
-        try:
-            os.setsid()
-            processes.die_with(parent)
-            self.disinherit(set(given.opened()))
-            signal.set_wakeup_fd(-1)
-            module.main(job, given, self.pipeline, self._user_path)
-        finally:
-            os._exit(1)
-
     # -- the loop -----------------------------------------------------------------------------
 
     def run(self) -> int:
         try:
             self._inventory.attend(self)
+            self._reap()  # what has ended before anybody listened
             while not self._requests.ended:
                 for key, mask in self._selector.select(self._pause()):
                     if key.fd == self._write:
@@ -301,14 +299,15 @@ class Host:
 
     def _tick(self) -> None:
         self._inventory.turn(bool(self._analyses))
+        waiting = [one.waiting for one in self._analyses.values()]
+        self.backend.prepare(sum(waiting) if waiting else None)
         for analysis in list(self._analyses.values()):
             analysis.tick(time.monotonic())
 
     def _end(self) -> None:
-        processes.kill([*self._children, *self._strangers(processes.parents())])
-        with contextlib.suppress(ChildProcessError):
-            while True:  # they were all sent SIGKILL
-                os.waitpid(-1, 0)
+        parents = processes.snapshot().parents
+        processes.kill([*self._children, *self._strangers(parents)])
+        processes.wait_for_all()
 
     def _flush(self) -> None:
         try:
@@ -330,28 +329,22 @@ class Host:
         self._reap()
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, code in processes.ended():
             ended = self._children.pop(pid, None)
             if ended is not None:
-                ended(status)
+                ended(code)
 
-    def kill_strangers(self, table: dict[int, int]) -> None:
+    def kill_strangers(self, parents: dict[int, int]) -> None:
         """End what user code has left behind: only module processes are children of this one."""
-        strangers = self._strangers(table)
+        strangers = self._strangers(parents)
         if strangers:
             processes.kill(strangers)
 
-    def _strangers(self, table: dict[int, int]) -> list[int]:
+    def _strangers(self, parents: dict[int, int]) -> list[int]:
         if not self.adopting:
             return []
         own = os.getpid()
-        return [pid for pid, up in table.items() if up == own and pid not in self._children]
+        return [pid for pid, up in parents.items() if up == own and pid not in self._children]
 
     # -- requests -----------------------------------------------------------------------------
 

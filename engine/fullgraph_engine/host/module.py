@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 
 from ..protocol import (
     Analyse,
+    Event,
     Finding,
     FindingFound,
     Log,
@@ -32,42 +32,35 @@ from ..protocol import (
 from ..targets import Tracee
 from . import (
     blackbox,
-    descriptors,
     exits,
     frames,
-    limits,
     modules,
     placeholder,
     preamble,
-    processes,
     run,
     sandbox,
     syntax,
     wire,
 )
-from .execution import Clock, Execution, TimeIsUp
-from .nursery import Nursery
+from .execution import TIME_USED_UP, Clock, Execution, TimeIsUp
 from .pipeline import Pipeline, Probe, Target
-from .wire import Continue, Job, Kept, Launch, Planned, PlannedRun, Stale, Unparsable
+from .process_backends import descriptors, limits, processes, spare
+from .process_backends.channels import Given
+from .process_backends.fork_server import ForkServer
+from .wire import (
+    Begun,
+    Continue,
+    Job,
+    Kept,
+    Launch,
+    Planned,
+    PlannedRun,
+    Stale,
+    Unparsable,
+    Upward,
+)
 
-_exit, _monotonic, _nice = os._exit, time.monotonic, os.nice
-
-
-@dataclass
-class Given:
-    """The descriptors that a module process starts with."""
-
-    control: int
-    report: int
-    stdout: int
-    stderr: int
-    box: int
-    keep_control: int = -1
-    keep_report: int = -1
-    """Where it takes commands and reports if it stays as a preamble; -1 if it must not."""
-
-    def opened(self) -> list[int]:
-        return [descriptor for descriptor in vars(self).values() if descriptor >= 0]
+_exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
 @dataclass(frozen=True)
@@ -79,11 +72,18 @@ class Keeping:
     unfound: preamble.Unfound
 
 
-def main(job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
-    """Never returns."""
+def main(
+    job: Job,
+    given: Given,
+    pipeline: Pipeline,
+    user_path: list[str],
+    *,
+    forks: bool,
+) -> NoReturn:
+    """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
     status = 1
     try:
-        _Module(job, given, pipeline, user_path).live()
+        _Module(job, given, pipeline, user_path, forks).live()
         status = 0
     except wire.Lost:
         status = run.LOST
@@ -98,9 +98,16 @@ def main(job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> No
 
 
 class _Module:
-    def __init__(self, job: Job, given: Given, pipeline: Pipeline, user_path: list[str]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        given: Given,
+        pipeline: Pipeline,
+        user_path: list[str],
+        forks: bool,
+    ) -> None:
         self.job, self.given, self.pipeline = job, given, pipeline
-        self.user_path = user_path
+        self.user_path, self.forks = user_path, forks
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
         self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched)
@@ -121,8 +128,12 @@ class _Module:
     def analyse(self) -> Analyse:
         return self.job.analyse
 
+    def tell(self, message: Upward | Event) -> None:
+        if self.job.again is None:
+            wire.report(self.given.report, message)
+
     def say(self, finding: Finding) -> None:
-        wire.report(self.given.report, FindingFound(self.analyse.request, finding))
+        self.tell(FindingFound(self.analyse.request, finding))
 
     def found(self, finding: Finding) -> None:
         """A finding of execution, as opposed to one of the text alone."""
@@ -135,14 +146,14 @@ class _Module:
         if not self.read():
             return
         self.execute()
-        self.check_registered()
+        if self.job.again is None:
+            self.check_registered()
         runs, probes = self.plan()
-        nursery = Nursery(socket.socket(fileno=self.given.control), self.given.report, self.forking)
-        self.before_forks()
-        if not runs:
+        self.before_runs()
+        if not runs or not self.forks:
             self.tell_registered()  # after it nobody waits for this process
-        wire.report(self.given.report, Planned(tuple(runs)))
-        command, given = nursery.wait(self.tell_registered)
+        self.tell(Planned(tuple(runs), self.execution.late if self.execution else None))
+        command, given = self.command()
         # From here on this is a run.
         blackbox.undo_dump()
         assert isinstance(command, Launch)
@@ -151,7 +162,22 @@ class _Module:
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyse.path, self.analyse.text
         tracee = Tracee(target, probe, namespace, path, text, command.mode)
-        run.main(run.Run(command, self.analyse, self.pipeline, tracee, self.forking), given)
+        forking = self.forking if self.forks else None
+        traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)
+        again = self.job.again
+        if again is not None and again.probe != probe.info:
+            traced.differs = True
+        run.main(traced, given)
+
+    def command(self) -> tuple[wire.Downward, Given]:
+        """What this process is to be a run for."""
+        given = self.given
+        if self.forks:
+            server = ForkServer(given.control, given.report, self.forking)
+            return server.wait(self.tell_registered)
+        if self.job.again is not None:
+            return self.job.again.launch, given
+        return spare.next_command(given.control), given
 
     def forking(self, begins: bool) -> None:
         self.sandbox.forking = begins
@@ -159,13 +185,11 @@ class _Module:
     # -- before user code ---------------------------------------------------------------------
 
     def enter(self) -> None:
-        given = self.given
-        given.control = descriptors.raised(given.control)
-        given.report = descriptors.raised(given.report)
-        given.box = descriptors.raised(given.box)
-        if given.keep_control >= 0:
-            given.keep_control = descriptors.raised(given.keep_control)
-            given.keep_report = descriptors.raised(given.keep_report)
+        self.given.raise_all()
+        if not self.forks:
+            self.given.raise_streams()  # its run has them anew
+            seconds = self.analyse.limits.module_seconds
+            wire.report(self.given.report, Begun("module", seconds))
         self.settle()
         folder = self.analyse.cwd or os.path.dirname(self.analyse.path)  # noqa: PTH120
         try:
@@ -181,7 +205,12 @@ class _Module:
     def settle(self) -> None:
         """Take up the descriptors, the limits and the scratch folder of a generation."""
         given = self.given
-        descriptors.attach(given.stdout, given.stderr)
+        if self.job.again is not None:
+            descriptors.detach()  # all that it prints was printed before
+        elif self.forks:
+            descriptors.attach(given.stdout, given.stderr)
+        else:
+            descriptors.attach(_dup(given.stdout), _dup(given.stderr))
         limits.reset_signals(self.interrupted)
         blackbox.attend(given.box)
         self.start_clock()
@@ -210,12 +239,12 @@ class _Module:
         try:
             tree = ast.parse(text, path)
             if imports and not syntax.same_beginning(tree, self.tree, imports):
-                wire.report(self.given.report, Stale())
+                self.tell(Stale())
                 return False
             discovery = self.pipeline.discover(text, path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.say(_syntax_error(error, self.lines))
-            wire.report(self.given.report, Unparsable(str(error)))
+            self.tell(Unparsable(str(error)))
             return False
         self.tree = tree
         for finding in discovery.findings:
@@ -226,7 +255,7 @@ class _Module:
         self.tell_targets(wanted)
         alone = not self.targets and not discovery.off and self.pipeline.registers(text)
         if not wanted and not alone:
-            wire.report(self.given.report, Planned(()))
+            self.tell(Planned(()))
         return bool(wanted) or alone
 
     def check_text(self) -> None:
@@ -254,7 +283,7 @@ class _Module:
     def tell_mistake(self) -> None:
         """What is no reason to stop: the exception that is being handled is fullgraph's own."""
         words = traceback.format_exc()
-        wire.report(self.given.report, Log(self.analyse.request, "engine", words))
+        self.tell(Log(self.analyse.request, "engine", words))
 
     def chosen(self) -> list[int]:
         """Indices of the targets to trace: those asked for, and of too many the nearest."""
@@ -273,7 +302,7 @@ class _Module:
     def tell_targets(self, wanted: list[int]) -> None:
         self.wanted = wanted
         infos = tuple(info(self.targets[index]) for index in wanted)
-        wire.report(self.given.report, TargetsFound(self.analyse.request, infos, self.note))
+        self.tell(TargetsFound(self.analyse.request, infos, self.note))
 
     # -- user code ----------------------------------------------------------------------------
 
@@ -321,10 +350,11 @@ class _Module:
             self.given.box,
             self.found,
             self.pipeline.fake_mode,
-            {skip.statement: skip.reason for skip in self.job.skip},
+            self.skipped(),
             self.clock,
             refused=self.refused,
         )
+        execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
         imports = syntax.imports_end(self.tree)
         execution.run(module, 0, imports)
@@ -339,9 +369,17 @@ class _Module:
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.keeping = None
         if self.analyse.nice:  # a preamble would keep it for all that it forks
-            _nice(self.analyse.nice)
+            limits.give_way(self.analyse.nice)
         execution.run(module, imports, len(self.tree.body))
         blackbox.after_statements(self.given.box)
+
+    def skipped(self) -> dict[int, str]:
+        """Statements that are not executed, and why."""
+        skipped = {skip.statement: skip.reason for skip in self.job.skip}
+        again = self.job.again
+        if again is not None and again.late is not None:
+            skipped[again.late] = TIME_USED_UP
+        return skipped
 
     # -- staying as a preamble ----------------------------------------------------------------
 
@@ -361,33 +399,26 @@ class _Module:
             self.user_path,
         )
         self.sandbox.noted = None
-        self.before_forks()
-        control = socket.socket(fileno=given.keep_control)
-        nursery = Nursery(control, given.keep_report, self.forking)
+        self.before_runs()
+        server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
-        if nursery.fork(Continue(0), []):
+        if server.fork(Continue(0)):
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
         descriptors.detach()
-        _, fresh = nursery.wait()
+        _, fresh = server.wait()
         self.go_on(fresh, imports)
 
-    def go_on(self, fresh: list[int], imports: int) -> None:
+    def go_on(self, fresh: Given, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
-        *own, paper = fresh
-        with open(paper, "rb") as file:  # noqa: PTH123
+        with open(fresh.paper, "rb") as file:  # noqa: PTH123
             self.job = wire.decode(file.read())
-        control, report, stdout, stderr, box = own
+        fresh.paper = -1
         descriptors.close_all([self.given.box])
-        self.given = Given(
-            descriptors.raised(control),
-            descriptors.raised(report),
-            stdout,
-            stderr,
-            descriptors.raised(box),
-        )
+        self.given = fresh
+        fresh.raise_all()
         self.settle()
         if not self.read(imports):
             _exit(0)
@@ -440,19 +471,23 @@ class _Module:
             operators = self.pipeline.registered()
         except Exception as error:
             words = f"Registered operators are not known: {type(error).__name__}: {error}\n"
-            wire.report(self.given.report, Log(request, "engine", words))
+            self.tell(Log(request, "engine", words))
             return
         if operators:
-            wire.report(self.given.report, OperatorsRegistered(request, operators))
+            self.tell(OperatorsRegistered(request, operators))
 
     def tell_done(self, target: Target, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)
-        wire.report(self.given.report, TargetDone(self.analyse.request, report))
+        self.tell(TargetDone(self.analyse.request, report))
+
+    def before_runs(self) -> None:
+        limits.reset_signals(self.interrupted)
+        if self.forks:
+            self.before_forks()
 
     def before_forks(self) -> None:
         import gc
 
-        limits.reset_signals(self.interrupted)
         self.pipeline.before_forks()
         gc.collect()
         gc.freeze()
@@ -461,7 +496,7 @@ class _Module:
                 "The module started threads; the runs are forked without them and may wait "
                 "for locks that they held.\n"
             )
-            wire.report(self.given.report, Log(self.analyse.request, "engine", text))
+            self.tell(Log(self.analyse.request, "engine", text))
 
 
 def info(target: Target) -> TargetInfo:

@@ -128,6 +128,9 @@ class Pipeline(Protocol):
 
     def warm(self) -> None: ...
 
+    def device_in_use(self) -> bool:
+        """Whether this process holds what does not survive a fork, such as a CUDA context."""
+
     def self_check(self) -> tuple[Hook, ...]:
         """Which private names of torch there are."""
 
@@ -229,6 +232,11 @@ class RealPipeline:
         sowing.remember_settings()
         tracing.warm()
         registered.take_baseline()
+
+    def device_in_use(self) -> bool:
+        import torch
+
+        return bool(torch.cuda.is_initialized() or torch.xpu.is_initialized())
 
     def self_check(self) -> tuple[Hook, ...]:
         from ..torch_internals import census

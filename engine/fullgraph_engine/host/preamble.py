@@ -18,9 +18,11 @@ from importlib.machinery import ModuleSpec
 from typing import Protocol
 
 from ..protocol import Analyse
-from . import descriptors, processes, syntax, wire
-from .limits import MIB
+from . import syntax, wire
 from .lines import LineReader
+from .process_backends import Owner, descriptors, packets, processes
+from .process_backends.channels import Given
+from .process_backends.limits import MIB
 from .wire import Continue, Exited, FileState, Forked, Job, Kept
 
 WORTH_KEEPING = 0.05
@@ -86,20 +88,9 @@ def state(path: str) -> FileState:
 # -- in the parent ------------------------------------------------------------------------------
 
 
-class Generation(Protocol):
-    """Who wants to know of a process that a preamble forks."""
-
-    def became(self, pid: int) -> None:
-        """Its process is another one now; 0 while that is not known."""
-
-    def ended(self, status: int) -> None: ...
-
-
 class Host(Protocol):
     """What a preamble needs of the parent."""
 
-    @property
-    def shelf(self) -> Shelf: ...
     def watch(self, descriptor: int, ready: Callable[[], None]) -> None: ...
     def unwatch(self, descriptor: int) -> None: ...
     def close(self, descriptor: int) -> None: ...
@@ -116,21 +107,24 @@ class Preamble:
         self,
         request: Analyse,
         host: Host,
+        shelf: Shelf,
         control: socket.socket,
-        reports: LineReader,
+        reports: int,
         scratch: str,
     ) -> None:
         self.request, self.scratch = request, scratch
         self.kept: Kept | None = None
         self.pid = 0
         self.used = time.monotonic()
-        self._host, self._control, self._reports = host, control, reports
+        self._host, self._shelf, self._control = host, shelf, control
+        self._reports = LineReader(reports)
         self._doomed = False
         self._number = 0
-        self._generations: dict[int, Generation] = {}
-        host.watch(reports.descriptor, self._read)
+        self._generations: dict[int, Owner] = {}
+        shelf.alive.append(self)
+        host.watch(reports, self._read)
 
-    def begin(self, pid: int, first: Generation) -> None:
+    def begin(self, pid: int, first: Owner) -> None:
         self.pid = pid
         self._generations[0] = first
 
@@ -151,7 +145,7 @@ class Preamble:
             return False
         return all(state(file.path) == file for file in self.kept.files)
 
-    def proceed(self, job: Job, given: list[int], generation: Generation) -> bool:
+    def proceed(self, job: Job, given: Given, generation: Owner) -> bool:
         """Fork a generation; False if the process is gone."""
         self._number += 1
         paper = descriptors.in_memory("fullgraph-job")
@@ -160,7 +154,8 @@ class Preamble:
             while data:
                 data = data[os.write(paper, data) :]
             os.lseek(paper, 0, os.SEEK_SET)
-            sent = wire.send(self._control, Continue(self._number), [*given, paper])
+            command = wire.encode(Continue(self._number))
+            sent = packets.send(self._control, command, [*given.opened(), paper])
         finally:
             os.close(paper)
         if sent:
@@ -174,17 +169,21 @@ class Preamble:
         if not self._generations and self.pid:
             processes.kill([self.pid])
 
-    def process_ended(self, status: int) -> None:
+    def became(self, pid: int) -> None:
+        """It is the process that was forked for it, to its end."""
+
+    def ended(self, code: int | None) -> None:
         """The process itself is gone, with all its generations."""
         self._doomed = True
         self._take(self._reports.drain())
         self._control.close()
         self._host.close(self._reports.descriptor)
-        self._host.shelf.forget(self)
+        self._shelf.forget(self)
+        self._shelf.alive.remove(self)
         if self.kept is not None:
             self._host.remove(self.scratch)
         for generation in list(self._generations.values()):
-            generation.ended(status)
+            generation.ended(code)
         self._generations.clear()
 
     def _read(self) -> None:
@@ -199,14 +198,14 @@ class Preamble:
                 self.kept = message
                 for generation in self._generations.values():
                     generation.became(0)
-                self._host.shelf.add(self)
+                self._shelf.add(self)
             elif isinstance(message, Forked):
                 if message.number in self._generations:
                     self._generations[message.number].became(message.pid)
             elif isinstance(message, Exited):
                 ended = self._generations.pop(message.number, None)
                 if ended is not None:
-                    ended.ended(message.status)
+                    ended.ended(message.code)
                 if self._doomed:
                     self.discard()
 
@@ -216,6 +215,11 @@ class Shelf:
 
     def __init__(self) -> None:
         self._kept: list[Preamble] = []
+        self.alive: list[Preamble] = []
+        """Also those that did not stay, or are on their way out."""
+
+    def keeps(self, scratch: str) -> bool:
+        return any(one.kept is not None and one.scratch == scratch for one in self.alive)
 
     def find(self, request: Analyse) -> Preamble | None:
         for preamble in self._kept:
@@ -241,5 +245,6 @@ class Shelf:
             self._kept.remove(preamble)
 
     def _memory(self) -> int:
-        shared = processes.resident(os.getpid())
-        return sum(max(processes.resident(kept.pid) - shared, 0) for kept in self._kept)
+        now = processes.snapshot()
+        shared = now.resident(os.getpid())
+        return sum(max(now.resident(kept.pid) - shared, 0) for kept in self._kept)

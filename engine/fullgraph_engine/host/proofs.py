@@ -9,7 +9,7 @@ from typing import Protocol
 from ..operators.cache import user_folder, write_whole
 from ..protocol import from_plain, to_plain
 from ..protocol.facts import Degraded, Fact
-from .branches import Branches
+from .process_backends.branches import Answer, Branches
 
 _SECONDS = 60.0
 """Of processor time for the program, which takes a third of a second."""
@@ -29,26 +29,36 @@ class Proving(Protocol):
         """Differs wherever the outcome of ``prove`` might; empty: it is not to be kept."""
 
 
-def degraded(pipeline: Proving) -> tuple[Degraded, ...]:
-    """Every fact that is not to be relied on, once, with all reasons."""
+def degraded(pipeline: Proving, *, forks: bool) -> tuple[Degraded, ...]:
+    """Every fact that is not to be relied on, once, with all reasons.
+
+    Without ``forks`` no process inherits what the program leaves behind in this one.
+    """
     reasons: dict[Fact, list[str]] = {}
-    for one in (*pipeline.missing(), *_proven(pipeline)):
+    for one in (*pipeline.missing(), *_proven(pipeline, forks)):
         reasons.setdefault(one.fact, []).append(one.reason)
     return tuple(Degraded(fact, "; ".join(words)) for fact, words in reasons.items())
 
 
-def _proven(pipeline: Proving) -> tuple[Degraded, ...]:
+def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
     build = pipeline.build()
     path = _path(build) if build else None
     kept = _read(path) if path is not None else None
     if kept is not None:
         return kept
-    answer = Branches()(pipeline.prove, _SECONDS)
+    answer = Branches()(pipeline.prove, _SECONDS) if forks else _here(pipeline)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
     if path is not None:
         _write(path, answer.value)
     return answer.value
+
+
+def _here(pipeline: Proving) -> Answer[tuple[Degraded, ...]]:
+    try:
+        return Answer(pipeline.prove())
+    except Exception as error:
+        return Answer(lost=f"it raised {type(error).__name__}: {error}")
 
 
 def _path(build: str) -> Path | None:

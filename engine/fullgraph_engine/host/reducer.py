@@ -8,35 +8,33 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
-from ..protocol import Log, Reproduce
-from ..repro.surroundings import Job, Surroundings
-from . import descriptors, limits, sandbox, wire
-from .branches import silence
+from ..protocol import Log
+from ..repro.surroundings import VERIFYING, Job, Surroundings
+from . import sandbox, wire
 from .pipeline import Pipeline
-from .trials import Trials
+from .process_backends import descriptors, limits
+from .process_backends.branches import silence
+from .process_backends.spawning import Spares
+from .process_backends.trials import SpawnedTrials, Trials, answered
+from .wire import Reduction, Trial
 
 _exit, _dirname = os._exit, os.path.dirname
 
 
-@dataclass(frozen=True)
-class Order:
-    """What to make smaller. ``began`` is when it was asked for, in ``time.monotonic()``."""
-
-    request: Reproduce
-    packed: str
-    began: float
-    scratch: str
-
-
-def main(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
-    """Never returns."""
+def main(
+    order: Reduction,
+    report: int,
+    pipeline: Pipeline,
+    user_path: list[str],
+    spares: Spares | None,
+) -> NoReturn:
+    """Never returns. ``spares`` are for candidates where these are not forked."""
     report = descriptors.raised(report)
     number = order.request.request
     try:
-        _shrink(order, report, pipeline, user_path)
+        _shrink(order, report, pipeline, user_path, spares)
     except wire.Lost:
         _exit(1)
     except BaseException:
@@ -47,34 +45,81 @@ def main(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) ->
     _exit(0)
 
 
-def _shrink(order: Order, report: int, pipeline: Pipeline, user_path: list[str]) -> None:
-    request, analyse = order.request, order.request.analyse
+def attempt(order: Trial, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
+    """Never returns: try out one candidate in a process that was not forked."""
+    try:
+        box = _entered(order.scratch, order.path, order.roots, user_path, pipeline)
+        box.let_start(frozenset(order.start))
+        answered(order, descriptors.raised(report))
+    finally:
+        _exit(1)
+
+
+def _entered(
+    scratch: str, path: str, roots: tuple[str, ...], user_path: list[str], pipeline: Pipeline
+) -> sandbox.Sandbox:
+    """Make this process one in which programs may be executed that look for a finding."""
     silence()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True
-    own = [*analyse.roots, *([_dirname(analyse.path)] if analyse.path else [])]
+    own = [*roots, *([_dirname(path)] if path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
-    os.environ.update(sandbox.environment(order.scratch))
-    tempfile.tempdir = order.scratch  # found out once, maybe by the process that this one is of
-    os.chdir(order.scratch)
-    box = sandbox.Sandbox(_dirname(order.scratch), pipeline.pass_over, pipeline.untouched)
+    os.environ.update(sandbox.environment(scratch))
+    tempfile.tempdir = scratch  # found out once, maybe by the process that this one is of
+    os.chdir(scratch)
+    box = sandbox.Sandbox(_dirname(scratch), pipeline.pass_over, pipeline.untouched)
     box.install()
     pipeline.audit_native_writes()
     pipeline.before_forks()
+    return box
+
+
+def _shrink(
+    order: Reduction,
+    report: int,
+    pipeline: Pipeline,
+    user_path: list[str],
+    spares: Spares | None,
+) -> None:
+    request, analyse, scratch = order.request, order.request.analyse, order.scratch
+    box = _entered(scratch, analyse.path, analyse.roots, user_path, pipeline)
     gc.freeze()
+    started: frozenset[str] = frozenset()
 
     def forking(begins: bool) -> None:
         box.forking = begins
 
+    def let_start(names: frozenset[str]) -> bool:
+        nonlocal started
+        started = names
+        return box.let_start(names)
+
+    def trial(work: str, text: str, seconds: float, memory: int) -> Trial:
+        start = tuple(started)
+        return Trial(work, text, seconds, memory, scratch, analyse.path, analyse.roots, start)
+
     def trials(work: Callable[[str], bytes], seconds: float) -> Trials:
-        return Trials(
+        jobs, memory = max(analyse.jobs, 1), analyse.limits.memory
+        if spares is None:
+            return Trials(work, capacity=jobs, seconds=seconds, memory=memory, forking=forking)
+        return SpawnedTrials(
             work,
-            capacity=max(analyse.jobs, 1),
+            spares,
+            scratch,
+            trial,
+            until,
+            capacity=jobs,
             seconds=seconds,
-            memory=analyse.limits.memory,
+            memory=memory,
             forking=forking,
         )
 
+    until = order.began + request.seconds - min(VERIFYING, request.seconds / 3)
+    if spares is not None:
+        spares.forking(forking)
     job = Job(request.request, order.packed, order.began, request.seconds)
-    around = Surroundings(trials, forking, order.scratch, box.let_start)
+    around = Surroundings(trials, forking, scratch, let_start, forks=spares is None)
     pipeline.shrink(job, around, lambda event: wire.report(report, event))
+    if spares is not None:
+        forking(True)
+        spares.end()

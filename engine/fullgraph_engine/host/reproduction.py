@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import tempfile
 import time
 from dataclasses import replace
@@ -24,11 +23,12 @@ from ..protocol import (
     TargetDone,
 )
 from ..protocol.repro import DATA
-from . import processes, reducer, wire
+from . import wire
 from .analysis import Analysis
-from .limits import MIB
 from .lines import LineReader
-from .wire import SeedsMade
+from .process_backends import processes
+from .process_backends.limits import MIB
+from .wire import Reduction, SeedsMade
 
 if TYPE_CHECKING:
     from .loop import Host
@@ -133,16 +133,14 @@ class Reproduction:
             return
         with contextlib.suppress(OSError):  # most runs leave no data
             Path(self._left, DATA).rename(Path(self.scratch, DATA))
-        come, go = os.pipe()
-        self._reports = LineReader(come)
-        self._host.watch(come, self._read)
-        order = reducer.Order(self.request, made.packed, self._began, self.scratch)
+        order = Reduction(self.request, made.packed, self._began, self.scratch)
         try:
-            self._pid = self._host.fork_reducer(order, go, self._ended)
+            launched = self._host.backend.perform(order, self)
         except OSError as error:
             self._end(f"The engine could not start a process: {error.strerror or error}.")
-        finally:
-            os.close(go)
+            return
+        self._pid = launched.pid
+        self._reports = self._host.reports_of(launched, self._read)
         grace = _COMPILING if self.request.wanted.backend else _GRACE
         self._deadline = self._began + self.request.seconds + grace
 
@@ -181,7 +179,11 @@ class Reproduction:
                 except OSError:
                     shutil.copyfile(path, given)
 
-    def _ended(self, status: int) -> None:
+    def became(self, pid: int) -> None:
+        """It was known from the beginning."""
+
+    def ended(self, code: int | None) -> None:
+        """The reducer has."""
         self._pid = 0
         if self._finished or self._reports is None:
             return
@@ -192,6 +194,11 @@ class Reproduction:
             self._end(f"Making it smaller was broken off: {words}. What was found is kept.")
 
     # -- for the loop -------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """What this will need of processes: the reducer, once there are programs."""
+        return 1 if self._analysis is not None else 0
 
     def next_deadline(self) -> float:
         if self._analysis is not None:
@@ -214,10 +221,10 @@ class Reproduction:
     def _measure(self) -> None:
         if not self._pid:
             return
-        table = processes.parents()
-        self._host.kill_strangers(table)
-        limits, shared = self.request.analyse.limits, processes.resident(os.getpid())
-        used = processes.usage(self._pid, table)
+        seen = processes.snapshot()
+        self._host.kill_strangers(seen.parents)
+        limits, shared = self.request.analyse.limits, seen.resident(os.getpid())
+        used = processes.usage(self._pid, seen)
         jobs = max(self.request.analyse.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
@@ -244,7 +251,7 @@ class Reproduction:
         if analysis is not None:
             analysis.cancel()
         if self._pid:
-            processes.signal_process(self._pid, signal.SIGKILL)
+            processes.end(self._pid)
         if self._reports is not None:
             self._host.close(self._reports.descriptor)
             self._reports = None

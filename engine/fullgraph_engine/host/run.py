@@ -32,10 +32,12 @@ from ..protocol import (
 from ..protocol.course import MOST_STEPS
 from ..protocol.documents import DocumentPart
 from ..targets import Tracee
-from . import blackbox, descriptors, exits, frames, limits, placeholder, sandbox, syntax, wire
-from .branches import Branches, silence
+from . import blackbox, exits, frames, placeholder, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
-from .wire import Launch, RunDone, SeedsMade
+from .process_backends import descriptors, limits
+from .process_backends.branches import Branches, Replay, silence
+from .process_backends.channels import Given
+from .wire import Begun, Launch, RunDone, SeedsMade, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST = 97
@@ -49,14 +51,18 @@ GRACE = 0.15
 
 @dataclass
 class Run:
-    """What a run is of, and what it has told. ``forking`` is called with True before a fork and
-    with False after it, on both sides."""
+    """What a run is of, and what it has told.
+
+    ``forking`` is called with True before a fork and with False after it, on both sides; it is
+    None where nothing may be forked. ``differs``: the probe is not the one that was asked for.
+    """
 
     launch: Launch
     analyse: Analyse
     pipeline: Pipeline
     tracee: Tracee
-    forking: Callable[[bool], None]
+    forking: Callable[[bool], None] | None
+    differs: bool = False
     report: int = -1
     box: int = -1
     emitted: dict[str, Finding] = field(default_factory=dict)
@@ -65,13 +71,17 @@ class Run:
     def name(self) -> str:
         return name_of(self.tracee.target.name, self.launch.probe, self.launch.part)
 
-    def live(self, given: list[int]) -> None:
-        """Trace, and tell what came of it. ``given`` is what travels with a ``Launch``."""
+    def live(self, given: Given) -> None:
+        """Trace, and tell what came of it."""
         self.settle(given)
+        if self.forking is None:
+            self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
         needs_real: str | None = None
         try:
-            if self.launch.part == "seeds":
+            if self.differs:
+                done = self.unsteady()
+            elif self.launch.part == "seeds":
                 done, needs_real = self.sow()
             else:
                 done, needs_real = self.trace()
@@ -87,11 +97,11 @@ class Run:
         descriptors.flush()
         self.tell(RunDone(done, needs_real))
 
-    def settle(self, given: list[int]) -> None:
+    def settle(self, given: Given) -> None:
         """Take up the descriptors, listen to the parent, and keep within the limits."""
-        report, stdout, stderr, box = given
-        self.report, self.box = descriptors.raised(report), descriptors.raised(box)
-        descriptors.attach(stdout, stderr)
+        given.raise_all()
+        self.report, self.box = given.report, given.box
+        descriptors.attach(given.stdout, given.stderr)
         limits.reset_signals(self.interrupted)
         blackbox.attend(self.box)
         blackbox.dump_at(self.box, self.launch.seconds + GRACE)
@@ -110,7 +120,7 @@ class Run:
 
     # -- telling ------------------------------------------------------------------------------
 
-    def tell(self, event: Event | RunDone | SeedsMade) -> None:
+    def tell(self, event: Event | Upward) -> None:
         wire.report(self.report, event)
 
     def emit(self, finding: Finding) -> None:
@@ -154,7 +164,12 @@ class Run:
             descriptors.flush()
             silence()
             until = _monotonic() + (1 - _LAST) * launch.seconds
-            asked.update(branch=Branches(self.forking, until), foretell=self.foretell)
+            branch: Branches | Replay
+            if self.forking is not None:
+                branch = Branches(self.forking, until)
+            else:
+                branch = Replay(launch.answers, self.tell, until, last=launch.last)
+            asked.update(branch=branch, foretell=self.foretell)
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
         for finding in outcome.findings:
             self.emit(finding)
@@ -185,6 +200,17 @@ class Run:
         target, probe = self.tracee.target, self.tracee.probe
         report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
         return report, sown.needs_real
+
+    def unsteady(self) -> TargetReport:
+        """Where nothing is forked the module is executed for each run."""
+        target, probe = self.tracee.target, self.tracee.probe
+        reason = (
+            f"Executed a second time, the module gives `{target.name}` other inputs; give it a "
+            "probe comment."
+        )
+        return TargetReport(
+            target.name, target.kind, target.range, "failed", probe=probe.info, error=reason
+        )
 
     def failed(self, error: BaseException, seconds: float) -> TargetReport:
         """What the pipeline let through: ``sys.exit`` in the user's code, or a mistake of ours."""
@@ -226,7 +252,7 @@ class Run:
         )
 
 
-def main(run: Run, given: list[int]) -> NoReturn:
+def main(run: Run, given: Given) -> NoReturn:
     """Never returns, whatever the user's code does to the interpreter."""
     try:
         run.live(given)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from . import landlock
+from .process_backends import descriptors, landlock
 
 _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -89,7 +89,7 @@ class Sandbox:
             name = arguments[path]
             base = arguments[folder] if folder < len(arguments) else -1
             if base != -1 and not isinstance(name, int):
-                name = os.path.join(f"/proc/self/fd/{base}", _fsdecode(name))  # noqa: PTH118
+                name = os.path.join(descriptors.path_of(base), _fsdecode(name))  # noqa: PTH118
             self._writes(name)
 
     def _writes(self, path: Any) -> None:

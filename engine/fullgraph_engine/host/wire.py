@@ -2,24 +2,36 @@
 
 Upwards: lines. An event of the protocol travels as it is; the messages of this module have
 ``!`` before them. JSON, never pickle: the parent must not execute what user code may have written.
-Downwards: packets on a socket, with the descriptors of the process to be forked.
+Downwards: packets on a socket with the descriptors of the process to be forked, or, to a process
+that was not forked, lines.
 """
 
 from __future__ import annotations
 
-import array
 import json
 import os
-import socket
 import typing
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 from .. import protocol
-from ..protocol import Analyse, Event, Mode, Part, ProbeInfo, Range, TargetInfo, TargetReport
+from ..protocol import (
+    Analyse,
+    Event,
+    Mode,
+    Part,
+    ProbeInfo,
+    Range,
+    Reproduce,
+    TargetInfo,
+    TargetReport,
+)
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
+
+Stage = Literal["start", "module", "run"]
+"""What a process is doing: getting ready, executing the module's statements, or one run."""
 _PACKET = 1 << 16
 
 
@@ -39,9 +51,21 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Planned:
-    """The module is executed, these runs can be launched."""
+    """The module is executed, these runs can be launched.
+
+    ``late`` is the index of the statement that used up the time, if one did.
+    """
 
     runs: tuple[PlannedRun, ...]
+    late: int | None = None
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A process that was started ahead, or only now, begins with what may take so many seconds."""
+
+    stage: Stage
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -84,10 +108,10 @@ class Forked:
 
 @dataclass(frozen=True)
 class Exited:
-    """``status`` as from ``os.waitpid``; -1 if somebody else took it."""
+    """``code`` is negative for a signal; None if somebody else took it."""
 
     number: int
-    status: int
+    code: int | None
 
 
 @dataclass(frozen=True)
@@ -104,7 +128,39 @@ class SeedsMade:
     reason: str = ""
 
 
-Upward = Union[Planned, Unparsable, Kept, Stale, Forked, Exited, RunDone, SeedsMade]
+@dataclass(frozen=True)
+class Branching:
+    """A run that may not fork becomes the process that answers a question of its own."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BranchAnswer:
+    """To the question of this name: a pickled value, or why there is none. Only a process with
+    user code may unpickle it. The rest is as ``branches.Answer`` has it."""
+
+    name: str
+    packed: str = ""
+    lost: str = ""
+    late: bool = False
+    used: float = 0.0
+
+
+Upward = Union[
+    Branching,
+    BranchAnswer,
+    Planned,
+    Begun,
+    Unparsable,
+    Kept,
+    Stale,
+    Forked,
+    Exited,
+    RunDone,
+    SeedsMade,
+]
 
 
 # -- downwards --------------------------------------------------------------------------------
@@ -112,7 +168,7 @@ Upward = Union[Planned, Unparsable, Kept, Stale, Forked, Exited, RunDone, SeedsM
 
 @dataclass(frozen=True)
 class Launch:
-    """Fork a run. With it travel: report, stdout, stderr, black box."""
+    """Begin a run. With it travel to a process that forks it: report, stdout, stderr, box."""
 
     number: int
     target: int
@@ -121,12 +177,16 @@ class Launch:
     part: Part
     seconds: float
     memory: int
+    answers: tuple[BranchAnswer, ...] = ()
+    """What earlier attempts of it that could not fork have found out."""
+    last: bool = False
+    """There is no time for another attempt."""
 
 
 @dataclass(frozen=True)
 class Continue:
-    """Fork a generation off a preamble. With it travel: control, report, stdout, stderr, black
-    box, and a file that holds the job."""
+    """Fork a generation off a preamble. With it travel: report, stdout, stderr, box, control, and
+    a file that holds the job."""
 
     number: int
 
@@ -140,17 +200,66 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class Again:
+    """A module process is there for one run of a module that another one has executed before, so
+    it says nothing else. ``late`` is from ``Planned``; ``probe`` is what the run was planned with.
+    """
+
+    launch: Launch
+    late: int | None
+    probe: ProbeInfo
+
+
+@dataclass(frozen=True)
 class Job:
     """What a module process is for."""
 
     analyse: Analyse
     scratch: str
     skip: tuple[Skip, ...] = ()
+    again: Again | None = None
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Make a program smaller. ``began`` is when it was asked for, in ``time.monotonic()``."""
+
+    request: Reproduce
+    packed: str
+    began: float
+    scratch: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Complete the operator index; ``read`` the binding YAML first. As ``boot`` has ``yaml``."""
+
+    yaml: str
+    scratch: str
+    read: bool
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Try out a text. ``work`` is a pickled function of it; only a process that is there to execute
+    such texts may unpickle it. ``scratch``, ``path`` and ``roots`` are the reduction's; ``start``
+    names the programs that may be started. ``memory`` is in MiB."""
+
+    work: str
+    text: str
+    seconds: float
+    memory: int
+    scratch: str
+    path: str
+    roots: tuple[str, ...]
+    start: tuple[str, ...]
 
 
 Downward = Union[Launch, Continue]
+Order = Union[Job, Reduction, Survey, Trial]
+"""What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {
-    kind.__name__: kind for kind in (*typing.get_args(Upward), *typing.get_args(Downward), Job)
+    kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)
 }
 
 
@@ -183,7 +292,7 @@ def received(line: bytes) -> Upward | Event | None:
         return None
 
 
-def encode(message: Upward | Downward | Job) -> bytes:
+def encode(message: Upward | Downward | Order) -> bytes:
     body = {"type": type(message).__name__, **protocol.to_plain(message)}
     return _INTERNAL + _dumps(body, separators=(",", ":")).encode()
 
@@ -191,31 +300,6 @@ def encode(message: Upward | Downward | Job) -> bytes:
 def decode(line: bytes) -> Any:
     raw = _loads(line[1:])
     return protocol.from_plain(_KINDS[raw.pop("type")], raw)
-
-
-def send(channel: socket.socket, message: Downward, descriptors: list[int]) -> bool:
-    """One packet; False if nobody is there to read it."""
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-    try:
-        channel.sendmsg([encode(message)], rights)
-    except OSError:
-        return False
-    return True
-
-
-def receive(channel: socket.socket) -> tuple[Downward, list[int]] | None:
-    """The next packet and its descriptors; None when the other end is gone."""
-    found = array.array("i")
-    try:
-        data, rights, _, _ = channel.recvmsg(_PACKET, socket.CMSG_SPACE(16 * found.itemsize))
-    except OSError:
-        return None
-    if not data:
-        return None
-    for level, kind, payload in rights:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(payload[: len(payload) - len(payload) % found.itemsize])
-    return decode(data), list(found)
 
 
 _OWN = set(typing.get_args(Upward))

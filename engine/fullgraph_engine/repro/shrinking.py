@@ -6,7 +6,9 @@ import json
 import os
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..protocol import (
@@ -26,15 +28,16 @@ from .likeness import own_names
 from .oracle import Shown, Verdict, Wish
 from .script import environment, lines_of_code, script
 from .seed import Seed, Seeds
-from .surroundings import TRIAL_SECONDS, Job, Say, Surroundings, Trials
+from .surroundings import TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
 
-_VERIFYING = 8.0
-"""Seconds of the budget that are kept for running the script in a fresh Python."""
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
 """How many earlier programs are verified if the last one is not."""
 
 _UNVERIFIED = "It was not verified in a fresh Python process."
+_TOO_LATE = (
+    "The time was up before a program was found that shows it; give it a longer time budget."
+)
 _EARLIER = (
     "A smaller program shows it only in a process that has traced before; this is the smallest "
     "that does so by itself."
@@ -42,12 +45,14 @@ _EARLIER = (
 
 _monotonic = time.monotonic
 
+Judge = Callable[[str, Wish], tuple[Verdict, Shown | None]]
+
 
 class Shrinking:
     """One job; ``run`` does it."""
 
     trial_seconds = TRIAL_SECONDS
-    verifying = _VERIFYING
+    verifying = VERIFYING
 
     def __init__(self, seeds: Seeds, job: Job, around: Surroundings, say: Say) -> None:
         self.seeds, self.around, self.say = seeds, around, say
@@ -72,7 +77,8 @@ class Shrinking:
             self.fresh.end()
             words = "\n".join((*self.seeds.left_out, *self.refused))
             self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
-            self.end(self.nothing())
+            late = _monotonic() > self.deadline()
+            self.end(_TOO_LATE if late else self.nothing())
             return
         seed, wish = chosen
         self.notes = seed.notes
@@ -81,16 +87,12 @@ class Shrinking:
         self.reduce(seed, wish)
         self.verify(wish)
 
-    def judge(self, text: str, wish: Wish) -> tuple[Verdict, Shown | None]:
-        """In a fork."""
-        return oracle.judge(text, wish)
+    def judge(self) -> Judge:
+        """What decides in a trial, of a program and what is wished."""
+        return oracle.judge
 
     def trials(self, wish: Wish) -> Trials:
-        def work(text: str) -> bytes:
-            if self.kept and not self.kept <= inputs.loads(text):
-                return packed(Verdict(False, "data is lost"), None)
-            return packed(*self.judge(text, wish))
-
+        work = partial(_judged, self.judge(), wish, self.kept)
         return self.around.trials(work, self.trial_seconds)
 
     def nothing(self) -> str:
@@ -281,6 +283,13 @@ class _Tester:
 
     def kill(self, ticket: int) -> None:
         self._trials.kill(ticket)
+
+
+def _judged(judge: Judge, wish: Wish, kept: frozenset[str], text: str) -> bytes:
+    """In the process of a trial."""
+    if kept and not kept <= inputs.loads(text):
+        return packed(Verdict(False, "data is lost"), None)
+    return packed(*judge(text, wish))
 
 
 def packed(verdict: Verdict, shown: Shown | None) -> bytes:

@@ -10,13 +10,18 @@ from ..protocol import Log, Reproduced, ReproFound, ReproProgress
 
 Say = Callable[[ReproProgress | ReproFound | Reproduced | Log], None]
 Judge = Callable[[str], bytes]
+"""What a trial does with a text. It can be pickled, where a trial is no fork."""
 
 TRIAL_SECONDS = 10.0
 """What one trial may take where nothing is compiled."""
 
 
+VERIFYING = 8.0
+"""Seconds of the budget that are kept for running the script in a fresh Python."""
+
+
 class Trials(Protocol):
-    """Candidates in forks, several at a time: ``host.trials``."""
+    """Candidates in processes of their own, several at a time."""
 
     capacity: int
 
@@ -27,13 +32,15 @@ class Trials(Protocol):
 
 @dataclass
 class Surroundings:
-    """What the process gives: trials of texts in forks, and how processes may be started."""
+    """What the process gives: trials of texts, and how processes may be started."""
 
     trials: Callable[[Judge, float], Trials]
     forking: Callable[[bool], None]
     scratch: str
     let_start: Callable[[frozenset[str]], bool] = lambda _: False
     """Let this process and its forks start programs of these names; False if they may not be."""
+    forks: bool = True
+    """Whether trials are forks of this process; else nothing that was done here is there."""
 
 
 @dataclass(frozen=True)

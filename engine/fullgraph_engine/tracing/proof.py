@@ -6,8 +6,10 @@ is known is traced: what is not seen of it would not be seen of the user's code 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import linecache
+import logging
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -81,7 +83,7 @@ def prove() -> tuple[Degraded, ...]:
     program = vars(module)
     exec(compile(_PROGRAM, _PATH, "exec"), program)
     found: dict[Fact, list[str]] = {}
-    with drive.tensor_mode(True):
+    with drive.tensor_mode(True), _silence():
         for call, statements in _calls(program):
             try:
                 recording = call()
@@ -98,6 +100,17 @@ def prove() -> tuple[Degraded, ...]:
         Degraded(fact, f"not seen of a test program: {', '.join(what)}")
         for fact, what in found.items()
     )
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """The program reaches a limit, of which Dynamo warns."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _holds(statement: _Statement, recording: Recording) -> bool:

@@ -119,6 +119,7 @@ _Ignore = Annotated[_Texts, _option("ignore", metavar="CODE,...")]
 _SeverityFlag = Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...")]
 _ExitSeverity = Annotated[_Text, _option("exit-severity", metavar="SEVERITY")]
 _Jobs = Annotated[_Text, _option("jobs", "-j", metavar="N")]
+_EngineProcesses = Annotated[_Text, _option("engine-processes", metavar="auto|fork|spawn")]
 _Timeout = Annotated[_Text, _option("timeout", metavar="SECONDS")]
 _MemoryLimit = Annotated[_Text, _option("memory-limit", metavar="MIB")]
 _MaxTargets = Annotated[_Text, _option("max-targets", metavar="N")]
@@ -158,6 +159,7 @@ def _check(
     severity: _SeverityFlag = None,
     exit_severity: _ExitSeverity = None,
     jobs: _Jobs = None,
+    engine_processes: _EngineProcesses = None,
     timeout: _Timeout = None,
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
@@ -211,6 +213,7 @@ def _check(
         "severity": _joined(severity),
         "exit-severity": exit_severity,
         "jobs": jobs,
+        "engine-processes": engine_processes,
         "timeout": timeout,
         "memory-limit": memory_limit,
         "max-targets": max_targets,
@@ -267,6 +270,7 @@ def _diff(
     severity: _SeverityFlag = None,
     exit_severity: _ExitSeverity = None,
     jobs: _Jobs = None,
+    engine_processes: _EngineProcesses = None,
     timeout: _Timeout = None,
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
@@ -296,6 +300,7 @@ def _diff(
         "mode": mode,
         "severity": _joined(severity),
         "jobs": jobs,
+        "engine-processes": engine_processes,
         "timeout": timeout,
         "memory-limit": memory_limit,
         "max-targets": max_targets,
@@ -689,7 +694,13 @@ def _engine(
         if report is not None and verbose:
             report.log(log.text)
 
-    return Engine(interpreter.path, on_status=lambda status: None, on_log=on_log, cwd=project.root)
+    return Engine(
+        interpreter.path,
+        on_status=lambda status: None,
+        on_log=on_log,
+        cwd=project.root,
+        processes=settings.engine_processes,
+    )
 
 
 def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:

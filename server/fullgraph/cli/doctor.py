@@ -123,6 +123,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
             on_status=lambda status: None,
             on_log=lambda log: None,
             cwd=project.root,
+            processes=resolved.settings.engine_processes,
         )
         try:
             await engine.start()

@@ -22,10 +22,15 @@ class Hearing:
     log: Callable[[Log], None]
     index: Callable[[IndexWritten], None]
 
-    def engine(self, interpreter: Path, boot: Path | None) -> Engine:
+    def engine(self, interpreter: Path, boot: Path | None, processes: str = "auto") -> Engine:
         """One that is not started yet."""
         return Engine(
-            interpreter, on_status=self.status, on_log=self.log, on_index=self.index, boot=boot
+            interpreter,
+            on_status=self.status,
+            on_log=self.log,
+            on_index=self.index,
+            boot=boot,
+            processes=processes,
         )
 
 

@@ -8,6 +8,7 @@ import enum
 import itertools
 import shlex
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ SILENCE = 30.0
 LONG_IMPORT = 120.0
 """Seconds after which an import of torch is worth a word; it may be one over a slow network."""
 
+USE_WSL = "Run fullgraph in WSL; VS Code opens a folder there with its WSL extension."
 CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.6 or newer."
 
 
@@ -201,9 +203,12 @@ class Engine:
         on_index: Callable[[IndexWritten], None] | None = None,
         cwd: Path | None = None,
         boot: Path | None = None,
+        processes: str = "auto",
         back_off: tuple[float, ...] = BACK_OFF,
     ) -> None:
         self.interpreter = interpreter
+        self.processes = processes
+        """How it starts others, from its own next start on: a setting's value."""
         self._on_status = on_status
         self._on_log = on_log
         self._on_index = on_index
@@ -310,6 +315,9 @@ class Engine:
     # -- the process --------------------------------------------------------------------------
 
     async def _spawn(self) -> None:
+        if sys.platform.startswith("win"):
+            self._give_up("The engine of fullgraph does not run on Windows.", USE_WSL)
+            return
         # Nothing is known yet of what starts now: torch may have been removed meanwhile.
         self._status = self._describe(EngineState.STARTING, "")
         self._become(EngineState.STARTING, "Starting Python.")
@@ -323,6 +331,7 @@ class Engine:
                 on_death=self._died,
                 # Making one is work for a processor that a short life may need otherwise.
                 index=self._on_index is not None,
+                processes=self.processes,
             )
             await self._process.start()
             loop = asyncio.get_running_loop()

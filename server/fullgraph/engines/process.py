@@ -108,11 +108,13 @@ class EngineProcess:
         on_output: Callable[[str], None],
         on_death: Callable[[EngineProcess], None],
         index: bool = True,
+        processes: str = "auto",
     ) -> None:
         self._interpreter = interpreter
         self._boot = boot
         self._cwd = cwd
         self._index = index
+        self._processes = processes
         self._on_event = on_event
         self._on_output = on_output
         self._on_death = on_death
@@ -148,6 +150,8 @@ class EngineProcess:
                 str(events_write),
                 *(() if yaml is None else ("--yaml", str(yaml))),
                 *(() if self._index else ("--index", "no")),
+                "--processes",
+                self._processes,
                 stdin=subprocess.DEVNULL,
                 # Never ours: standard output of the server is the connection to the editor.
                 stdout=output_write,

@@ -57,7 +57,10 @@ def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
         for severity in OF_SEVERITY
         if counts.get(severity)
     ]
-    nothing = paint(Style.STRONG, "No new findings" if checked.known else "No findings")
+    words = "No new findings" if checked.known else "No findings"
+    if checked.incomplete:
+        words += " in what could be checked"
+    nothing = paint(Style.STRONG, words)
     head = f"Found {listing(found)}" if found else nothing
     rest = f"; {', '.join(_extent(checked))}."
     return head + paint(Style.DIM, rest)

@@ -320,10 +320,14 @@ class Session:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
             self._tell_once(Loudness.WARNING, str(error))
             return str(error)
+        processes = self.settings(unit).engine_processes
         engine = self._engines.get(interpreter.path)
-        return engine if engine is not None else self._begun(interpreter)
+        if engine is None:
+            return self._begun(interpreter, processes)
+        engine.processes = processes
+        return engine
 
-    def _begun(self, interpreter: Interpreter) -> Engine:
+    def _begun(self, interpreter: Interpreter, processes: str) -> Engine:
         path = interpreter.path
         self._whys[path] = interpreter.why
         self._listener.log(f"Tracing with {path}: {interpreter.why}.")
@@ -333,13 +337,14 @@ class Session:
             lambda event: self._in_background(self._indices.read(path, event)),
         )
         early, self._early = self._early, None
-        if early is not None and early.engine.interpreter == path:
+        fits = early is not None and early.engine.processes == processes
+        if early is not None and fits and early.engine.interpreter == path:
             self._engines[path] = early.engine
             early.hear(hearing)
             return early.engine
         if early is not None:
             self._in_background(early.engine.close())
-        engine = self._engines[path] = hearing.engine(path, self._boot)
+        engine = self._engines[path] = hearing.engine(path, self._boot, processes)
         self._in_background(engine.start())
         return engine
 

@@ -35,6 +35,7 @@ Scope = Literal["application", "machine", "machine-overridable", "window", "reso
 TraceOn = Literal["change", "save", "manual"]
 CompletionMode = Literal["default", "full", "off"]
 ShapeHints = Literal["changed", "all", "off"]
+ProcessStart = Literal["auto", "fork", "spawn"]
 
 
 # -- kinds of value ---------------------------------------------------------------------------
@@ -314,6 +315,20 @@ class Settings:
         Number(0),
         "How many runs go on at once. 0: one per processor, at most 8.",
         "machine-overridable",
+    )
+    engine_processes: ProcessStart = _setting(
+        "auto",
+        Choice(
+            (
+                ("auto", "Fork on Linux, unless the engine holds a GPU; else spawn."),
+                ("fork", "Fork on Linux: fast, and imports are kept between edits."),
+                ("spawn", "Start each process afresh: slower, and needs no fork."),
+            )
+        ),
+        "How the engine starts the processes that execute code. Takes effect when the engine is "
+        "started the next time.",
+        "machine-overridable",
+        feature="engine",
     )
     timeout: float = _setting(
         60.0,

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -17,7 +18,7 @@ from ...torch_internals import backends, dynamo
 from ...tracing import drive
 from .. import shrinking
 from ..check import Check
-from ..oracle import Shown, Verdict, Wish
+from ..oracle import Shown, Wish
 from ..script import lines_of_code
 from ..seed import Backend, Seed, Seeds
 from ..surroundings import Surroundings
@@ -30,6 +31,11 @@ _STARTED = frozenset(
 
 _COMPILER_ERROR = re.compile(r"^.*?\berror: (.+)$", re.MULTILINE)
 """What a C++ compiler says, behind a command line that differs each time."""
+
+_NEEDS_FORKS = (
+    "A program for a backend is minimized only in forks of one process, and this engine starts "
+    'each process afresh; set `engine.processes` to "fork" on Linux, and ask again.'
+)
 
 _monotonic = time.monotonic
 
@@ -48,6 +54,9 @@ class Shrinking(shrinking.Shrinking):
 
     def run(self) -> None:
         self.progress("looking", now=True)
+        if not self.around.forks:
+            self.end(_NEEDS_FORKS)
+            return
         before = _monotonic()
         reason = prepare(self.backend, self.around)
         self.until += _monotonic() - before  # it says nothing about the graphs
@@ -56,8 +65,8 @@ class Shrinking(shrinking.Shrinking):
             return
         super().run()
 
-    def judge(self, text: str, wish: Wish) -> tuple[Verdict, Shown | None]:
-        return judging.judge(text, wish, self.backend)
+    def judge(self) -> shrinking.Judge:
+        return partial(judging.judge, backend=self.backend)
 
     def choose(self) -> tuple[Seed, Wish] | None:
         wish = Wish(self.seeds.likeness, self.seeds.check, loose=True)

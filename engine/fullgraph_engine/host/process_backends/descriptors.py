@@ -6,15 +6,21 @@ import fcntl
 import io
 import os
 import resource
+import select
 import sys
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 _ROOM = 24
 """Descriptors at the very end of the table are left for the engine."""
 
+_F_GETPATH, _LONGEST_PATH = 50, 1024
+"""sys/fcntl.h and sys/param.h of macOS."""
+
 _LINUX = sys.platform.startswith("linux")
-_close, _dup2, _open = os.close, os.dup2, os.open
+_close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll
 
 
 def listed() -> set[int]:
@@ -38,6 +44,21 @@ def raised(descriptor: int) -> int:
     return moved
 
 
+def path_of(folder: int) -> str:
+    """Where an open folder is."""
+    if _LINUX:
+        return f"/proc/self/fd/{folder}"
+    found = fcntl.fcntl(folder, _F_GETPATH, bytes(_LONGEST_PATH))
+    return os.fsdecode(found.rstrip(b"\0"))
+
+
+def readable(descriptor: int, milliseconds: int = 0) -> bool:
+    """Whether there is something to read, or the end, within that time."""
+    poll = _poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(milliseconds))
+
+
 def close_all(descriptors: Iterable[int]) -> None:
     for descriptor in descriptors:
         try:
@@ -53,6 +74,25 @@ def in_memory(name: str) -> int:
     descriptor, path = tempfile.mkstemp()
     os.unlink(path)  # noqa: PTH108
     return descriptor
+
+
+@dataclass(frozen=True)
+class Inheritance:
+    """How a new process gets descriptors: the options to start it with, and what they are there."""
+
+    numbers: tuple[int, ...]
+    popen: dict[str, Any]
+
+
+def inheritance(descriptors: Iterable[int]) -> Inheritance:
+    """For a program that leads a session of its own, so that an interrupt does not reach it."""
+    given = tuple(descriptors)
+    return Inheritance(given, {"pass_fds": given, "start_new_session": True})
+
+
+def inherited(numbers: Iterable[int]) -> list[int]:
+    """In that program: its descriptors."""
+    return list(numbers)
 
 
 def fill_standard() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import resource
 import signal
 import sys
@@ -9,6 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 MIB = 1 << 20
+_TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 _FILE_SIZE = 2048 * MIB
 _setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
 _signal, _sigmask = signal.signal, signal.pthread_sigmask
@@ -73,3 +76,38 @@ def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
 # As the interpreter has them: a write to a closed pipe or a full disk is an exception.
 _IGNORED = frozenset((signal.SIGPIPE, signal.SIGXFSZ))
 _FIXED = frozenset((signal.SIGKILL, signal.SIGSTOP))
+
+
+def end_within(used: float | None, passed: float) -> None:
+    """Have this process ended by a signal after so many seconds of its processor time, or of time.
+
+    By itself: the sandbox lets no process end another.
+    """
+    for number in _TIME_IS_UP:
+        _signal(number, signal.SIG_DFL)
+    if used is not None:
+        _setitimer(signal.ITIMER_PROF, max(used, 0.01))
+    _setitimer(signal.ITIMER_REAL, max(passed, 0.01))
+
+
+def ran_out_of_time(code: int | None) -> bool:
+    """Whether that is how a process ended."""
+    return code in [-number for number in _TIME_IS_UP]
+
+
+def ignore_interrupts() -> None:
+    """An interrupt from the terminal is for the server; a closed pipe is an error of a write."""
+    for name in ("SIGINT", "SIGPIPE"):
+        if hasattr(signal, name):
+            _signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def end_after(seconds: int) -> None:
+    """Have this process end if it takes longer, whatever it is doing then."""
+    faulthandler.dump_traceback_later(seconds, exit=True, file=os.open(os.devnull, os.O_WRONLY))
+
+
+def give_way(niceness: int) -> None:
+    """Let other processes go first, as far as the system knows how."""
+    if hasattr(os, "nice"):
+        os.nice(niceness)

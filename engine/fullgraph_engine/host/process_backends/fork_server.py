@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 from collections.abc import Callable
 
-from . import descriptors, processes, wire
-from .wire import Downward, Exited, Forked
+from .. import wire
+from ..wire import Downward, Exited, Forked
+from . import descriptors, packets, processes
+from .channels import Given
 
 # Bound now: user code may replace them later in the same process.
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
@@ -17,17 +20,18 @@ _WITHOUT_PIDFD = 20
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 
-class Nursery:
+class ForkServer:
     """``forking`` is called with True before a fork and with False after it, on both sides."""
 
-    def __init__(
-        self, control: socket.socket, report: int, forking: Callable[[bool], None]
-    ) -> None:
-        self._control, self._report, self._forking = control, report, forking
+    forks = True
+
+    def __init__(self, control: int, report: int, forking: Callable[[bool], None]) -> None:
+        self._control, self._report = socket.socket(fileno=control), report
+        self._forking = forking
         self._children: dict[int, tuple[int, int]] = {}
         """By pid: the number that it was asked for by, and a descriptor that tells its end."""
 
-    def wait(self, aside: Callable[[], None] | None = None) -> tuple[Downward, list[int]]:
+    def wait(self, aside: Callable[[], None] | None = None) -> tuple[Downward, Given]:
         """Serve until the parent goes. Returns only in a child, with what it was forked for.
 
         ``aside`` is called once, when there are children and no more are asked for: what it does
@@ -50,14 +54,15 @@ class Nursery:
             self._reap()
             if self._control.fileno() not in ready:
                 continue
-            packet = wire.receive(self._control)
+            packet = packets.receive(self._control)
             if packet is None:
                 _exit(0)
-            if self.fork(*packet):
-                return packet
+            command, given = wire.decode(packet[0]), Given(*packet[1])
+            if self.fork(command, given):
+                return command, given
             followed = True
 
-    def fork(self, command: Downward, given: list[int]) -> bool:
+    def fork(self, command: Downward, given: Given | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
         descriptors.flush()
@@ -71,7 +76,8 @@ class Nursery:
             _setsid()
             processes.die_with(parent)
             return True
-        descriptors.close_all(given)
+        if given is not None:
+            given.close()
         try:
             ended = _pidfd_open(pid) if _pidfd_open is not None else -1
         except OSError:
@@ -84,14 +90,15 @@ class Nursery:
         for pid, (number, ended) in list(self._children.items()):
             try:
                 found, status = _waitpid(pid, os.WNOHANG)
+                code = os.waitstatus_to_exitcode(status)
             except OSError:  # a thread of the user's waits for any child
-                found, status = pid, -1
+                found, code = pid, None
             if found == 0:
                 continue
             del self._children[pid]
             if ended >= 0:
                 descriptors.close_all([ended])
-            self._tell(Exited(number, status))
+            self._tell(Exited(number, code))
 
     def _tell(self, message: Forked | Exited) -> None:
         try:
@@ -104,3 +111,30 @@ class Nursery:
         descriptors.close_all([ended for _, ended in self._children.values() if ended >= 0])
         self._children.clear()
         descriptors.close_all([self._control.detach(), self._report])
+
+
+def forked(work: Callable[[int], None]) -> tuple[int, int]:
+    """A process that does this with the descriptor that it reports through, and ends; its pid and
+    the other end.
+
+    Raises:
+        OSError: there is no room for another process.
+    """
+    report, theirs = os.pipe()
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        descriptors.close_all([report, theirs])
+        raise
+    if pid == 0:
+        try:
+            os.close(report)
+            os.setsid()
+            processes.die_with(parent)
+            signal.set_wakeup_fd(-1)
+            work(theirs)
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    return pid, report

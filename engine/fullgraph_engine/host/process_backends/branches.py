@@ -1,28 +1,27 @@
-"""Trying something out in a fork: what it does to this process is gone when it has answered."""
+"""Trying something out in a process that ends with it: it does nothing to this one."""
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
 import select
-import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from . import descriptors, processes
+from ..wire import BranchAnswer, Branching
+from . import descriptors, limits, processes
 
 # Bound now: user code may replace them later in the same process.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
 _read, _write, _close, _getpid = os.read, os.write, os.close, os.getpid
 _open, _dup2 = os.open, os.dup2
-_signal, _setitimer = signal.signal, signal.setitimer
-_select, _monotonic = select.select, time.monotonic
+_select, _monotonic, _process_time = select.select, time.monotonic, time.process_time
 _dumps, _loads = pickle.dumps, pickle.loads
 _SLACK = 0.5
 _PATIENCE = 3.0
-_TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
 
 T = TypeVar("T")
 
@@ -35,6 +34,8 @@ class Answer(Generic[T]):
     lost: str = ""
     late: bool = False
     """It was lost because time was up."""
+    used: float = 0.0
+    """Seconds of processor time, if it was given by a process that is no child of this one."""
 
 
 class Branches:
@@ -51,14 +52,14 @@ class Branches:
         self._forking = forking
         self._until = until
 
-    def __call__(self, work: Callable[[], T], seconds: float) -> Answer[T]:
+    def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> Answer[T]:
         """What ``work`` gives in a fork; ``seconds`` are of processor time.
 
         A process that gives way to others may wait for a processor longer than it has one; but
         not for ever, as one does that waits for something else.
         """
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
-        late = Answer[T](lost=f"it did not end within {seconds:.1f} seconds", late=True)
+        late = Answer[T](lost=late_words(seconds), late=True)
         if most <= 0:
             return late
         come, go = _pipe()
@@ -77,10 +78,7 @@ class Branches:
                 processes.die_with(parent)
                 silence()
                 # By itself: the sandbox lets no process end another.
-                for number in _TIME_IS_UP:
-                    _signal(number, signal.SIG_DFL)
-                _setitimer(signal.ITIMER_PROF, max(seconds, 0.01))
-                _setitimer(signal.ITIMER_REAL, most)
+                limits.end_within(seconds, most)
                 _send(go, _dumps(_worked(work)))
             finally:
                 _exit(0)
@@ -92,12 +90,13 @@ class Branches:
         if answer is None:
             return late
         status = _reap(pid)
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIME_IS_UP:
+        code = os.waitstatus_to_exitcode(status)
+        if limits.ran_out_of_time(code):
             return late
         try:
             found: Answer[T] = _loads(answer)
         except Exception:  # it ended before its last word
-            return Answer(lost=_end(status))
+            return Answer(lost=ending(code))
         return found
 
 
@@ -108,11 +107,64 @@ def _worked(work: Callable[[], T]) -> Answer[T]:
         return Answer(lost=f"it raised {type(error).__name__}: {error}".rstrip(": "))
 
 
-def _end(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return f"it crashed ({signal.strsignal(number) or f'signal {number}'})"
-    return f"it exited with status {os.waitstatus_to_exitcode(status)}"
+def ending(code: int | None) -> str:
+    """How a process ended that had not answered."""
+    if code is None:
+        return "it ended, nobody knows how"
+    if code < 0:
+        return f"it crashed ({processes.signal_name(code)})"
+    return f"it exited with status {code}"
+
+
+class Replay:
+    """Trying something out where nothing can be forked.
+
+    This process tries it itself, tells what came of it, and ends. Then the same run is made again
+    with that answer: a process that had the answers to all of its questions never ends here.
+    ``last``: what has no answer is given none. ``tell`` reports to the parent; the rest is as
+    ``Branches`` has it.
+    """
+
+    def __init__(
+        self,
+        answers: Iterable[BranchAnswer],
+        tell: Callable[[Branching | BranchAnswer], None],
+        until: float,
+        *,
+        last: bool,
+    ) -> None:
+        self._answers = {answer.name: answer for answer in answers}
+        self._tell, self._until, self._last = tell, until, last
+
+    def __call__(  # noqa: RET503 - it ends with the process
+        self, work: Callable[[], T], seconds: float, name: str = ""
+    ) -> Answer[T]:
+        """``name`` tells one question from another."""
+        answer = self._answers.get(name)
+        if answer is not None:
+            return unpacked(answer)
+        most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
+        if self._last or most <= 0:
+            return Answer(lost=late_words(seconds), late=True)
+        self._tell(Branching(name, seconds))
+        limits.end_within(seconds, most)
+        before = _process_time()
+        found = _worked(work)
+        try:
+            packed = base64.b64encode(_dumps(found.value)).decode()
+        except Exception as error:
+            packed, found = "", Answer(lost=f"its answer cannot be passed on ({error})")
+        self._tell(BranchAnswer(name, packed, found.lost, used=_process_time() - before))
+        _exit(0)
+
+
+def unpacked(answer: BranchAnswer) -> Answer[Any]:
+    value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
+    return Answer(value, answer.lost, answer.late, answer.used)
+
+
+def late_words(seconds: float) -> str:
+    return f"it did not end within {seconds:.1f} seconds"
 
 
 def silence() -> None:

@@ -1,0 +1,59 @@
+"""What a process does that was started for one thing: execute a text, make a program smaller, or
+complete the operator index."""
+
+from __future__ import annotations
+
+import gc
+import os
+from typing import NoReturn
+
+from . import inventory, module, reducer
+from .pipeline import Pipeline, chosen
+from .process_backends import descriptors, limits, processes, spare
+from .process_backends.channels import Given
+from .process_backends.spare import Starter
+from .process_backends.spawning import Spares
+from .wire import Job, Order, Reduction, Trial
+
+
+def perform(
+    order: Order,
+    given: Given,
+    pipeline: Pipeline,
+    user_path: list[str],
+    *,
+    forks: bool,
+    option: str = "",
+) -> NoReturn:
+    """Never returns. ``forks``: a module process forks its runs; else ``option`` is what others
+    are started with for ``pipeline``."""
+    try:
+        if isinstance(order, Job):
+            module.main(order, given, pipeline, user_path, forks=forks)
+        elif isinstance(order, Reduction):
+            spares = None if forks else Spares(Starter(option))
+            reducer.main(order, given.report, pipeline, user_path, spares)
+        elif isinstance(order, Trial):
+            reducer.attempt(order, given.report, pipeline, user_path)
+        else:
+            inventory.survey(order, given.report, pipeline)
+    finally:
+        os._exit(1)
+
+
+def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
+    """In a spare: get ready, then do one thing. ``beginning`` is from the one that started it."""
+    given, parent = spare.begun(beginning)
+    descriptors.fill_standard()
+    limits.ignore_interrupts()
+    given.raise_all()
+    given.raise_streams()
+    processes.die_with(parent)
+    gc.disable()
+    stages = chosen(pipeline)
+    stages.torch_version()
+    stages.warm()
+    gc.freeze()
+    gc.enable()
+    order = spare.next_order(given.control)
+    perform(order, given, stages, user_path, forks=False, option=pipeline)

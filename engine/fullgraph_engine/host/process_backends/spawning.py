@@ -1,0 +1,151 @@
+"""Processes without forks: each is a spare that executes the module for itself.
+
+It costs the time to execute the module for each run, and memory for each spare, and gives what a
+fork gives: nothing of one run is seen by another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .. import wire
+from ..wire import Again, Exited, Forked, Job, Launch, Order, Planned
+from . import BackendName, Launched, Owner, processes
+from .spare import Spare, Starter
+
+if TYPE_CHECKING:
+    from ...protocol import ProbeInfo
+    from ..loop import Host
+
+
+_IDLE = 2
+"""How many are kept while nothing is asked for: an edit is likely to need these at once."""
+
+
+class Spares:
+    """Those that wait for an order. ``start`` makes another one."""
+
+    def __init__(self, starter: Starter) -> None:
+        self._starter = starter
+        self._idle: deque[Spare] = deque()
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def __iter__(self) -> Iterator[Spare]:
+        return iter(self._idle)
+
+    def forking(self, call: Callable[[bool], None]) -> None:
+        """Have it called with True before one is started, and with False after it."""
+        self._starter.forking = call
+
+    def add(self) -> Spare:
+        spare = self._starter.start()
+        self._idle.append(spare)
+        return spare
+
+    def take(self) -> Spare:
+        """The one that has had the most time to get ready."""
+        return self._idle.popleft() if self._idle else self._starter.start()
+
+    def forget(self, spare: Spare) -> None:
+        """It has ended before it was needed."""
+        if spare in self._idle:
+            self._idle.remove(spare)
+            spare.discard()
+
+    def end(self) -> None:
+        while self._idle:
+            spare = self._idle.popleft()
+            processes.end(spare.pid)
+            spare.discard()
+
+
+class Spawning:
+    name: BackendName = "spawn"
+
+    def __init__(self, host: Host, spares: Spares) -> None:
+        self.host, self._spares = host, spares
+        self._most = 1
+        self._broken = False
+        """A spare did not even get ready: the next ones are started only when they are needed."""
+        for spare in spares:
+            self._keep(spare)
+
+    def execute(self, job: Job, owner: Owner, *, keep: bool) -> SpawnedModule:
+        self._most = max(self._most, job.analyse.jobs)
+        self._broken = False
+        return SpawnedModule(self, job, owner)
+
+    def perform(self, order: Order, owner: Owner) -> Launched:
+        spare = self.ordered(order, order.scratch, owner)
+        spare.close()
+        return Launched(spare.channels, spare.pid, begun=False)
+
+    def ordered(self, order: Order, folder: str, owner: Owner) -> Spare:
+        """A process that does something; ``folder`` holds the order until it is read."""
+        spare = self._spares.take()
+        try:
+            spare.order(order, folder)
+        except OSError:
+            spare.close()  # which ends it
+            spare.channels.close()
+            raise
+        self.host.adopt(spare.pid, owner.ended)
+        return spare
+
+    def prepare(self, waiting: int | None) -> None:
+        """Have spares import torch for so many runs, but not for more than may go on at once."""
+        most = min(_IDLE if waiting is None else waiting, self._most)
+        while len(self._spares) < most and not self._broken:
+            try:
+                self._keep(self._spares.add())
+            except OSError:  # whoever needs one is told
+                self._broken = True
+
+    def _keep(self, spare: Spare) -> None:
+        self.host.adopt(spare.pid, lambda code: self._lost(spare))
+
+    def _lost(self, spare: Spare) -> None:
+        self._broken = True
+        self._spares.forget(spare)
+
+    def keeps(self, scratch: str) -> bool:
+        return False
+
+
+class SpawnedModule:
+    """A spare that executes a text and becomes its first run; for the others there are more."""
+
+    def __init__(self, backend: Spawning, job: Job, owner: Owner) -> None:
+        self._backend, self._job = backend, job
+        self._late: int | None = None
+        self._spare: Spare | None = backend.ordered(job, job.scratch, owner)
+        self.channels, self.pid, self.begun = self._spare.channels, self._spare.pid, False
+
+    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            self._backend.host.adopt(spare.pid, owner.ended)
+            spare.say(wire.encode(command))
+            spare.close()
+            return Launched(spare.channels, spare.pid, taken_over=True)
+        job = replace(self._job, again=Again(command, self._late, probe))
+        spare = self._backend.ordered(job, job.scratch, owner)
+        spare.close()
+        return Launched(spare.channels, spare.pid, begun=False)
+
+    def heard(self, message: Forked | Exited | Planned) -> None:
+        if isinstance(message, Planned):
+            self._late = message.late
+
+    def outdated(self) -> None:
+        """It is of nothing else that could be."""
+
+    def close(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None

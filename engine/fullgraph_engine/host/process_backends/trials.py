@@ -1,0 +1,200 @@
+"""Trying many texts out, each in a process that holds no user code, several at a time."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+import select
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from ..wire import Trial
+from . import descriptors, limits, processes
+from .branches import silence
+from .spawning import Spares
+
+# Bound now: what is imported for a text may replace them later.
+_fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
+_read, _write, _close, _getpid, _setsid = os.read, os.write, os.close, os.getpid, os.setsid
+_select, _monotonic = select.select, time.monotonic
+_SLACK = 1.0
+_START = 120.0
+"""Seconds in which a process that imports torch first begins."""
+_BEGUN = b"\n"
+
+Work = Callable[[str], bytes]
+
+
+@dataclass
+class _Running:
+    pid: int
+    answers: int
+    until: float
+    said: bytearray = field(default_factory=bytearray)
+
+
+class Trials:
+    """Runs ``work`` on texts in forks. What it returns comes back; None for one that did not end.
+
+    ``forking`` is called with True before a process is started or ended and with False after it,
+    on both sides. ``seconds`` and ``memory`` (MiB) are what one trial may take.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        capacity: int,
+        seconds: float,
+        memory: int,
+        forking: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        self._work, self._forking = work, forking
+        self.capacity, self.seconds, self.memory = capacity, seconds, memory
+        self._running: dict[int, _Running] = {}
+        self._number = 0
+        self._until = float("inf")
+
+    @property
+    def free(self) -> int:
+        return self.capacity - len(self._running)
+
+    def submit(self, text: str) -> int:
+        """Start a trial; its number.
+
+        Raises:
+            OSError: no process or pipe could be had.
+        """
+        self._number += 1
+        self._running[self._number] = self._start(text)
+        return self._number
+
+    def wait(self) -> tuple[int, bytes | None]:
+        """The next trial that has ended, and what ``work`` gave.
+
+        Raises:
+            LookupError: none is running.
+        """
+        while True:
+            if not self._running:
+                raise LookupError("no trial is running")
+            now = _monotonic()
+            until = min(trial.until for trial in self._running.values())
+            open_ = {trial.answers: number for number, trial in self._running.items()}
+            ready, _, _ = _select(list(open_), [], [], max(0.0, until - now))
+            for descriptor in ready:
+                number = open_[descriptor]
+                trial = self._running[number]
+                part = _read(descriptor, 1 << 16)
+                if not part:
+                    said = bytes(trial.said).removeprefix(_BEGUN)
+                    self.kill(number)
+                    return number, said or None
+                if not trial.said:
+                    trial.until = min(_monotonic() + self.seconds + _SLACK, self._until)
+                trial.said += part
+            for number, trial in list(self._running.items()):
+                if trial.until <= _monotonic():
+                    self.kill(number)
+                    return number, None
+
+    def kill(self, number: int) -> None:
+        """Forget a trial, and end its process and what it has started."""
+        trial = self._running.pop(number, None)
+        if trial is None:
+            return
+        _close(trial.answers)
+        self._forking(True)  # the sandbox lets nobody else be signalled
+        try:
+            processes.end(trial.pid)
+        finally:
+            self._forking(False)
+        try:
+            _waitpid(trial.pid, 0)
+        except OSError:
+            return
+
+    def _start(self, text: str) -> _Running:
+        come, go = _pipe()
+        parent = _getpid()
+        self._forking(True)
+        try:
+            pid = _fork()
+        except OSError:
+            descriptors.close_all([come, go])
+            raise
+        finally:
+            self._forking(False)
+        if pid == 0:
+            try:
+                _setsid()
+                processes.die_with(parent)
+                for trial in self._running.values():
+                    _close(trial.answers)
+                answer(go, lambda: self._work(text), self.seconds, self.memory)
+            finally:
+                _exit(0)
+        _close(go)
+        return _Running(pid, come, _monotonic() + self.seconds + _SLACK)
+
+
+class SpawnedTrials(Trials):
+    """The same in spares, for ``work`` that can be pickled.
+
+    ``order`` makes one for a spare of the pickled work, a text, and what a trial may take;
+    ``folder`` is for orders on their way. ``until``: no trial goes on after that, by
+    ``time.monotonic()``, as one that imports torch first takes its time.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        spares: Spares,
+        folder: str,
+        order: Callable[[str, str, float, int], Trial],
+        until: float,
+        *,
+        capacity: int,
+        seconds: float,
+        memory: int,
+        forking: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        super().__init__(work, capacity=capacity, seconds=seconds, memory=memory, forking=forking)
+        self._spares, self._folder, self._order = spares, folder, order
+        self._until = until
+        self._packed = base64.b64encode(pickle.dumps(work)).decode()
+
+    def _start(self, text: str) -> _Running:
+        spare = self._spares.take()
+        spare.order(self._order(self._packed, text, self.seconds, self.memory), self._folder)
+        spare.close()
+        ours = spare.channels
+        descriptors.close_all((ours.stdout, ours.stderr, ours.box))
+        if not len(self._spares):
+            self._spares.add()
+        os.set_blocking(ours.reports, True)
+        until = min(_monotonic() + _START, self._until)
+        return _Running(spare.pid, ours.reports, until)
+
+
+def answered(trial: Trial, report: int) -> NoReturn:
+    """In a spare: do what a trial is for."""
+    try:
+        work: Work = pickle.loads(base64.b64decode(trial.work))
+        answer(report, lambda: work(trial.text), trial.seconds, trial.memory)
+    finally:
+        _exit(0)
+
+
+def answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> None:
+    """In the process of a trial: give what the work gives, within these limits."""
+    silence()
+    _write(go, _BEGUN)
+    limits.end_within(None, seconds)
+    limits.apply(memory)
+    view = memoryview(work())
+    while view:
+        view = view[_write(go, view) :]
