@@ -234,11 +234,17 @@ def read(path: Path) -> Fixture:
 def _headers(text: str) -> Iterable[tuple[str, str]]:
     """The header comments that are for this Python and torch."""
     for header in _HEADER.finditer(text):
-        value, versions = header["value"], Versions()
-        while (bound := _LAST_BOUND.search(value)) is not None:
-            value, versions = value[: bound.start()], versions.bounded(bound)
-        if versions.are_here():
+        value = said_here(header["value"])
+        if value is not None:
             yield header["key"], value
+
+
+def said_here(words: str) -> str | None:
+    """Without the ``since`` and ``before`` at their end; None if these are for other versions."""
+    versions = Versions()
+    while (bound := _LAST_BOUND.search(words)) is not None:
+        words, versions = words[: bound.start()], versions.bounded(bound)
+    return words if versions.are_here() else None
 
 
 def _unfit(path: Path, headers: dict[str, str]) -> str:

@@ -297,6 +297,10 @@ def test_all_that_fails_is_named(case: Case, ours: dict[str, str], theirs: dict[
         assert agrees(guard, said), f"{guard} is not among:\n{said}"
 
 
+_ADDRESS = re.compile(r"0x[0-9a-f]+|\d{6,}")
+"""Where an object is: elsewhere in each process."""
+
+
 def logged(log: str) -> list[str]:
     """The guards that ``TORCH_LOGS=recompiles_verbose`` names."""
     return [
@@ -327,7 +331,7 @@ def agrees(guard: str, ours: str) -> bool:
         if words in guard:
             return said in ours
     plain = re.sub(r"\bL\['(\w+)'\]", r"\1", ours)
-    return re.sub(r"\d{6,}", "", guard) in re.sub(r"\d{6,}", "", plain)
+    return _ADDRESS.sub("", guard) in _ADDRESS.sub("", plain)
 
 
 # -- the forecast -----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import (
     unset_fake_temporarily,
 )
 
-from .binding import internal
+from .binding import Internal, Spelling, internal
 
 __all__ = [
     "DataDependentOutputException",
@@ -30,6 +30,19 @@ STATIC_SHAPE = internal(
     "torch._dynamo.variables.builder",
     "tensor_always_has_static_shape",
 )
+STATIC_SHAPE_OF_GUARDS = Internal(
+    "fake tensors",
+    "guards on marks of dimensions that parameters do without, in runs with fake tensors",
+    (
+        Spelling(
+            "torch._dynamo.guards",
+            "tensor_always_has_static_shape",
+            "up to 2.12",
+            "guards on marks of dimensions no longer ask whether a shape is static",
+        ),
+    ),
+)
+"""Not among :data:`INTERNALS`: nothing is missing where there is none."""
 MADE_FAKE = internal(
     "fake tensors",
     _SCALARS,

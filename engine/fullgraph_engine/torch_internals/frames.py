@@ -67,8 +67,8 @@ INTERNALS = (
     CURRENT,
 )
 
-_NO_OPS = ("No ops traced", "because no content in function call")
-"""Since torch 2.11, and before."""
+_NO_OPS = ("No ops traced", "no content in function call")
+"""Since torch 2.11, and before: somewhere in the reason, whose beginning differs too."""
 _BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
 _RESUME = "torch_dynamo_resume_in_"
@@ -117,7 +117,7 @@ def translator_of(frame: FrameType | None) -> Any:
 
 def does_nothing(reason: str) -> bool:
     """Whether a frame was skipped since it has no operations."""
-    return reason.startswith(_NO_OPS) or _NO_OPS[1].removeprefix("because ") in reason
+    return any(words in reason for words in _NO_OPS)
 
 
 def is_after_break(reason: str) -> bool:

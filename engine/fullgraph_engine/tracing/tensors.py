@@ -299,7 +299,11 @@ def recognised_parameters() -> Iterator[None]:
         return has_static_shape
 
     with contextlib.ExitStack() as put_back:
-        for hook, around in ((guards.EXACT_TYPE, istype), (fake_tensors.STATIC_SHAPE, static)):
+        for hook, around in (
+            (guards.EXACT_TYPE, istype),
+            (fake_tensors.STATIC_SHAPE, static),
+            (fake_tensors.STATIC_SHAPE_OF_GUARDS, static),
+        ):
             undo = hook.wrap(around)
             if undo is not None:
                 put_back.callback(undo)
