@@ -70,7 +70,10 @@ def reported(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reported:
     reason = kwargs.get("reason", rest[1] if len(rest) > 1 else "")
     error = kwargs.get("exc", rest[2] if len(rest) > 2 else None)
     if not isinstance(error, BaseException):
+        # The one being handled, if the report is in its words: a jump on data may be handling one.
         error = sys.exc_info()[1]
+        if error is not None and str(error) not in str(reason):
+            error = None
     return Reported(translator, str(reason), error)
 
 

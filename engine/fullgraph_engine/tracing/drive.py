@@ -133,9 +133,9 @@ def failure_of(error: BaseException) -> Failure:
             chain = causes.of_error(broken)
         elif isinstance(error, UncapturedHigherOrderOpError):
             chain = causes.of_error(broken)
-    elif isinstance(error, TorchRuntimeError) and error.__cause__ is not None:
+    elif isinstance(error, TorchRuntimeError):
         # The same up to torch 2.10, where it is no break first.
-        cause = error.__cause__
+        cause = error.__cause__ or getattr(error.__context__, "__cause__", None) or cause
     original = causes.behind_fake_error(error)
     if original is not None:
         cause, chain = original, (causes.of_message(error),)
