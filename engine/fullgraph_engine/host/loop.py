@@ -100,17 +100,16 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     # until the engine is ready; and what little there is in the end is not worth another look.
     gc.disable()
     inventory = Inventory(write, scratch)
+    forks = process_backends.can_fork() and start.processes != "spawn"
     try:
         stages = chosen(start.pipeline)
         if process_backends.chosen(start.processes, device_in_use=False) == "spawn":
             spares.add()  # it imports torch while this process does
         if start.yaml is not None:
-            fork = process_backends.can_fork() and start.processes != "spawn"
-            inventory.begin(stages.operators(start.yaml), start.yaml, fork=fork)
+            inventory.begin(stages.operators(start.yaml), start.yaml, fork=forks)
         unusable, version = _torch(stages)
         if unusable is None:
             stages.warm()
-            forks = process_backends.can_fork() and start.processes != "spawn"
             degraded = proofs.degraded(stages, forks=forks)
     except BrokenPipeError:
         return 0

@@ -9,7 +9,7 @@ from typing import Protocol
 from ..operators.cache import user_folder, write_whole
 from ..protocol import from_plain, to_plain
 from ..protocol.facts import Degraded, Fact
-from .process_backends.branches import Answer, Branches
+from .process_backends.branches import Branches, answer_of
 
 _SECONDS = 60.0
 """Of processor time for the program, which takes a third of a second."""
@@ -46,19 +46,12 @@ def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
     kept = _read(path) if path is not None else None
     if kept is not None:
         return kept
-    answer = Branches()(pipeline.prove, _SECONDS) if forks else _here(pipeline)
+    answer = Branches()(pipeline.prove, _SECONDS) if forks else answer_of(pipeline.prove)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
     if path is not None:
         _write(path, answer.value)
     return answer.value
-
-
-def _here(pipeline: Proving) -> Answer[tuple[Degraded, ...]]:
-    try:
-        return Answer(pipeline.prove())
-    except Exception as error:
-        return Answer(lost=f"it raised {type(error).__name__}: {error}")
 
 
 def _path(build: str) -> Path | None:

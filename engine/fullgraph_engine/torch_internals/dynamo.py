@@ -20,9 +20,6 @@ list_backends = torch._dynamo.list_backends
 mark_dynamic = torch._dynamo.maybe_mark_dynamic
 """Try a dimension as symbolic: Dynamo may still specialize it."""
 
-FOLDER = "/torch/_dynamo/"
-"""Part of the path of all of Dynamo's own files."""
-
 
 def dynamic_dimensions(tensor: torch.Tensor) -> tuple[int, ...]:
     """Those that :func:`mark_dynamic` was called for."""

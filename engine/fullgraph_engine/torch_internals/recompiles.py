@@ -38,6 +38,6 @@ def _linked(entry: Any) -> Iterator[Any]:
         entry = getattr(entry, "next", None)
 
 
-def is_about_modules(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def is_about_modules(kwargs: dict[str, Any]) -> bool:
     """Whether a call of :data:`REASONS` is the second one, of which nothing is to be reported."""
     return bool(kwargs.get("skip_logging", False))

@@ -169,9 +169,9 @@ def _compile(
 
 
 def _recompiled(
-    recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *args: Any, **kwargs: Any
+    recorder: Recorder, reasons: Any, cache_entries: Any, frame: Any, *_args: Any, **kwargs: Any
 ) -> None:
-    if not recompiles.is_about_modules(args, kwargs):
+    if not recompiles.is_about_modules(kwargs):
         recorder.recompiled(frame, recompiles.entries(cache_entries), reasons)
 
 

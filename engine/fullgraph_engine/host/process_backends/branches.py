@@ -79,7 +79,7 @@ class Branches:
                 silence()
                 # By itself: the sandbox lets no process end another.
                 limits.end_within(seconds, most)
-                _send(go, _dumps(_worked(work)))
+                _send(go, _dumps(answer_of(work)))
             finally:
                 _exit(0)
         _close(go)
@@ -100,7 +100,8 @@ class Branches:
         return found
 
 
-def _worked(work: Callable[[], T]) -> Answer[T]:
+def answer_of(work: Callable[[], T]) -> Answer[T]:
+    """What it gives in this process, or how it failed."""
     try:
         return Answer(work())
     except BaseException as error:  # whatever the user's code raises
@@ -149,7 +150,7 @@ class Replay:
         self._tell(Branching(name, seconds))
         limits.end_within(seconds, most)
         before = _process_time()
-        found = _worked(work)
+        found = answer_of(work)
         try:
             packed = base64.b64encode(_dumps(found.value)).decode()
         except Exception as error:
