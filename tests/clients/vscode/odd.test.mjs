@@ -203,7 +203,7 @@ test("each folder has its interpreter, and one with a torch that is too old says
   assert.equal(await user.squiggled(), files.BREAK.text);
   await old.choose(aging);
   await until("a message", async () =>
-    (await user.toasts()).some((text) => /torch 1\.13\.1 .*older than 2\.6/.test(text)),
+    (await user.toasts()).some((text) => /torch 1\.13\.1 .*older than 2\.8/.test(text)),
   );
   const loud = await user.notifications();
   assert.equal(loud.length, 1, loud.join("\n"));
