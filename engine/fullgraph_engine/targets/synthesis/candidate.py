@@ -1,0 +1,195 @@
+"""What the search changes: a way to construct a module and to call it, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, Union
+
+from ..notation import (
+    Arguments,
+    Constant,
+    Fixed,
+    Mapping,
+    Notation,
+    Reference,
+    Sequence,
+    TensorText,
+    Value,
+)
+
+Side = Literal["init", "inputs"]
+Step = Union[str, int]
+Path = tuple[Step, ...]
+"""``("init", "dims", 0)``: the first item of the constructor's argument ``dims``. Inside of a call
+or a dictionary the steps are numbers as well, in the order of the text."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Arguments by the names of their parameters. Those of ``*args`` are called ``*0``, ``*1``."""
+
+    init: tuple[tuple[str, Value], ...] = ()
+    inputs: tuple[tuple[str, Value], ...] = ()
+
+    def side(self, side: Side) -> tuple[tuple[str, Value], ...]:
+        return self.init if side == "init" else self.inputs
+
+    def get(self, path: Path) -> Value | None:
+        """The value at a path; None if there is none."""
+        side, name, *steps = path
+        found = dict(self.init if side == "init" else self.inputs).get(str(name))
+        for step in steps:
+            inner = parts(found) if found is not None else ()
+            if not isinstance(step, int) or step >= len(inner):
+                return None
+            found = inner[step]
+        return found
+
+    def with_value(self, path: Path, value: Value) -> Candidate:
+        """The same with another value at a path, or one more argument."""
+        side, name, *steps = path
+        pairs = dict(self.init if side == "init" else self.inputs)
+        if steps:
+            pairs[str(name)] = _replaced(pairs[str(name)], tuple(steps), value)
+        else:
+            pairs[str(name)] = value
+        return self._with(side, pairs)
+
+    def without(self, path: Path) -> Candidate:
+        """The same without an argument."""
+        side, name = path[0], str(path[1])
+        pairs = {key: value for key, value in self.side(_side(side)) if key != name}
+        return self._with(side, pairs)
+
+    def _with(self, side: Step, pairs: dict[str, Value]) -> Candidate:
+        made = tuple(pairs.items())
+        return replace(self, init=made) if side == "init" else replace(self, inputs=made)
+
+    def values(self) -> Iterator[tuple[Path, Value]]:
+        """Every value with its path, outer ones before what is in them."""
+        for side, pairs in (("init", self.init), ("inputs", self.inputs)):
+            for name, value in pairs:
+                yield from _walk((side, name), value)
+
+    def tensors(self) -> Iterator[tuple[Path, TensorText]]:
+        for path, value in self.values():
+            if isinstance(value, TensorText):
+                yield path, value
+
+
+def _side(step: Step) -> Side:
+    return "init" if step == "init" else "inputs"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A whole number of a candidate: a constant, or with ``dim`` a size of a tensor."""
+
+    path: Path
+    dim: int | None
+    number: int
+
+    def put(self, candidate: Candidate, number: int) -> Candidate:
+        value = candidate.get(self.path)
+        if self.dim is None:
+            return candidate.with_value(self.path, Constant(number))
+        assert isinstance(value, TensorText)
+        return candidate.with_value(self.path, with_size(value, self.dim, number))
+
+
+def sites(candidate: Candidate) -> list[Site]:
+    """All whole numbers, those of the inputs first: they are the easiest to change."""
+    found: list[Site] = []
+    for path, value in candidate.values():
+        if isinstance(value, TensorText):
+            numbers = sizes(value)
+            found.extend(Site(path, dim, number) for dim, number in enumerate(numbers))
+        elif isinstance(value, Constant) and type(value.value) is int:
+            found.append(Site(path, None, value.value))
+    return sorted(found, key=lambda site: site.path[0] == "init")
+
+
+def tensor(dtype: str, *shape: int) -> TensorText:
+    return TensorText(dtype, tuple(Fixed(size) for size in shape))
+
+
+def sizes(value: TensorText) -> tuple[int, ...]:
+    """The shape; the search knows no symbols."""
+    return tuple(size.value for size in value.sizes if isinstance(size, Fixed))
+
+
+def with_size(value: TensorText, dim: int, number: int) -> TensorText:
+    shape = list(sizes(value))
+    shape[dim] = number
+    return tensor(value.dtype, *shape)
+
+
+def parts(value: Value) -> tuple[Value, ...]:
+    """The values inside of a value."""
+    if isinstance(value, Sequence):
+        return value.items
+    if isinstance(value, Mapping):
+        return tuple(item for _, item in value.items)
+    if isinstance(value, Reference) and value.call is not None:
+        return (*value.call.positional, *(item for _, item in value.call.named))
+    return ()
+
+
+def _rebuilt(value: Value, inner: tuple[Value, ...]) -> Value:
+    if isinstance(value, Sequence):
+        return replace(value, items=inner)
+    if isinstance(value, Mapping):
+        keys = [key for key, _ in value.items]
+        return Mapping(tuple(zip(keys, inner, strict=True)))
+    assert isinstance(value, Reference) and value.call is not None
+    count = len(value.call.positional)
+    names = [name for name, _ in value.call.named]
+    named = tuple(zip(names, inner[count:], strict=True))
+    return Reference(value.name, Arguments(inner[:count], named))
+
+
+def _replaced(value: Value, steps: Path, new: Value) -> Value:
+    if not steps:
+        return new
+    inner = list(parts(value))
+    at = steps[0]
+    assert isinstance(at, int)
+    inner[at] = _replaced(inner[at], steps[1:], new)
+    return _rebuilt(value, tuple(inner))
+
+
+def _walk(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
+    yield path, value
+    for at, item in enumerate(parts(value)):
+        yield from _walk((*path, at), item)
+
+
+def with_field(reference: Reference, name: str, value: Value) -> Reference:
+    """``Config(a=1)`` with one more keyword argument, or another value for it."""
+    call = reference.call or Arguments()
+    named = dict(call.named)
+    named[name] = value
+    return Reference(reference.name, Arguments(call.positional, tuple(named.items())))
+
+
+def notation_of(candidate: Candidate, positional: tuple[str, ...]) -> Notation:
+    """As a probe comment says it: inputs by position as far as their parameters come first."""
+    placed: list[Value] = []
+    named = dict(candidate.inputs)
+    for name in positional:
+        if name not in named:
+            break
+        placed.append(named.pop(name))
+    if not named or len(placed) == len(candidate.inputs):
+        while f"*{len(placed)}" in named:  # only behind all that have names
+            placed.append(named.pop(f"*{len(placed)}"))
+    rest = [value for name, value in named.items() if name.startswith("*")]
+    keywords = tuple((n, value) for n, value in named.items() if not n.startswith("*"))
+    stars = [value for name, value in candidate.init if name.startswith("*")]
+    init = Arguments(tuple(stars), tuple((n, v) for n, v in candidate.init if n[0] != "*"))
+    return Notation(
+        init if candidate.init else None,
+        "forward",
+        Arguments((*placed, *rest), keywords),
+    )

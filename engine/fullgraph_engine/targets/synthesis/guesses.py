@@ -1,0 +1,556 @@
+"""What a parameter may be, from its name, its annotation and its default: most plausible first.
+
+Names carry conventions that most of the ecosystem shares (``num_heads``, ``in_channels``,
+``input_ids``). A wrong guess costs a trial, never a wrong finding.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import inspect
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..notation import Arguments, Constant, Mapping, Reference, Sequence, Value
+from .candidate import tensor
+
+BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
+"""Sizes of inputs of which nothing is known. The width is a multiple of what groups and heads are
+usually made of, and differs from the others, so that a size in an error tells where it is from."""
+
+Namespace = dict[str, Any]
+
+_NUMBERS: tuple[tuple[str, int], ...] = (
+    (r".*(num|n)_?(classes|labels|outputs?|actions)|.*classes|n_?cls", 10),
+    (r".*vocab(_?size)?|.*num_(tokens|embeddings)|n_?tokens?|ntokens?|voc_size|n_words", 1000),
+    (r".*(n|num)_?.*heads?|.*heads|n_?kv_?heads?|nhead", 4),
+    (r".*(n|num)_?.*groups|groups|cardinality", 1),
+    (r".*(n|num)_?.*(layers?|blocks?|stages|levels|convs|repeats)|.*depth|layers|repeats|n", 2),
+    (r".*kernel(_size)?|k_?(size)?|ks|.*window(_size)?", 3),
+    (r".*strides?|.*dilation|scale|expansion|multiplier|.*factor|num_(frames|parallel)?|order", 1),
+    (r".*padding|pad|.*_(idx|id|index|token)|idx|index|layer_(idx|id)|block_idx|rank|pos", 0),
+    (r".*(max|seq|ctx|block|context|mem).*_?(len(gth)?|positions?|size)|block_size|n_ctx|.*len", 32),
+    (r".*(img|image|input|feat|feature|grid)_?(size|res(olution)?)|.*resolution|.*_size_?[hw]", 32),
+    (r".*patch_?size", 8),
+    (r".*experts|top_?k|k|.*ratio|reduction|.*upscale.*|.*downscale.*|num_(codebooks|branches)", 2),
+    (r".*batch(_size)?|b", BATCH),
+    (r".*timesteps|.*steps|n_iters?|.*iterations", 4),
+    (r".*points?|.*samples|.*queries|.*anchors|.*nodes|.*slots|num_.*", 8),
+    (r"dim_head|head_dim|.*_head_dim|d_k|d_v|d_head", 16),
+    (r"version|verbose|seed|gpu|.*dims?_?$|spatial_dims|ndim", WIDTH),
+)
+_FLOAT = r"p|.*drop.*|.*_?rate|lr|eps|.*epsilon|alpha|beta|gamma|momentum|.*temp(erature)?|.*_prob|" \
+    r".*_?std|.*scale|.*slope|tau|sigma|.*weight|.*threshold|.*margin|.*ratio|.*theta|.*decay"
+_FLAG = r"(use|is|has|with|return|add|do|enable|apply|share|learn|need|include)_.*|.*bias|causal|" \
+    r"bidirectional|downsample|upsample|pretrained|training|affine|verbose|residual|inplace|.*_first"
+_CALLED = r".*act(ivation)?(_layer|_fn|_func|_cls|_type)?|.*nonlinearity|.*norm(_layer|_cls|_type|" \
+    r"_fn)?|.*_(layer|cls|class|func|fn|factory|type)|block|conv|.*_block|.*_module|.*_op"
+_BAG = r".*(config|cfg|conf|args|hparams|params|opts?|options|settings|hps)"
+_LIST = r".*(dims|sizes|channels_list|layers_list|widths|depths|filters|planes|strides)|" \
+    r"hidden_(units|layers)|channels|layers|blocks|features|.*_list|.*shapes?|.*_specs?"
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of a constructor or of ``forward``, as it is at run time.
+
+    ``annotation`` is what it evaluates to, None where it does not or is not there.
+    """
+
+    name: str
+    required: bool
+    annotation: Any = None
+    default: Any = None
+    positional: bool = True
+
+
+def parameters_of(function: Any, skip: int = 1) -> tuple[tuple[Parameter, ...], bool, bool]:
+    """The parameters, and whether there are ``*args`` and ``**kwargs``. None of ``self``."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return (), True, True
+    found: list[Parameter] = []
+    more, keywords = False, False
+    for number, one in enumerate(signature.parameters.values()):
+        if number < skip:
+            continue
+        if one.kind is one.VAR_POSITIONAL:
+            more = True
+        elif one.kind is one.VAR_KEYWORD:
+            keywords = True
+        else:
+            required = one.default is one.empty
+            annotation = _evaluated(one.annotation, function)
+            default = None if required else one.default
+            positional = one.kind is not one.KEYWORD_ONLY
+            found.append(Parameter(one.name, required, annotation, default, positional))
+    return tuple(found), more, keywords
+
+
+def _evaluated(annotation: Any, function: Any) -> Any:
+    if annotation is inspect.Parameter.empty:
+        return None
+    if isinstance(annotation, str):
+        names = getattr(inspect.unwrap(function), "__globals__", {})
+        try:
+            return eval(annotation, dict(names))
+        except Exception:  # a name that only type checkers import, or no annotation at all
+            return annotation
+    return annotation
+
+
+# -- names ------------------------------------------------------------------------------------
+
+
+def name_of(found: Any, namespace: Namespace) -> str:
+    """How notation names a class or a function; empty if it cannot."""
+    own = getattr(found, "__name__", "")
+    if own and namespace.get(own) is found:
+        return str(own)
+    for name, value in namespace.items():
+        if value is found and not name.startswith("_"):
+            return name
+    module, qualified = getattr(found, "__module__", ""), getattr(found, "__qualname__", "")
+    if not module or not qualified or "<" in qualified:
+        return ""
+    if module == "builtins":
+        return str(qualified)
+    current: Any = sys.modules.get(module.partition(".")[0])
+    for part in (*module.split(".")[1:], *qualified.split(".")):
+        current = getattr(current, part, None)
+    return f"{module}.{qualified}" if current is found else ""
+
+
+def written(value: Any, namespace: Namespace, depth: int = 0) -> Value | None:
+    """The notation of a value that was passed to a constructor; None where it has none."""
+    if value is None or isinstance(value, (bool, int, float, str)) and not isinstance(
+        value, enum.Enum
+    ):
+        return Constant(value)
+    if depth > 4:
+        return None
+    if isinstance(value, enum.Enum):
+        owner = name_of(type(value), namespace)
+        return Reference(f"{owner}.{value.name}") if owner else None
+    if type(value) in (list, tuple):
+        items = [written(item, namespace, depth + 1) for item in value]
+        if any(item is None for item in items):
+            return None
+        kind: Any = "list" if type(value) is list else "tuple"
+        return Sequence(kind, tuple(item for item in items if item is not None))
+    if type(value) is dict:
+        pairs = [(Constant(k), written(v, namespace, depth + 1)) for k, v in value.items()]
+        if any(item is None for _, item in pairs):
+            return None
+        return Mapping(tuple((key, item) for key, item in pairs if item is not None))
+    if isinstance(value, torch.dtype):
+        return Reference(str(value))
+    if isinstance(value, type) or inspect.isroutine(value):
+        name = name_of(value, namespace)
+        return Reference(name) if name else None
+    return None
+
+
+# -- guesses ----------------------------------------------------------------------------------
+
+
+class Guesses:
+    """For the parameters of one class of a file."""
+
+    def __init__(self, subject: Any, namespace: Namespace) -> None:
+        self.subject = subject
+        self.namespace = namespace
+        self._configurations: list[type] | None = None
+
+    def argument(self, parameter: Parameter) -> list[Value]:
+        """For the constructor."""
+        found = [*self._annotated(parameter, 0), *self._named(parameter)]
+        found += _any_kind(parameter.name)
+        return _distinct(found)
+
+    def _annotated(self, parameter: Parameter, depth: int) -> Iterator[Value]:
+        yield from self.of_type(parameter.annotation, parameter.name, depth)
+
+    def _named(self, parameter: Parameter) -> Iterator[Value]:
+        name = parameter.name.lower()
+        if re.fullmatch(_BAG, name):
+            yield from self.configurations()
+        if re.fullmatch(_CALLED, name):
+            yield from self.callables(name)
+        if re.fullmatch(_FLAG, name):
+            yield Constant("bias" in name or "affine" in name)
+        if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
+            repeats = re.fullmatch(r"layers|.*depths?|.*blocks|.*repeats|num_.*|n_.*", name)
+            item = Constant(2 if repeats else WIDTH)
+            yield from (Sequence("list", (item,) * count) for count in ((4, 2, 3) if repeats else (2, 4, 3)))
+        if re.fullmatch(_FLOAT, name):
+            yield Constant(0.0 if "drop" in name else 0.1)
+        if re.fullmatch(r".*(name|mode|type|kind|format|method|arch|backbone|variant|str)", name):
+            yield from (Constant(text) for text in self.texts(parameter.name))
+        if name == "device":
+            yield Constant("cpu")
+        if name == "dtype":
+            yield Reference("torch.float32")
+
+    def of_type(self, annotation: Any, name: str, depth: int = 0) -> Iterator[Value]:
+        """Values of an annotated type."""
+        if annotation is None or depth > 3:
+            return
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin is typing.Literal:
+            yield from (Constant(one) for one in arguments)
+        elif origin in (typing.Union, types.UnionType):
+            for one in arguments:
+                if one is type(None):
+                    continue
+                yield from self.of_type(one, name, depth)
+            if type(None) in arguments:
+                yield Constant(None)
+        elif origin is type:
+            yield from self.classes(arguments[0] if arguments else None, name)
+        elif origin is collections.abc.Callable:
+            yield from self.callables(name.lower())
+        elif origin is typing.Annotated:
+            yield from self.of_type(arguments[0], name, depth)
+        elif origin in (list, collections.abc.Sequence, collections.abc.Iterable):
+            inner = next(self.of_type(arguments[0] if arguments else int, name, depth + 1), None)
+            if inner is not None:
+                yield Sequence("list", (inner,) * 2)
+                yield from (Sequence("list", (inner,) * count) for count in (1, 3, 4))
+        elif origin is tuple:
+            variadic = len(arguments) == 2 and arguments[1] is Ellipsis
+            count = 2 if variadic else len(arguments)
+            items = [
+                next(self.of_type(one, name, depth + 1), Constant(number(name)))
+                for one in (arguments[:1] * count if variadic else arguments)
+            ]
+            yield Sequence("tuple", tuple(items))
+        elif origin in (dict, collections.abc.Mapping):
+            yield Mapping(())
+        elif isinstance(annotation, type):
+            yield from self._of_class(annotation, name, depth)
+
+    def _of_class(self, kind: type, name: str, depth: int) -> Iterator[Value]:
+        lowered = name.lower()
+        if kind is bool:
+            yield Constant("bias" in lowered or "affine" in lowered)
+            yield Constant("bias" not in lowered and "affine" not in lowered)
+        elif kind is int:
+            yield Constant(number(lowered))
+        elif kind is float:
+            yield Constant(0.0 if "drop" in lowered else 0.1)
+        elif kind is str:
+            yield from (Constant(text) for text in self.texts(name))
+        elif kind in (list, tuple):
+            item = Constant(number(lowered))
+            yield Sequence("list" if kind is list else "tuple", (item, item))
+        elif kind is dict:
+            yield Mapping(())
+        elif kind in (torch.Tensor, torch.nn.Parameter):
+            yield tensor("f32", WIDTH)
+            yield tensor("f32", WIDTH, WIDTH)
+        elif kind is torch.dtype:
+            yield Reference("torch.float32")
+        elif kind is torch.device:
+            yield Constant("cpu")
+        elif kind is torch.Size:
+            yield Sequence("tuple", (Constant(WIDTH),))
+        elif issubclass(kind, enum.Enum):
+            owner = name_of(kind, self.namespace)
+            yield from (Reference(f"{owner}.{one.name}") for one in kind if owner)
+        elif issubclass(kind, torch.nn.Module):
+            if kind is torch.nn.Module:
+                yield Reference("torch.nn.Identity", Arguments())
+                yield Reference("torch.nn.Linear", Arguments((Constant(WIDTH), Constant(WIDTH))))
+            elif kind is torch.nn.ModuleList:
+                inner = Reference("torch.nn.Identity", Arguments())
+                yield Reference("torch.nn.ModuleList", Arguments((Sequence("list", (inner,)),)))
+            else:
+                yield from self.made(kind, depth)
+        elif kind is not object:
+            yield from self.made(kind, depth)
+
+    def made(self, kind: type, depth: int = 0) -> Iterator[Value]:
+        """An instance, with a guess for what its constructor requires."""
+        name = name_of(kind, self.namespace)
+        if not name or depth > 3 or inspect.isabstract(kind):
+            return
+        needed, _, _ = parameters_of(kind, skip=0)
+        named = []
+        for one in needed:
+            if one.required:
+                value = next(iter(self.argument_at(one, depth + 1)), None)
+                if value is None:
+                    return
+                named.append((one.name, value))
+        call = Arguments((), tuple(named))
+        small = tuple(
+            (one.name, Constant(2))
+            for one in needed
+            if type(one.default) is int and one.default > 2 and is_depth(one.name)
+        )
+        if small:
+            yield Reference(name, Arguments((), (*named, *small)))
+        yield Reference(name, call)
+
+    def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
+        yield from self._annotated(parameter, depth)
+        yield from self._named(parameter)
+        yield Constant(number(parameter.name.lower()))
+
+    def configurations(self) -> Iterator[Value]:
+        """Configuration objects: of the class itself, of the file, then one of any attributes."""
+        if self._configurations is None:
+            own = getattr(self.subject, "config_class", None)
+            found = [own] if isinstance(own, type) else []
+            others = [
+                value
+                for name, value in list(self.namespace.items())
+                if isinstance(value, type)
+                and re.search(r"(Config|Configuration|Args|HParams|Params|Options|Cfg)$", name)
+                and not name.startswith(("PreTrained", "Pretrained"))
+                and value is not own
+            ]
+            subject = getattr(self.subject, "__name__", "")
+            others.sort(key=lambda kind: -_shared(kind.__name__, subject))
+            self._configurations = found + others
+        for kind in self._configurations:
+            yield from self.made(kind)
+        yield Reference("SimpleNamespace", Arguments())
+        yield Mapping(())
+
+    def callables(self, name: str) -> Iterator[Value]:
+        """Layers and functions for ``act_layer``, ``norm_layer``, ``block``: classes first."""
+        if "norm" in name:
+            classes = ["LayerNorm", "BatchNorm2d", "BatchNorm1d", "Identity"]
+        elif "conv" in name:
+            classes = ["Conv2d", "Conv1d"]
+        elif "act" in name or "nonlin" in name:
+            classes = ["ReLU", "GELU"]
+        elif "pool" in name:
+            classes = ["AvgPool2d"]
+        elif "linear" in name or "proj" in name or "fc" in name:
+            classes = ["Linear"]
+        else:
+            classes = []
+            yield from self.classes(torch.nn.Module, name)
+            classes = ["Identity", "ReLU"]
+        yield from (Reference(f"torch.nn.{one}") for one in classes)
+        if "act" in name:
+            yield Reference("torch.nn.functional.relu")
+            yield from (Constant(text) for text in ("relu", "gelu"))
+        yield from (Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _sized(one))
+
+    def classes(self, base: Any, name: str) -> Iterator[Value]:
+        """Classes of the file, those first whose name is like the parameter's."""
+        base = base if isinstance(base, type) else torch.nn.Module
+        found = [
+            (key, value)
+            for key, value in list(self.namespace.items())
+            if isinstance(value, type)
+            and issubclass(value, base)
+            and value is not base
+            and value is not self.subject
+            and value.__module__ == getattr(self.subject, "__module__", None)
+        ]
+        wanted = name.lower().replace("_", "")
+        found.sort(key=lambda pair: wanted not in pair[0].lower())
+        yield from (Reference(key) for key, _ in found[:4])
+
+    def texts(self, name: str) -> list[str]:
+        """Texts that the class compares a parameter with, or that are common."""
+        source = _source(self.subject)
+        spelled = re.escape(name)
+        found: list[str] = []
+        for match in re.finditer(
+            rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source
+        ):
+            found += re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
+        for match in re.finditer(rf"['\"]([^'\"\n]{{1,40}})['\"]\s*(?:==|\bin\b)\s*{spelled}\b", source):
+            found.append(match[1])
+        if "act" in name or "nonlinearity" in name:
+            found += ["relu", "gelu"]
+        if "norm" in name:
+            found += ["layer_norm", "batch"]
+        if "padding" in name:
+            found += ["zeros", "same"]
+        return [*dict.fromkeys(found), "", "none"]
+
+    # -- inputs --
+
+    def input(self, parameter: Parameter, width: int) -> list[Value]:
+        """For ``forward``."""
+        found: list[Value] = []
+        name = parameter.name.lower()
+        for one in _plain_types(parameter.annotation):
+            found += _input_of_type(one, name, width)
+        found += _input_by_name(name, width)
+        found += [
+            tensor("f32", BATCH, width),
+            tensor("f32", BATCH, LENGTH, width),
+            tensor("f32", BATCH, width, SIDE, SIDE),
+            tensor("i64", BATCH, LENGTH),
+        ]
+        return _distinct(found)
+
+
+def number(name: str) -> int:
+    """A whole number for a name."""
+    if re.fullmatch(r"spatial_dims|ndims?|n_?dims?|dimensions?|img_dim", name):
+        return 2
+    if re.fullmatch(r"(in|input)_?(ch|chans?|channels?)|c_in|in_c|inc|nc", name):
+        return 3
+    for pattern, value in _NUMBERS:
+        if re.fullmatch(pattern, name):
+            return value
+    return WIDTH
+
+
+def is_depth(name: str) -> bool:
+    """Whether a number only says how often something is repeated."""
+    return bool(
+        re.fullmatch(
+            r".*(n|num)_?.*(layers?|blocks?|hidden_layers)|depth|n_layers?|(en|de)coder_layers",
+            name.lower(),
+        )
+    )
+
+
+def is_width(name: str) -> bool:
+    return bool(
+        re.fullmatch(
+            r"d_?model|.*dims?|n_?embd?|embed.*|hidden(_size|_dim|_channels)?|in_features|"
+            r"input_(size|dim)|in_?(dim|planes|channels|chans|ch|feats?)|channels|c|dim|width|"
+            r"num_features|feat.*_size|num_channels|inplanes|nf|n_feats?|emb.*",
+            name.lower(),
+        )
+    )
+
+
+def _any_kind(name: str) -> list[Value]:
+    one = Constant(number(name.lower()))
+    return [
+        one,
+        Sequence("list", (one, one)),
+        Sequence("list", (one,) * 4),
+        Constant(1),
+        Constant(2),
+        Constant(4),
+        Constant(None),
+        Constant(0.1),
+        Constant(False),
+        Constant(True),
+        Reference("torch.nn.Identity", Arguments()),
+        Reference("torch.nn.Identity"),
+        Reference("SimpleNamespace", Arguments()),
+        Mapping(()),
+        tensor("f32", WIDTH),
+    ]
+
+
+def _sized(layer: str) -> bool:
+    return "Norm" in layer or layer in ("Linear", "Conv1d", "Conv2d", "AvgPool2d")
+
+
+def _plain_types(annotation: Any) -> list[Any]:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return [one for inner in arguments for one in _plain_types(inner)]
+    if origin is typing.Annotated:
+        return _plain_types(arguments[0])
+    return [annotation]
+
+
+def _input_of_type(annotation: Any, name: str, width: int) -> list[Value]:
+    if annotation is type(None):
+        return [Constant(None)]
+    if annotation is bool:
+        return [Constant(False), Constant(True)]
+    if annotation is int:
+        return [Constant(number(name)), Constant(4)]
+    if annotation is float:
+        return [Constant(0.5)]
+    if annotation is str:
+        return [Constant(""), Constant("mean")]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    kind = origin or annotation
+    if kind in (list, tuple, collections.abc.Sequence, collections.abc.Iterable):
+        inner = arguments[0] if arguments else torch.Tensor
+        item = next(
+            iter(_input_of_type(inner, name, width) + _input_by_name(name, width)),
+            tensor("f32", BATCH, width),
+        )
+        several = tuple(one for one in arguments if one is not Ellipsis)
+        count = len(several) if kind is tuple and len(several) > 1 else 2
+        shape: Any = "tuple" if kind is tuple else "list"
+        return [Sequence(shape, (item,) * count), Sequence(shape, (item,)), Sequence(shape, ())]
+    if kind in (dict, collections.abc.Mapping):
+        return [Mapping(())]
+    return []
+
+
+_INPUTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (r"edge_index|edges?|edge_label_index", "i64", ("2", "t")),
+    (r"edge_(attr|weight|features?|feats?)", "f32", ("t",)),
+    (r".*(input_?ids?|token(s|_ids|_type_ids)?|.*_ids|idxs?|indices|seqs?|captions?|text)", "i64", ("b", "t")),
+    (r"batch(_index|_idx)?|node_type", "i64", ("t",)),
+    (r"(.*_)?(labels?|targets?|tgt_y|gt)|y", "i64", ("b",)),
+    (r".*(key_)?padding_mask|attention_mask", "b8", ("b", "t")),
+    (r".*mask", "b8", ("b", "t")),
+    (r".*(lengths?|lens)|timesteps?|time_steps?|steps?|t|time|noise_level", "i64", ("b",)),
+    (r".*(images?|imgs?|pixel_values|pixels|frames?|pics?|rgb)|img\d?", "f32", ("b", "3", "s", "s")),
+    (r".*(wav|waveforms?|audio|signal)", "f32", ("b", "1", "1024")),
+    (r"adj(acency)?(_matrix)?|a_hat", "f32", ("t", "t")),
+    (r"points?|pos|xyz|coords?|coordinates|point_cloud|vertices", "f32", ("b", "t", "3")),
+    (
+        r"q|k|v|query|key|value|queries|keys|values|(encoder_)?hidden_states?|.*embeds?|"
+        r".*embeddings?|memory|src|tgt|.*tokens_emb|context|.*_seq|seq",
+        "f32",
+        ("b", "t", "d"),
+    ),
+)
+
+
+def _input_by_name(name: str, width: int) -> list[Value]:
+    known = {"b": BATCH, "t": LENGTH, "s": SIDE, "d": width}
+    return [
+        tensor(dtype, *(known[size] if size in known else int(size) for size in shape))
+        for pattern, dtype, shape in _INPUTS
+        if re.fullmatch(pattern, name)
+    ]
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two names have in common from the start."""
+    count = 0
+    for a, b in zip(one, other):  # noqa: B905 - up to the end of the shorter
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def _source(subject: Any) -> str:
+    try:
+        return inspect.getsource(subject)
+    except (OSError, TypeError):
+        return ""
+
+
+def _distinct(values: list[Value]) -> list[Value]:
+    found: list[Value] = []
+    known: set[str] = set()
+    for value in values:
+        if repr(value) not in known:
+            known.add(repr(value))
+            found.append(value)
+    return found

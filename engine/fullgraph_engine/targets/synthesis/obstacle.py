@@ -1,0 +1,479 @@
+"""What a failed try says about the values that it was made with."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import re
+import textwrap
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .candidate import Path
+from .trial import Outcome, TimeIsUp
+
+_LIBRARY = ("/torch/", "<frozen", "/importlib/")
+_MOST_FRAMES = 24
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """Two numbers that should be one: ``met`` came from the data, ``wanted`` from the code."""
+
+    met: int
+    wanted: int
+
+
+@dataclass(frozen=True)
+class Indivisible:
+    """``number`` should be a multiple of ``divisor``."""
+
+    number: int
+    divisor: int
+
+
+@dataclass(frozen=True)
+class WrongRank:
+    """A tensor with ``met`` dimensions (unknown: None) should have ``wanted``."""
+
+    met: int | None
+    wanted: int
+
+
+@dataclass(frozen=True)
+class WrongShape:
+    """Tensors of one shape should have another."""
+
+    met: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class WrongChoice:
+    """A value should be one of these."""
+
+    path: Path
+    choices: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class WrongType:
+    path: Path
+    wanted: tuple[type, ...]
+
+
+@dataclass(frozen=True)
+class TooSmall:
+    """A size is not enough for a kernel or a patch."""
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """It takes too long, or too much memory."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Parameters that a call did not get."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unexpected:
+    name: str
+
+
+Obstacle = Unequal | Indivisible | WrongRank | WrongShape | WrongChoice | WrongType | TooSmall | TooLarge | Missing | (
+    Unexpected
+)
+
+
+def words(error: BaseException | None) -> str:
+    try:
+        return " ".join(str(error).split())
+    except Exception:  # a user's __str__ may do anything
+        return ""
+
+
+def obstacles(outcome: Outcome) -> list[Obstacle]:
+    """What can be told from the message and from the statement that raised, likeliest first."""
+    error = outcome.error
+    text = words(error)
+    if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
+        return [TooLarge()]
+    found: list[Obstacle] = [*_of_signature(error, text), *_of_code(outcome)]
+    found += _of_message(text)
+    return list(dict.fromkeys(found))
+
+
+# -- messages ---------------------------------------------------------------------------------
+
+_NUMBERS_OF = re.compile(r"-?\d+")
+
+
+def _integers(text: str) -> list[int]:
+    return [int(number) for number in _NUMBERS_OF.findall(text)]
+
+
+def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
+    if not isinstance(error, TypeError):
+        return
+    if match := re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", text):
+        yield Missing(tuple(re.findall(r"'(\w+)'", match[1])))
+    if match := re.search(r"unexpected keyword argument '(\w+)'", text):
+        yield Unexpected(match[1])
+
+
+_PAIRS = (
+    # Two numbers that should be equal: (met, wanted).
+    r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
+    r"\(\d+x(\d+) and (\d+)x\d+\)",
+    r"same reduction dim, but got \[[^\]]*?(\d+)\] X \[(\d+),",
+    r"running_mean should contain (\d+) elements not (\d+)",
+    r"weight should contain (\d+) elements not (\d+)",
+    r"expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\)",
+    r"(\d+) vs\.? (\d+)",
+    r"(\d+) ?!= ?(\d+)",
+    r"has size (\d+) for operand \d+ which does not broadcast with previously seen size (\d+)",
+)
+_PAIRS_TURNED = (
+    # (wanted, met)
+    r"to have (\d+) channels, but got (\d+)",
+    r"expecting embedding dimension of (\d+), but got (\d+)",
+    r"must be equal to input_size\. Expected (\d+), got (\d+)",
+    r"[Ee]xpected size:? (\d+) but got (?:size:? )?(\d+)",
+    r"[Ee]xpected (?:\w+ )*?(\d+)\D{1,40}?got (\d+)",
+    r"input\.size\(-1\) must be equal to input_size.*?(\d+).*?(\d+)",
+)
+
+
+def _of_message(text: str) -> Iterator[Obstacle]:
+    if match := re.search(
+        r"[Ee]xpected (?:hidden\[\d\]|[^(\[])*?(?:size|shape)?:? ?[(\[]([\d, ]+)[)\]],? (?:but )?got:? ?"
+        r"(?:torch\.Size\()?[(\[]([\d, ]+)[)\]]",
+        text,
+    ):
+        yield WrongShape(tuple(_integers(match[2])), tuple(_integers(match[1])))
+    yield from _ranks(text)
+    for pattern in _PAIRS:
+        for match in re.finditer(pattern, text):
+            yield from _unequal(int(match[1]), int(match[2]))
+    for pattern in _PAIRS_TURNED:
+        for match in re.finditer(pattern, text):
+            yield from _unequal(int(match[2]), int(match[1]))
+    if match := re.search(r"normalized_shape=\[([\d, ]+)\].*?(?:size|shape)\D*\[([\d, ]+)\]$", text):
+        wanted, met = _integers(match[1]), _integers(match[2])
+        for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
+            yield from _unequal(one, other)
+    if match := re.search(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)", text):
+        yield from _viewed(_integers(match[1]), int(match[2]))
+    if match := re.search(r"Cannot view a tensor with shape.*?\(([\d, ]+)\).*?\(([-\d, ]+)\)", text):
+        total = 1
+        for size in _integers(match[1]):
+            total *= size
+        yield from _viewed(_integers(match[2]), total)
+    if match := re.search(r"divide axis of length (\d+) in chunks of (\d+)", text):
+        yield Indivisible(int(match[1]), int(match[2]))
+    if re.search(r"divisible", text):
+        numbers = _integers(text)
+        if len(numbers) >= 2:
+            yield Indivisible(max(numbers[:2]), min(numbers[:2]))
+    if re.search(
+        r"can't be greater than actual input|Output size is too small|output size is too small|"
+        r"negative dimension|non-positive|too small|greater than or equal to|smaller than|"
+        r"[Pp]adding size should be less",
+        text,
+    ):
+        yield TooSmall()
+    numbers = list(dict.fromkeys(n for n in _integers(text) if n >= 0))
+    if 2 <= len(numbers) <= 6:
+        for at, one in enumerate(numbers):
+            for other in numbers[at + 1 :]:
+                yield from _unequal(one, other)
+
+
+def _viewed(shape: list[int], total: int) -> Iterator[Obstacle]:
+    wanted = 1
+    for size in shape:
+        wanted *= size if size > 0 else 1
+    if -1 in shape:
+        if wanted > 0:
+            yield Indivisible(total, wanted)
+    else:
+        yield from _unequal(total, wanted)
+
+
+def _unequal(met: int, wanted: int) -> Iterator[Unequal]:
+    if met != wanted and met > 0 and wanted > 0:
+        yield Unequal(met, wanted)
+
+
+def _ranks(text: str) -> Iterator[WrongRank]:
+    if match := re.search(r"[Ee]xpected (.{0,60}?)(?:,? but got|\(?got)(.*)", text):
+        wanted = [int(one) for one in re.findall(r"(\d)-?\s?[Dd](?:\b|im)", match[1])]
+        met = re.search(r"(\d)-?\s?[Dd](?:\b|im)", match[2])
+        shape = re.search(r"\[([\d, ]+)\]", match[2])
+        rank = int(met[1]) if met else len(_integers(shape[1])) if shape else None
+        for one in sorted(wanted, reverse=True):
+            if one != rank:
+                yield WrongRank(rank, one)
+    if match := re.search(r"should also be (\d)-D but got \((\d)-D", text):
+        yield WrongRank(int(match[2]), int(match[1]))
+    if match := re.search(r"range of \[-(\d), \d\], but got (-?\d+)", text):
+        at = int(match[2])
+        yield WrongRank(int(match[1]), at + 1 if at >= 0 else -at)
+    if match := re.search(r"input\.dim\(\) = (\d).*len\(dims\) = (\d)", text):
+        yield WrongRank(int(match[1]), int(match[2]))
+    if match := re.search(r"expected (\d) dims\. Received (\d)-dim", text):
+        yield WrongRank(int(match[2]), int(match[1]))
+    if match := re.search(r"subscripts in the equation \((\d)\).*dimensions \((\d)\)", text):
+        yield WrongRank(int(match[2]), int(match[1]))
+    if match := re.search(r"too many indices for tensor of dimension (\d)", text):
+        yield WrongRank(int(match[1]), int(match[1]) + 1)
+    if match := re.search(r"dimension must be (\d)\D.*?(\d)", text):
+        yield WrongRank(int(match[2]), int(match[1]))
+    if match := re.search(r"not enough values to unpack \(expected (\d+), got (\d+)\)", text):
+        yield WrongRank(int(match[2]), int(match[1]))
+    if match := re.search(r"too many values to unpack \(expected (\d+)(?:, got (\d+))?\)", text):
+        yield WrongRank(int(match[2]) if match[2] else None, int(match[1]))
+    if text in ("tuple index out of range", "list index out of range"):
+        yield from (WrongRank(rank, rank + 1) for rank in (3, 2, 1))
+
+
+# -- the statement that raised ----------------------------------------------------------------
+
+
+def _of_code(outcome: Outcome) -> Iterator[Obstacle]:
+    """What an ``assert`` or the ``if`` around a ``raise`` compares."""
+    for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
+        if any(part in frame.f_code.co_filename for part in _LIBRARY[1:]):
+            continue
+        condition = condition_at(frame.f_code, line)
+        if condition is None:
+            continue
+        test, holds = condition
+        yield from _of_test(test, holds, frame, outcome)
+        return
+
+
+def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:
+    """The test of the statement at a line, and whether it should hold for the code to go on."""
+    tree = _tree(code)
+    if tree is None:
+        return None
+    found: tuple[ast.expr, bool] | None = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or 0):
+            return node.test, True
+        if isinstance(node, ast.If):
+            for body, holds in ((node.body, False), (node.orelse, True)):
+                for statement in body:
+                    if (
+                        isinstance(statement, ast.Raise)
+                        and statement.lineno <= line <= (statement.end_lineno or 0)
+                    ):
+                        found = node.test, holds
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _tree(code: types.CodeType) -> ast.AST | None:
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+        return None
+    return ast.increment_lineno(tree, max(first, 1) - 1)
+
+
+def _of_test(
+    test: ast.expr, holds: bool, frame: types.FrameType, outcome: Outcome
+) -> Iterator[Obstacle]:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _of_test(test.operand, not holds, frame, outcome)
+    elif isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _of_test(part, holds, frame, outcome)
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+        yield from _of_comparison(test, holds, frame, outcome)
+    elif isinstance(test, ast.Call):
+        yield from _of_call(test, holds, frame, outcome)
+    elif holds and isinstance(test, (ast.Name, ast.Attribute)):
+        for path in paths_of(test, frame, outcome):
+            yield WrongChoice(path, (True,))
+    elif isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod) and not holds:
+        yield from _remainder(test, frame)
+
+
+def _of_comparison(
+    test: ast.Compare, holds: bool, frame: types.FrameType, outcome: Outcome
+) -> Iterator[Obstacle]:
+    (operator,), left, (right,) = test.ops, test.left, test.comparators
+    equal = isinstance(operator, (ast.Eq, ast.Is)) == holds
+    if isinstance(operator, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+        negative = isinstance(operator, (ast.NotEq, ast.IsNot))
+        equal = holds != negative
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and equal:
+            yield from _remainder(left, frame)
+            return
+        one, other = _value(left, frame), _value(right, frame)
+        if equal:
+            yield from _should_be_equal(left, one, right, other, frame, outcome)
+            for node, value in ((left, other), (right, one)):
+                if isinstance(value, (str, int, type(None))):
+                    for path in paths_of(node, frame, outcome):
+                        yield WrongChoice(path, (value,))
+    elif isinstance(operator, (ast.In, ast.NotIn)) and isinstance(operator, ast.In) == holds:
+        choices = _value(right, frame)
+        try:
+            found = tuple(choices)[:12] if choices is not None else ()
+        except Exception:  # no container after all
+            found = ()
+        for path in paths_of(left, frame, outcome):
+            yield WrongChoice(path, found)
+    elif isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        one, other = _value(left, frame), _value(right, frame)
+        if isinstance(one, int) and isinstance(other, int):
+            for number in (other, other + 1, other - 1, 2 * other, other // 2):
+                yield from _unequal(one, number)
+            for number in (one, one + 1, one - 1):
+                yield from _unequal(other, number)
+
+
+def _should_be_equal(
+    left: ast.expr,
+    one: Any,
+    right: ast.expr,
+    other: Any,
+    frame: types.FrameType,
+    outcome: Outcome,
+) -> Iterator[Obstacle]:
+    if type(one) is int and type(other) is int:
+        if _is_rank(left):
+            yield WrongRank(one, other)
+        elif _is_rank(right):
+            yield WrongRank(other, one)
+        yield from _unequal(one, other)
+        yield from _unequal(other, one)
+    elif isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        if len(one) != len(other):
+            yield WrongRank(len(one), len(other))
+        for a, b in zip(one, other):  # noqa: B905 - as far as both go
+            if type(a) is int and type(b) is int:
+                yield from _unequal(a, b)
+
+
+def _is_rank(node: ast.expr) -> bool:
+    text = ast.unparse(node)
+    return bool(re.search(r"\.dim\(\)|\.ndim\b|\.ndimension\(\)|len\(.*(shape|size\(\))\)", text))
+
+
+def _remainder(node: ast.BinOp, frame: types.FrameType) -> Iterator[Obstacle]:
+    number, divisor = _value(node.left, frame), _value(node.right, frame)
+    if type(number) is int and type(divisor) is int and divisor > 0:
+        yield Indivisible(number, divisor)
+
+
+def _of_call(
+    test: ast.Call, holds: bool, frame: types.FrameType, outcome: Outcome
+) -> Iterator[Obstacle]:
+    name = getattr(test.func, "id", "")
+    if name == "isinstance" and holds and len(test.args) == 2:
+        kinds = _value(test.args[1], frame)
+        wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+        types_ = tuple(kind for kind in wanted if isinstance(kind, type))
+        for path in paths_of(test.args[0], frame, outcome):
+            yield WrongType(path, types_)
+    elif name in ("all", "any"):
+        for path in paths_of(test, frame, outcome):
+            yield WrongChoice(path, ())
+
+
+def _value(node: ast.expr, frame: types.FrameType) -> Any:
+    """What an expression is in a frame; None if that cannot be told."""
+    try:
+        code = compile(ast.Expression(node), "<test>", "eval")
+        return eval(code, frame.f_globals, dict(frame.f_locals))
+    except Exception:
+        return None
+
+
+# -- which values -----------------------------------------------------------------------------
+
+
+def paths_of(node: ast.AST, frame: types.FrameType, outcome: Outcome) -> list[Path]:
+    """The values of the candidate that an expression of a frame is about."""
+    found: list[Path] = []
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            found += _paths_of_name(part.id, frame, outcome)
+        elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+            if part.value.id == "self":
+                found += _named(part.attr, outcome)
+            else:
+                found += _fields(part.value.id, part.attr, frame, outcome)
+    return list(dict.fromkeys(found))
+
+
+def implicated(outcome: Outcome) -> list[Path]:
+    """The values that the lines of the traceback speak of, from the innermost frame outward."""
+    found: list[Path] = []
+    for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
+        text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
+        for name in re.findall(r"(?<![\w.])[A-Za-z_]\w*", text):
+            found += _paths_of_name(name, frame, outcome)
+        for owner, name in re.findall(r"\b([A-Za-z_]\w*)\.([A-Za-z_]\w*)", text):
+            if owner == "self":
+                found += _named(name, outcome)
+            else:
+                found += _fields(owner, name, frame, outcome)
+    return list(dict.fromkeys(found))
+
+
+_ABSENT = object()
+
+
+def _paths_of_name(name: str, frame: types.FrameType, outcome: Outcome) -> list[Path]:
+    value = frame.f_locals.get(name, _ABSENT)
+    if value is _ABSENT:
+        return []
+    return _same(value, outcome)
+
+
+def _same(value: Any, outcome: Outcome) -> list[Path]:
+    """The values that an object is; numbers and texts are told by being equal."""
+    found = []
+    for path, made in outcome.made.items():
+        if made is value and not isinstance(value, (bool, type(None))):
+            found.append(path)
+        elif isinstance(value, (int, str, float)) and type(made) is type(value) and made == value:
+            found.append(path)
+    return found
+
+
+def _named(attribute: str, outcome: Outcome) -> list[Path]:
+    """Attributes of a module usually keep the name of the argument."""
+    return [
+        ("init", name)
+        for name, _ in outcome.candidate.init
+        if name.strip("_") == attribute.strip("_")
+    ]
+
+
+def _fields(owner: str, name: str, frame: types.FrameType, outcome: Outcome) -> list[Path]:
+    """``config.name`` of a configuration that the candidate makes."""
+    value = frame.f_locals.get(owner, _ABSENT)
+    if value is _ABSENT or isinstance(value, torch.Tensor):
+        return []
+    return [
+        (*path, f".{name}")
+        for path, made in outcome.made.items()
+        if made is value and path[0] == "init"
+    ]

@@ -1,0 +1,551 @@
+"""From a failed try to other candidates, each with what it costs: cheap ones are tried first."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ..notation import Constant, Mapping, Reference, Sequence, TensorText, Value
+from .candidate import (
+    Candidate,
+    Path,
+    Site,
+    parts,
+    sites,
+    sizes,
+    tensor,
+    with_field,
+    with_size,
+)
+from .guesses import BATCH, LENGTH, SIDE, WIDTH, Guesses, Parameter, is_width, number
+from .obstacle import (
+    Indivisible,
+    Missing,
+    TooLarge,
+    TooSmall,
+    Unequal,
+    Unexpected,
+    WrongChoice,
+    WrongRank,
+    WrongShape,
+    WrongType,
+    implicated,
+    obstacles,
+    words,
+)
+from .trial import FailedCall, Outcome
+
+_SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
+_CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
+_TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
+_SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (16, 16, 16)}
+
+Step = tuple[float, Candidate]
+
+
+class Repairs:
+    """For one class."""
+
+    def __init__(
+        self,
+        guesses: Guesses,
+        init: tuple[Parameter, ...],
+        inputs: tuple[Parameter, ...],
+    ) -> None:
+        self.guesses = guesses
+        self.init = {one.name: one for one in init}
+        self.inputs = {one.name: one for one in inputs}
+
+    def of(self, outcome: Outcome) -> Iterator[Step]:
+        candidate = outcome.candidate
+        if outcome.failed is not None and outcome.phase == 1:
+            yield from self._of_call(outcome, outcome.failed)
+        for rank, obstacle in enumerate(obstacles(outcome)):
+            extra = min(rank, 10) * 0.3
+            if isinstance(obstacle, Unequal):
+                steps = self._equal(candidate, obstacle.met, obstacle.wanted, outcome.phase)
+            elif isinstance(obstacle, Indivisible):
+                steps = self._divisible(candidate, obstacle.number, obstacle.divisor)
+            elif isinstance(obstacle, WrongRank):
+                steps = self._ranks(outcome, obstacle.met, obstacle.wanted)
+            elif isinstance(obstacle, WrongShape):
+                steps = self._shaped(candidate, obstacle)
+            elif isinstance(obstacle, WrongChoice):
+                steps = self._choices(candidate, obstacle)
+            elif isinstance(obstacle, WrongType):
+                steps = self._types(candidate, obstacle)
+            elif isinstance(obstacle, TooSmall):
+                steps = self._larger(candidate)
+            elif isinstance(obstacle, TooLarge):
+                steps = self._smaller(candidate)
+            elif isinstance(obstacle, Missing):
+                steps = self._missing(candidate, obstacle.names, outcome.phase)
+            else:
+                assert isinstance(obstacle, Unexpected)
+                side = "init" if outcome.phase == 0 else "inputs"
+                steps = iter([(0.5, candidate.without((side, obstacle.name)))])
+            for cost, step in steps:
+                yield cost + extra, step
+        yield from self._of_types(outcome)
+        yield from self._others(outcome)
+
+    # -- a function of torch that raised ------------------------------------------------------
+
+    def _of_call(self, outcome: Outcome, call: FailedCall) -> Iterator[Step]:
+        """What the weights of a layer say about its input."""
+        candidate = outcome.candidate
+        tensors = [value for value in call.args if isinstance(value, torch.Tensor)]
+        if not tensors:
+            return
+        first = tensors[0]
+        path = outcome.leaves.get(id(first))
+        weight = tensors[1] if len(tensors) > 1 else None
+        wanted: list[tuple[str | None, tuple[int, ...]]] = []
+        if call.name in _CONVOLUTIONS and weight is not None:
+            n = _CONVOLUTIONS[call.name]
+            groups = call.kwargs.get("groups", call.args[6] if len(call.args) > 6 else 1)
+            channels = weight.shape[1] * (groups if isinstance(groups, int) else 1)
+            wanted.append((None, (BATCH, channels, *_SPATIAL[n])))
+        elif call.name in _TRANSPOSED and weight is not None:
+            wanted.append((None, (BATCH, weight.shape[0], *_SPATIAL[_TRANSPOSED[call.name]])))
+        elif call.name == "linear" and weight is not None:
+            shape = tuple(first.shape[:-1]) or (BATCH,)
+            wanted.append((None, (*shape, weight.shape[-1])))
+        elif call.name == "embedding":
+            index = first
+            path = outcome.leaves.get(id(index))
+            shape = tuple(index.shape) if index.dim() < 3 else (BATCH, LENGTH)
+            wanted.append(("i64", shape))
+            wanted.append(("i64", (BATCH, LENGTH)))
+        elif call.name == "layer_norm" and len(call.args) > 1:
+            ends = tuple(call.args[1]) if isinstance(call.args[1], (tuple, list)) else ()
+            keep = tuple(first.shape[: max(first.dim() - len(ends), 0)]) or (BATCH, LENGTH)
+            wanted.append((None, (*keep, *ends)))
+        elif call.name in ("batch_norm", "group_norm", "instance_norm"):
+            channel = next((one.shape[0] for one in tensors[1:] if one.dim() == 1), None)
+            if channel is not None and first.dim() >= 2:
+                wanted.append((None, (first.shape[0], channel, *first.shape[2:])))
+        for dtype, shape in wanted:
+            if path is not None:
+                known = candidate.get(path)
+                old = known.dtype if isinstance(known, TensorText) else "f32"
+                kind = dtype or (old if old != "i64" else "f32")
+                yield 0.2, candidate.with_value(path, tensor(kind, *shape))
+                continue
+            for leaf, value in candidate.tensors():
+                if leaf[0] != "inputs":
+                    continue
+                if dtype is not None and tuple(first.shape) == sizes(value):
+                    yield 1.0, candidate.with_value(leaf, tensor(dtype, *shape))
+                if len(shape) != first.dim() and len(sizes(value)) == first.dim():
+                    yield 1.0, candidate.with_value(leaf, tensor(value.dtype, *shape))
+            if len(shape) == first.dim():
+                for met, right in zip(first.shape, shape, strict=True):
+                    if met != right and isinstance(met, int):
+                        yield from self._equal(candidate, met, right, 1)
+
+    # -- numbers ------------------------------------------------------------------------------
+
+    def _equal(self, candidate: Candidate, met: int, wanted: int, phase: int) -> Iterator[Step]:
+        """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way."""
+        found = [one for one in sites(candidate) if phase == 1 or one.path[0] == "init"]
+        for cost, a, b in ((0.5, met, wanted), (1.2, wanted, met)):
+            same = [site for site in found if site.number == a]
+            for site in same:
+                yield cost + _distance(site, phase), site.put(candidate, b)
+            several = [site for site in same if site.path[0] == "inputs"]
+            if len(several) > 1:
+                yield cost + 0.6, _put_all(candidate, several, b)
+            for name, parameter in self.init.items():
+                if type(parameter.default) is int and parameter.default == a:
+                    if candidate.get(("init", name)) is None:
+                        yield cost + 1.0, candidate.with_value(("init", name), Constant(b))
+        for site in found:
+            yield from self._scaled(candidate, site, met, wanted)
+        yield from self._sides(candidate, met, wanted)
+
+    def _scaled(self, candidate: Candidate, site: Site, met: int, wanted: int) -> Iterator[Step]:
+        """Where ``met`` is a multiple of a number, or a bit more than it."""
+        if site.number < 2 or site.number == met:
+            return
+        if met % site.number == 0 and site.number * wanted % met == 0:
+            number_ = site.number * wanted // met
+            # One side of an image alone is rarely meant.
+            image = site.dim is not None and site.dim > 1
+            if number_ > 0:
+                yield 1.5 + 2.0 * image + _distance(site, 1), site.put(candidate, number_)
+        if site.number < met and site.number + wanted - met > 0:
+            near = 0.0 if met - site.number <= 4 else 0.8
+            yield 2.0 + near + _distance(site, 1), site.put(candidate, site.number + wanted - met)
+
+    def _sides(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+        """Images of a size whose area scales as the numbers do, and longer sequences."""
+        images = [
+            (path, value)
+            for path, value in candidate.tensors()
+            if path[0] == "inputs" and len(sizes(value)) > 3
+        ]
+        for side in dict.fromkeys(sizes(value)[-1] for _, value in images):
+            same = [(path, value) for path, value in images if sizes(value)[-1] == side]
+            one = math.isqrt(side * side * wanted // met)
+            for number_ in (one, one - one % 2, one + one % 2):
+                if 0 < number_ <= 1024 and number_ != side:
+                    changed = candidate
+                    for path, value in same:
+                        dims = range(2, len(sizes(value)))
+                        changed = _with_sides(changed, path, value, dims, number_)
+                    yield 1.8, changed
+        for path, value in candidate.tensors():
+            shape = sizes(value)
+            if path[0] == "inputs" and len(shape) == 3:
+                length = shape[2] * wanted // met
+                if 0 < length <= 4096 and length != shape[2]:
+                    yield 2.2, candidate.with_value(path, with_size(value, 2, length))
+
+    def _larger(self, candidate: Candidate) -> Iterator[Step]:
+        for at, side in enumerate(_SIDES):
+            changed = candidate
+            for path, value in candidate.tensors():
+                shape = sizes(value)
+                if path[0] == "inputs" and len(shape) > 3:
+                    changed = _with_sides(changed, path, value, range(2, len(shape)), side)
+            if changed != candidate:
+                yield 1.0 + 0.2 * at, changed
+        for path, value in candidate.tensors():
+            shape = sizes(value)
+            if path[0] == "inputs" and len(shape) in (2, 3):
+                for factor in (4, 16, 64):
+                    last = len(shape) - 1
+                    bigger = with_size(value, last, shape[last] * factor)
+                    yield 1.5 + 0.1 * factor, candidate.with_value(path, bigger)
+
+    def _smaller(self, candidate: Candidate) -> Iterator[Step]:
+        large = [site for site in sites(candidate) if site.number > 2]
+        for site in large:
+            yield 1.0 + _distance(site, 0), site.put(candidate, 2)
+            if site.number > 16:
+                yield 1.0 + _distance(site, 0), site.put(candidate, 16)
+        changed = candidate
+        for path, value in candidate.tensors():
+            shape = sizes(value)
+            if path[0] == "inputs" and len(shape) > 3:
+                changed = _with_sides(changed, path, value, range(2, len(shape)), SIDE)
+        if changed != candidate:
+            yield 0.5, changed
+        for name, parameter in self.init.items():
+            default = parameter.default
+            if type(default) is int and default > 4 and candidate.get(("init", name)) is None:
+                yield 1.5, candidate.with_value(("init", name), Constant(max(2, default // 4)))
+
+    def _divisible(self, candidate: Candidate, number_: int, divisor: int) -> Iterator[Step]:
+        found = sites(candidate)
+        for site in found:
+            if site.number == number_:
+                near = max(divisor, number_ // divisor * divisor)
+                yield 0.8 + _distance(site, 1), site.put(candidate, near)
+            if site.number == divisor:
+                for one in (1, 2, 4, 8, 16):
+                    if number_ % one == 0 and one < divisor:
+                        yield 1.0 + _distance(site, 1), site.put(candidate, one)
+        for name, parameter in self.init.items():
+            if type(parameter.default) is int and candidate.get(("init", name)) is None:
+                if parameter.default == divisor:
+                    for one in (4, 2, 1):
+                        if number_ % one == 0:
+                            yield 1.5, candidate.with_value(("init", name), Constant(one))
+                elif parameter.default == number_:
+                    yield 1.5, candidate.with_value(("init", name), Constant(divisor))
+        yield from self._equal(candidate, number_, divisor, 1)
+
+    # -- ranks --------------------------------------------------------------------------------
+
+    def _shaped(self, candidate: Candidate, obstacle: WrongShape) -> Iterator[Step]:
+        changed = candidate
+        for path, value in candidate.tensors():
+            if sizes(value) == obstacle.met and path[0] == "inputs":
+                new = tensor(value.dtype, *obstacle.wanted)
+                yield 0.4, candidate.with_value(path, new)
+                changed = changed.with_value(path, new)
+        yield 0.3, changed
+        if len(obstacle.met) == len(obstacle.wanted):
+            for met, wanted in zip(obstacle.met, obstacle.wanted, strict=True):
+                if met != wanted:
+                    yield from self._equal(candidate, met, wanted, 1)
+
+    def _ranks(self, outcome: Outcome, met: int | None, wanted: int) -> Iterator[Step]:
+        candidate = outcome.candidate
+        near = [path for path in implicated(outcome) if path[0] == "inputs"]
+        for path, value in candidate.tensors():
+            if path[0] != "inputs":
+                continue
+            rank = len(sizes(value))
+            target = wanted if met is None or rank == met else rank + wanted - met
+            if not 0 <= target <= 6 or target == rank:
+                continue
+            cost = 0.4 if path in near else 0.9
+            cost += 0.0 if rank == met else 1.0
+            for at, shape in enumerate(_shapes(sizes(value), target)):
+                yield cost + 0.3 * at, candidate.with_value(path, tensor(value.dtype, *shape))
+        several = [(p, v) for p, v in candidate.tensors() if p[0] == "inputs" and len(sizes(v)) == met]
+        if len(several) > 1 and wanted <= 6:
+            changed = candidate
+            for path, value in several:
+                changed = changed.with_value(path, tensor(value.dtype, *_shapes(sizes(value), wanted)[0]))
+            yield 0.5, changed
+        for path, found in candidate.values():
+            if isinstance(found, Sequence) and len(found.items) != wanted and found.items:
+                if wanted <= 16:
+                    items = tuple(found.items[at % len(found.items)] for at in range(wanted))
+                    yield 1.2, candidate.with_value(path, Sequence(found.kind, items))
+        for path in near:
+            value_ = candidate.get(path)
+            if isinstance(value_, TensorText) and len(path) == 2 and 1 < wanted <= 8:
+                yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
+
+    # -- choices and types --------------------------------------------------------------------
+
+    def _choices(self, candidate: Candidate, obstacle: WrongChoice) -> Iterator[Step]:
+        for at, choice in enumerate(obstacle.choices):
+            if isinstance(choice, (str, int, float, bool, type(None))):
+                yield 0.5 + 0.1 * at, self._put(candidate, obstacle.path, Constant(choice))
+        if not obstacle.choices:
+            yield from self._alternatives(candidate, obstacle.path, 1.0)
+
+    def _types(self, candidate: Candidate, obstacle: WrongType) -> Iterator[Step]:
+        name = str(obstacle.path[-1])
+        for kind in obstacle.wanted:
+            for value in self.guesses.of_type(kind, name):
+                yield 0.5, self._put(candidate, obstacle.path, value)
+
+    def _missing(self, candidate: Candidate, names: tuple[str, ...], phase: int) -> Iterator[Step]:
+        changed = candidate
+        for name in names:
+            parameter = Parameter(name, True)
+            if phase == 0:
+                value = self.guesses.argument(self.init.get(name, parameter))[0]
+                changed = changed.with_value(("init", name), value)
+            else:
+                value = self.guesses.input(self.inputs.get(name, parameter), self.width(changed))[0]
+                changed = changed.with_value(("inputs", name), value)
+        if changed != candidate:
+            yield 0.1, changed
+        count = sum(name.startswith("*") for name, _ in candidate.inputs)
+        if phase == 1:
+            value = tensor("f32", BATCH, self.width(candidate))
+            yield 1.0, candidate.with_value(("inputs", f"*{count}"), value)
+
+    def _put(self, candidate: Candidate, path: Path, value: Value) -> Candidate:
+        """Also fields that a configuration has by default."""
+        last = path[-1]
+        if isinstance(last, str) and last.startswith(".") and len(path) > 2:
+            owner = candidate.get(path[:-1])
+            if not isinstance(owner, Reference):
+                return candidate
+            return candidate.with_value(path[:-1], with_field(owner, last[1:], value))
+        return candidate.with_value(path, value)
+
+    def _alternatives(self, candidate: Candidate, path: Path, cost: float) -> Iterator[Step]:
+        """Other guesses for a value."""
+        values: list[Value]
+        last = path[-1]
+        if path[0] == "inputs" and len(path) == 2:
+            parameter = self.inputs.get(str(last), Parameter(str(last), True))
+            values = self.guesses.input(parameter, self.width(candidate))
+        else:
+            name = self._name(candidate, path)
+            known = self.init.get(name) if len(path) == 2 else None
+            values = self.guesses.argument(known or Parameter(name, True))
+        for at, value in enumerate(values):
+            changed = self._put(candidate, path, value)
+            if changed != candidate:
+                yield cost + 0.25 * at, changed
+
+    def _name(self, candidate: Candidate, path: Path) -> str:
+        """What a value is called: its parameter, its field, its key."""
+        last = path[-1]
+        if isinstance(last, str):
+            return last.lstrip(".")
+        owner = candidate.get(path[:-1])
+        if isinstance(owner, Reference) and owner.call is not None:
+            at = last - len(owner.call.positional)
+            if 0 <= at < len(owner.call.named):
+                return owner.call.named[at][0]
+        if isinstance(owner, Mapping) and isinstance(owner.items[last][0], Constant):
+            return str(owner.items[last][0].value)
+        return self._name(candidate, path[:-1]) if len(path) > 2 else str(last)
+
+    def _of_types(self, outcome: Outcome) -> Iterator[Step]:
+        """Errors that say that a value is of the wrong kind altogether."""
+        error, candidate = outcome.error, outcome.candidate
+        text = words(error)
+        near = [path for path in implicated(outcome) if candidate.get(path[:2]) is not None]
+        if isinstance(error, KeyError):
+            yield from self._keys(outcome, near)
+        wanted = _wanted_kind(type(error).__name__, text)
+        for at, path in enumerate(near[:8]):
+            for cost, changed in self._alternatives(candidate, path, 1.0 + 0.3 * at):
+                value = changed.get(path) if not str(path[-1]).startswith(".") else None
+                fits = wanted is not None and value is not None and wanted(value)
+                yield cost - (0.8 if fits else 0.0), changed
+            known = candidate.get(path)
+            if path[0] == "inputs" and isinstance(known, TensorText):
+                yield from self._contained(candidate, path, known, text, 1.0 + 0.3 * at)
+        if re.search(r"scalar type|dtype|Long|Int\b|Float|Bool|ouble|not implemented for|index", text):
+            for path, value in candidate.tensors():
+                for at, dtype in enumerate(("i64", "f32", "b8")):
+                    if dtype != value.dtype and path[0] == "inputs":
+                        cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
+                        yield cost, candidate.with_value(path, tensor(dtype, *sizes(value)))
+        # An argument that is left out may be needed after all.
+        for name, parameter in self.inputs.items():
+            if parameter.default is None and candidate.get(("inputs", name)) is None:
+                close = 0.0 if re.search(rf"\b{re.escape(name)}\b", _lines(outcome)) else 2.5
+                for at, value_ in enumerate(self.guesses.input(parameter, self.width(candidate))):
+                    if value_ != Constant(None):
+                        cost = 1.2 + close + 0.4 * at
+                        yield cost, candidate.with_value(("inputs", name), value_)
+        for name, parameter in self.init.items():
+            if candidate.get(("init", name)) is None and not parameter.required:
+                if re.search(rf"\b{re.escape(name)}\b", _lines(outcome)):
+                    yield from self._alternatives(candidate, ("init", name), 2.0)
+
+    def _contained(
+        self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
+    ) -> Iterator[Step]:
+        """A list, a tuple, a dictionary or a scalar in place of a tensor."""
+        if re.search(r"slice|interpreted as an integer|converted to an index|ambiguous|int", text):
+            yield cost, candidate.with_value(path, Constant(4))
+        if re.search(r"str|key|indices|items|keys|values|get", text):
+            yield cost, candidate.with_value(path, Mapping(()))
+        if re.search(r"attribute", text):
+            yield cost, candidate.with_value(path, Reference("SimpleNamespace"))
+        for count in (2, 3, 4):
+            items = (value,) * count
+            yield cost + 0.6 + 0.2 * count, candidate.with_value(path, Sequence("list", items))
+
+    def _keys(self, outcome: Outcome, near: list[Path]) -> Iterator[Step]:
+        """A key that a dictionary of the code lacks: one that it has."""
+        error, candidate = outcome.error, outcome.candidate
+        key = error.args[0] if error is not None and error.args else None
+        for frame, _, _ in reversed(outcome.frames[-6:]):
+            for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+                if type(value) is dict and value and key not in value and len(value) < 200:
+                    if not all(type(one) is type(key) for one in list(value)[:4]):
+                        continue
+                    for path in near[:4]:
+                        for one in list(value)[:3]:
+                            if isinstance(one, (str, int)):
+                                yield 0.8, self._put(candidate, path, Constant(one))
+
+    # -- when nothing is known ----------------------------------------------------------------
+
+    def _others(self, outcome: Outcome) -> Iterator[Step]:
+        candidate = outcome.candidate
+        if outcome.phase == 1:
+            for path, value in candidate.tensors():
+                if path[0] != "inputs":
+                    continue
+                shape = sizes(value)
+                for rank in (3, 4, 2, 1, 5):
+                    if rank != len(shape):
+                        first = _shapes(shape, rank)[0]
+                        cost = 3.0 + 0.3 * abs(rank - len(shape))
+                        yield cost, candidate.with_value(path, tensor(value.dtype, *first))
+                other = "i64" if value.dtype != "i64" else "f32"
+                yield 4.0, candidate.with_value(path, tensor(other, *shape))
+            for cost, changed in self._larger(candidate):
+                yield cost + 3.0, changed
+            for name, _ in candidate.inputs:
+                yield from self._alternatives(candidate, ("inputs", name), 4.0)
+        for name, _ in candidate.init:
+            yield from self._alternatives(candidate, ("init", name), 4.0 + 2.0 * outcome.phase)
+        for site in sites(candidate):
+            if site.path[0] == "init" and site.dim is None:
+                for one in (1, 2, 4, 8, WIDTH):
+                    if one != site.number:
+                        yield 5.0 + outcome.phase, site.put(candidate, one)
+
+    def width(self, candidate: Candidate) -> int:
+        """How many features inputs have, as far as the constructor's arguments say."""
+        for name, parameter in self.init.items():
+            given = candidate.get(("init", name))
+            found: Any = given.value if isinstance(given, Constant) else parameter.default
+            if is_width(name) and type(found) is int and found > 0:
+                return found
+        return WIDTH
+
+
+def _distance(site: Site, phase: int) -> float:
+    """Changing the constructor is farther away once it is through."""
+    return 0.0 if site.path[0] == ("inputs" if phase == 1 else "init") else 0.8
+
+
+def _put_all(candidate: Candidate, found: list[Site], number_: int) -> Candidate:
+    for site in found:
+        candidate = site.put(candidate, number_)
+    return candidate
+
+
+def _with_sides(
+    candidate: Candidate, path: Path, value: TensorText, dims: range, side: int
+) -> Candidate:
+    for dim in dims:
+        value = with_size(value, dim, side)
+    return candidate.with_value(path, value)
+
+
+def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
+    """Shapes of another rank that keep what features there are."""
+    width = shape[-1] if shape else WIDTH
+    if len(shape) >= 4:
+        width = shape[1]
+    batch = shape[0] if len(shape) > 1 else BATCH
+    if rank == 0:
+        return [()]
+    if rank == 1:
+        return [(width,), (batch,)]
+    if rank == 2:
+        return [(batch, width), (batch, LENGTH)]
+    if rank == 3:
+        return [(batch, LENGTH, width), (batch, width, 64), (width, SIDE, SIDE)]
+    if rank == 4:
+        channels = width if width != SIDE else 3
+        return [(batch, channels, SIDE, SIDE), (batch, LENGTH, LENGTH, width), (batch, 3, SIDE, SIDE)]
+    if rank == 5:
+        return [(batch, width, 8, SIDE, SIDE), (batch, 4, width, SIDE, SIDE)]
+    return [(batch, 2, width, 4, 16, 16)]
+
+
+def _lines(outcome: Outcome) -> str:
+    import linecache
+
+    return " ".join(
+        linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
+        for frame, line, _ in outcome.frames[-8:]
+    )
+
+
+def _wanted_kind(kind: str, text: str) -> Any:
+    """A test for the values that a message asks for; None if it does not say."""
+    if re.search(r"not subscriptable|not iterable|has no len|object is not a sequence", text):
+        return lambda value: isinstance(value, (Sequence, Mapping, TensorText))
+    if re.search(r"not callable|is not a Module subclass|cannot assign", text):
+        return lambda value: isinstance(value, Reference)
+    if re.search(r"has no attribute", text):
+        return lambda value: isinstance(value, Reference) and value.call is not None
+    if re.search(
+        r"unsupported operand|as an integer|must be (?:real )?number|must be int|not supported "
+        r"between|expected int|must be tuple of ints",
+        text,
+    ):
+        return lambda value: isinstance(value, Constant) and isinstance(value.value, (int, float))
+    if re.search(r"must be Tensor|argument must be Tensor|'NoneType'", text):
+        return lambda value: isinstance(value, TensorText)
+    return None
+
+
+_ = (number, parts)

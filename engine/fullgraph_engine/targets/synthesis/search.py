@@ -1,0 +1,158 @@
+"""Best-first search: the candidate that came farthest is repaired next."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..notation import Constant, Notation, Value
+from .candidate import Candidate, notation_of
+from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
+from .obstacle import words
+from .repair import Repairs
+from .trial import Outcome, Trials, uninitialised
+
+_MOST_STEPS = 40
+"""So many repairs of one candidate are tried at most."""
+_PAST, _STALE = 0.35, 0.15
+"""What the repairs before the last one count, and each earlier try that stopped at one place."""
+_TRY = 4.0
+"""Seconds for one try, of the processor."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A way to construct and call a class that ran to its end."""
+
+    candidate: Candidate
+    notation: Notation
+    tries: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class NotFound:
+    """``obstacle`` is what the try that came farthest ran into, in one line."""
+
+    obstacle: str
+    candidate: Candidate
+    tries: int
+    seconds: float
+
+
+class Search:
+    """For one class of a file, under the tensor mode of the caller."""
+
+    def __init__(self, subject: Any, namespace: Namespace) -> None:
+        self.guesses = Guesses(subject, namespace)
+        self.subject = subject
+        self.trials = Trials(subject, namespace, self.guesses)
+        self.init, self.any_init = _constructor(subject)
+        self.inputs, self.more, _ = parameters_of(subject.forward)
+        self.repairs = Repairs(self.guesses, self.init, self.inputs)
+
+    def run(self, seconds: float) -> Found | NotFound:
+        """Search for so long at most, counted in seconds of the processor."""
+        with uninitialised():
+            return self._run(seconds)
+
+    def _run(self, seconds: float) -> Found | NotFound:
+        began = time.process_time()
+        count = itertools.count()
+        queue: list[tuple[float, int, float, Candidate]] = []
+        known: set[Candidate] = set()
+        visits: Counter[tuple[object, ...]] = Counter()
+        best: Outcome | None = None
+
+        def push(rank: float, cost: float, candidate: Candidate) -> None:
+            if candidate not in known:
+                known.add(candidate)
+                heapq.heappush(queue, (rank, next(count), cost, candidate))
+
+        for number, start in enumerate(self.starts()):
+            push(-1e6 + number, 0.0, start)
+        while queue:
+            left = seconds - (time.process_time() - began)
+            if left <= 0:
+                break
+            _, _, cost, candidate = heapq.heappop(queue)
+            outcome = self.trials.run(candidate, min(left, _TRY))
+            spent = time.process_time() - began
+            if outcome.phase == 2:
+                candidate = outcome.candidate
+                if outcome.used:
+                    outcome = self.trials.run(candidate, _TRY, afresh=True)
+            if outcome.phase == 2:
+                notation = notation_of(candidate, self.trials.positional)
+                return Found(candidate, notation, self.trials.count, spent)
+            if best is None or outcome.score > best.score:
+                best = outcome
+            visits[outcome.place] += 1
+            reached = _reached(outcome) - _STALE * visits[outcome.place]
+            steps = sorted(self.repairs.of(outcome), key=lambda step: step[0])
+            known.add(outcome.candidate)
+            for step, changed in steps[:_MOST_STEPS]:
+                push(_PAST * cost + step - reached, cost + step, changed)
+        spent = time.process_time() - began
+        if best is None:
+            return NotFound("there was no time to try anything", Candidate(), 0, spent)
+        return NotFound(last_obstacle(best), best.candidate, self.trials.count, spent)
+
+    def starts(self) -> Iterator[Candidate]:
+        """First candidates: what must be given, and of what is repeated only a little."""
+        given = [(one.name, self.guesses.argument(one)[0]) for one in self.init if one.required]
+        small: list[tuple[str, Value]] = [
+            (one.name, Constant(2))
+            for one in self.init
+            if type(one.default) is int and one.default > 2 and is_depth(one.name)
+        ]
+        for init in ((*given, *small), tuple(given)):
+            candidate = Candidate(init)
+            width = self.repairs.width(candidate)
+            inputs = [
+                (one.name, self.guesses.input(one, width)[0])
+                for one in self.inputs
+                if one.required
+            ]
+            if not inputs and self.more:
+                inputs = [("*0", self.guesses.input(Parameter("x", True), width)[0])]
+            elif not inputs and self.inputs:
+                inputs = [(self.inputs[0].name, self.guesses.input(self.inputs[0], width)[0])]
+            yield Candidate(init, tuple(inputs))
+
+
+def _constructor(subject: type) -> tuple[tuple[Parameter, ...], bool]:
+    """The constructor's parameters, with those that it passes on to the next class by name."""
+    found: dict[str, Parameter] = {}
+    for kind in subject.__mro__:
+        own = vars(kind).get("__init__")
+        if own is None:
+            continue
+        parameters, _, keywords = parameters_of(own)
+        for one in parameters:
+            found.setdefault(one.name, one)
+        if not keywords:
+            break
+    return tuple(found.values()), True
+
+
+def _reached(outcome: Outcome) -> float:
+    """How far a try came, in the unit of costs: a step is worth it if it doubles what is called."""
+    phase, calls, line = outcome.score
+    return 4.0 * phase + 1.2 * math.log2(1 + calls) + 0.01 * line
+
+
+def last_obstacle(outcome: Outcome) -> str:
+    """What stopped a try, in one line."""
+    error = outcome.error
+    text = words(error)
+    kind = type(error).__name__
+    where = "forward" if outcome.phase == 1 else "the constructor"
+    return f"{where} raised {kind}: {text[:160]}" if text else f"{where} raised {kind}"
+

@@ -1,0 +1,374 @@
+"""One try: make the values of a candidate, construct the module, call it, see where it stops."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import inspect
+import signal
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ...torch_internals.fake_tensors import unset_fake_temporarily
+from .. import chance
+from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
+from ..tensors import example, look_up
+from .candidate import Candidate, Path, sizes
+from .guesses import WIDTH, Guesses, Namespace, Parameter
+
+_BYTES = 2 << 30
+"""Largest tensor that is made for a try."""
+
+
+class TimeIsUp(BaseException):
+    """One try took too long. Not an ``Exception``: user code must not catch it."""
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A function of torch that raised, and what it was called with."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass
+class Outcome:
+    """How far a try came.
+
+    ``candidate`` has what the code asked of its configuration besides. ``phase`` is 0 while the
+    module is constructed, 1 while it is called, 2 when that has ended. ``calls`` counts the
+    functions of torch that were called in that phase.
+    """
+
+    candidate: Candidate
+    phase: int = 0
+    calls: int = 0
+    error: BaseException | None = None
+    failed: FailedCall | None = None
+    leaves: dict[int, Path] = field(default_factory=dict)
+    """Paths of the tensors of the candidate by their ``id``."""
+    made: dict[Path, Any] = field(default_factory=dict)
+    """What each value of the candidate has become; keeps the ids valid."""
+    used: bool = False
+    """The module had been called before."""
+
+    @property
+    def frames(self) -> list[tuple[types.FrameType, int, int]]:
+        """Frames of the traceback with their lines and instructions, outermost first."""
+        found = []
+        trace = self.error.__traceback__ if self.error is not None else None
+        while trace is not None:
+            found.append((trace.tb_frame, trace.tb_lineno, trace.tb_lasti))
+            trace = trace.tb_next
+        return found
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Equal for tries that stop for one reason."""
+        at = self.frames[-1] if self.frames else None
+        user = next((f for f in reversed(self.frames) if "/torch/" not in f[0].f_code.co_filename), at)
+        return self.phase, type(self.error).__name__, user and user[0].f_code, user and user[1]
+
+    @property
+    def score(self) -> tuple[int, int, int]:
+        """Grows the further it came."""
+        line = 0
+        for frame, number, _ in self.frames:
+            if frame.f_code.co_name in ("__init__", "forward"):
+                line = number - frame.f_code.co_firstlineno
+                break
+        return self.phase, self.calls, line
+
+
+@dataclass(frozen=True)
+class _Built:
+    """The last module, and what it was constructed with."""
+
+    init: tuple[tuple[str, Value], ...]
+    module: Any
+    made: dict[Path, Any]
+    leaves: dict[int, Path]
+
+
+class Trials:
+    """Tries candidates for one class, under the tensor mode of the caller."""
+
+    def __init__(self, subject: Any, namespace: Namespace, guesses: Guesses) -> None:
+        self.subject, self.namespace, self.guesses = subject, namespace, guesses
+        self.count = 0
+        self.real = True
+        """Small tensors with data are several times as fast as fake ones, and run all code."""
+        self._built: _Built | None = None
+        parameters = _positional(subject.forward) if isinstance(subject, type) else ()
+        self.positional = parameters
+
+    def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> Outcome:
+        """Try it; what it raises is in the outcome, a crash of the process is not.
+
+        A module that was constructed with the same arguments before is called again, though that
+        may have changed it, unless ``afresh``.
+        """
+        outcome = self._run(candidate, seconds, afresh)
+        if self.real and _wants_fake(outcome.error):
+            self.real, self._built = False, None
+            outcome = self._run(candidate, seconds, afresh)
+        return outcome
+
+    def _run(self, candidate: Candidate, seconds: float, afresh: bool) -> Outcome:
+        self.count += 1
+        chance.begin_again()
+        outcome = Outcome(candidate)
+        maker = _Maker(self.namespace, self.guesses, outcome)
+        watch = _Watch()
+        built = self._built
+        if afresh or (built is not None and built.init != candidate.init):
+            built = None
+        try:
+            with limited(seconds), self._tensors(), watch, torch.no_grad():
+                if built is None:
+                    args, kwargs = self._arguments(maker, candidate.init, "init")
+                    module = self.subject(*args, **kwargs)
+                    grown = outcome.candidate.init
+                    built = self._built = _Built(grown, module, outcome.made, outcome.leaves)
+                else:
+                    outcome.used = True
+                outcome.made, outcome.leaves = dict(built.made), dict(built.leaves)
+                module = built.module
+                outcome.phase, outcome.calls, watch.count = 1, 0, 0
+                args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
+                module(*args, **kwargs)
+                outcome.phase = 2
+        except (Exception, TimeIsUp, SystemExit) as error:
+            outcome.error = error
+        outcome.calls = watch.count
+        if watch.failed is not None and _leads_to(outcome.error, watch.error):
+            outcome.failed = watch.failed
+        return outcome
+
+    def _tensors(self) -> contextlib.AbstractContextManager[Any]:
+        return unset_fake_temporarily() if self.real else contextlib.nullcontext()
+
+    def _arguments(
+        self, maker: _Maker, pairs: tuple[tuple[str, Value], ...], side: str
+    ) -> tuple[list[Any], dict[str, Any]]:
+        named = {name: maker.make(value, (side, name)) for name, value in pairs}
+        args: list[Any] = []
+        for name in self.positional if side == "inputs" else ():
+            if name not in named:
+                break
+            args.append(named.pop(name))
+        stars = [name for name in named if name.startswith("*")]
+        return [*args, *(named.pop(name) for name in stars)], named
+
+
+def _wants_fake(error: BaseException | None) -> bool:
+    """Whether there is no room, no time or no device for tensors with data."""
+    if isinstance(error, (TimeIsUp, MemoryError)):
+        return True
+    if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
+        return False
+    text = str(error)
+    return any(word in text for word in ("allocate memory", "not enough memory", "CUDA", "NVIDIA"))
+
+
+def _positional(function: Any) -> tuple[str, ...]:
+    try:
+        found = list(inspect.signature(function).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return ()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(one.name for one in found if one.kind in kinds)
+
+
+def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
+    """Whether an exception is another one, or was raised while that was handled."""
+    for _ in range(8):
+        if error is None:
+            return False
+        if error is cause:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+class _Watch(TorchFunctionMode):
+    """Counts calls of torch, and keeps the last that raised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.failed: FailedCall | None = None
+        self.error: BaseException | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            out = func(*args, **kwargs)
+        except Exception as error:
+            name = getattr(func, "__name__", "")
+            self.failed, self.error = FailedCall(name, tuple(args), kwargs), error
+            raise
+        if getattr(func, "__name__", "") != "__get__":
+            self.count += 1
+        return out
+
+
+@contextlib.contextmanager
+def uninitialised() -> Iterator[None]:
+    """Parameters keep the values that their memory has: nobody will look at them."""
+    names = [name for name in dir(torch.nn.init) if name.endswith("_") and name[0] != "_"]
+    before = {name: getattr(torch.nn.init, name) for name in names}
+
+    def as_it_is(tensor: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
+        return tensor
+
+    try:
+        for name in names:
+            setattr(torch.nn.init, name, as_it_is)
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(torch.nn.init, name, function)
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise ``TimeIsUp`` in here after so many seconds, where a process can do that to itself."""
+    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not able:
+        yield
+        return
+
+    def over(number: int, frame: object) -> None:
+        raise TimeIsUp
+
+    # Of the processor, which may be busy with others; what waits has more of it.
+    timers = (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, 4 * seconds),
+    )
+    before = [signal.signal(number, over) for number, _, _ in timers]
+    try:
+        for _, timer, most in timers:
+            signal.setitimer(timer, max(most, 0.01))
+        yield
+    finally:
+        for (number, timer, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
+
+
+class _Maker:
+    """Makes values, and remembers which tensor is which."""
+
+    def __init__(self, namespace: Namespace, guesses: Guesses, outcome: Outcome) -> None:
+        self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
+
+    def make(self, value: Value, path: Path) -> Any:
+        made = self.outcome.made[path] = self._make(value, path)
+        return made
+
+    def _make(self, value: Value, path: Path) -> Any:
+        if isinstance(value, TensorText):
+            return self._tensor(value, path)
+        if isinstance(value, Constant):
+            return value.value
+        if isinstance(value, Sequence):
+            items = [self.make(item, (*path, at)) for at, item in enumerate(value.items)]
+            return items if value.kind == "list" else tuple(items)
+        if isinstance(value, Mapping):
+            made = _Asked(lambda key: self._grow_mapping(path, key))
+            for at, (key, item) in enumerate(value.items):
+                made[self.make(key, path)] = self.make(item, (*path, at))
+            return made
+        assert isinstance(value, Reference)
+        if value.call is None:
+            return look_up(value.name, self.namespace)
+        count = len(value.call.positional)
+        args = [self.make(item, (*path, at)) for at, item in enumerate(value.call.positional)]
+        kwargs = {
+            name: self.make(item, (*path, count + at))
+            for at, (name, item) in enumerate(value.call.named)
+        }
+        if value.name == "SimpleNamespace":
+            return _Bag(lambda name: self._grow_bag(path, name), **kwargs)
+        return look_up(value.name, self.namespace)(*args, **kwargs)
+
+    def _tensor(self, value: TensorText, path: Path) -> torch.Tensor:
+        shape = sizes(value)
+        count = 1
+        for size in shape:
+            count *= max(size, 1)
+        if count * 8 > _BYTES:
+            raise ValueError("the size of an input is out of all proportion")
+        made = example(value.dtype, shape)
+        self.outcome.leaves[id(made)] = path
+        return made
+
+    def _guess(self, path: Path, name: str) -> Value:
+        parameter = Parameter(name, True)
+        if path[0] == "init":
+            return self.guesses.argument(parameter)[0]
+        found = self.guesses.input(parameter, WIDTH)
+        return found[0]
+
+    def _grow_bag(self, path: Path, name: str) -> Any:
+        from .candidate import with_field
+
+        candidate = self.outcome.candidate
+        value, owner = self._guess(path, name), candidate.get(path)
+        if not isinstance(owner, Reference):  # it was changed on the way
+            raise AttributeError(name)
+        self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
+        at = len((owner.call or Arguments()).positional) + len((owner.call or Arguments()).named)
+        return self.make(value, (*path, at))
+
+    def _grow_mapping(self, path: Path, key: object) -> Any:
+        candidate = self.outcome.candidate
+        owner = candidate.get(path)
+        if not isinstance(owner, Mapping) or not isinstance(key, str):
+            raise KeyError(key)
+        value = self._guess(path, key)
+        grown = Mapping((*owner.items, (Constant(key), value)))
+        self.outcome.candidate = candidate.with_value(path, grown)
+        return self.make(value, (*path, len(owner.items)))
+
+
+class _Bag(types.SimpleNamespace):
+    """Attributes of any name: those that are read are there. ``getattr`` with a default gets it."""
+
+    def __init__(self, grow: Any, **fields: Any) -> None:
+        super().__init__(**fields)
+        object.__setattr__(self, "_grow", grow)
+
+    def __getattr__(self, name: str) -> Any:
+        frame = sys._getframe(1)
+        code = frame.f_code.co_code
+        at = frame.f_lasti
+        plain = 0 <= at < len(code) and dis.opname[code[at]].startswith(("LOAD_ATTR", "LOAD_METHOD"))
+        if name.startswith("_") or not plain:
+            raise AttributeError(f"'SimpleNamespace' object has no attribute '{name}'")
+        value = self._grow(name)
+        setattr(self, name, value)
+        return value
+
+
+class _Asked(dict):  # type: ignore[type-arg]
+    """A dictionary that has the keys that are asked for."""
+
+    def __init__(self, grow: Any) -> None:
+        super().__init__()
+        self._grow = grow
+
+    def __missing__(self, key: object) -> Any:
+        value = self[key] = self._grow(key)
+        return value
