@@ -51,6 +51,9 @@ class Target(Protocol):
 class Probe(Protocol):
     @property
     def info(self) -> ProbeInfo: ...
+    @property
+    def waits(self) -> bool:
+        """The run of another probe of the target says whether it is needed."""
 
 
 class Discovery(Protocol):
@@ -90,6 +93,9 @@ class Outcome(Protocol):
     def guards_note(self) -> str: ...
     @property
     def course(self) -> Sequence[CourseStep]: ...
+    @property
+    def further(self) -> int:
+        """How many of the probes that wait for this one are needed."""
 
 
 class Sown(Protocol):
@@ -154,7 +160,10 @@ class Pipeline(Protocol):
     def confirm(self, target: Target, namespace: dict[str, Any]) -> bool:
         """False for what looked like a target in the text and is none."""
 
-    def plan(self, target: Target, namespace: dict[str, Any]) -> Sequence[Probe]: ...
+    def plan(
+        self, target: Target, namespace: dict[str, Any], others: Sequence[Target]
+    ) -> Sequence[Probe]:
+        """``others`` are all targets of the text."""
 
     def missing_probe(
         self, target: Target, namespace: dict[str, Any] | None, text: str
@@ -278,10 +287,12 @@ class RealPipeline:
 
         return targets.confirm(target, namespace)
 
-    def plan(self, target: Any, namespace: dict[str, Any]) -> Sequence[Probe]:
+    def plan(
+        self, target: Any, namespace: dict[str, Any], others: Sequence[Any]
+    ) -> Sequence[Probe]:
         from .. import targets
 
-        return targets.plan(target, namespace)
+        return targets.plan(target, namespace, others)
 
     def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
         from .. import targets
