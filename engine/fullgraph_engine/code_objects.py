@@ -1,8 +1,8 @@
 """What code objects and their instructions tell, as far as that differs between Pythons.
 
-Since 3.11 instructions have columns, and exceptions a table. Since 3.12 ``LOAD_ATTR`` loads methods
-as well. Since 3.13 an instruction of its own asks for a truth, jumps go to labels, and ``dis`` has
-the number of a line elsewhere.
+Since 3.11 instructions have columns, exceptions a table, and code its qualified name. Since 3.12
+``LOAD_ATTR`` loads methods as well. Since 3.13 an instruction of its own asks for a truth, jumps go
+to labels, and ``dis`` has the number of a line elsewhere.
 """
 
 from __future__ import annotations
@@ -61,6 +61,19 @@ def _position(entry: _Entry) -> Position | None:
     if line is None or end_line is None or column is None or end_column is None:
         return None
     return Position(line, end_line, column, end_column)
+
+
+def qualified_name(frame: types.FrameType) -> str:
+    """``Net.forward`` of a frame; before 3.11 by the object that the method belongs to."""
+    code = frame.f_code
+    known: str | None = getattr(code, "co_qualname", None)
+    if known is not None:
+        return known
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    method = getattr(type(first), code.co_name, None) if first is not None else None
+    if getattr(method, "__code__", None) is not code:
+        return code.co_name
+    return str(getattr(method, "__qualname__", code.co_name))
 
 
 def loads_method(instruction: Any) -> bool:

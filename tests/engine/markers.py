@@ -573,13 +573,16 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     found = [protocol.to_plain(finding) for finding in (*discovery.findings, *schemas)]
     reports: list[Any] = []
     for target in discovery.targets:
-        probes = targets.plan(target, module.__dict__)
+        probes = targets.plan(target, module.__dict__, discovery.targets)
+        needed = sum(not probe.waits for probe in probes)
         if not probes:
             report = TargetReport(target.name, target.kind, target.range, "no-probe")
             reports.append(protocol.to_plain(report))
             missing = targets.missing_probe(target, module.__dict__, text)
             found.append(protocol.to_plain(missing))
         for number, probe in enumerate(probes):
+            if number >= needed:
+                break
             run = f"{target.name}#{number}"
             args = (target, probe, module.__dict__, order, run)
             answer = forked(one_run, *args, order["mode"], seconds=SECONDS / 2)
@@ -589,6 +592,7 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
                 return dict(answer)
             found.extend(answer["findings"])
             reports.append(answer["report"])
+            needed += answer["further"]
     return {"findings": found, "reports": reports}
 
 
@@ -619,6 +623,7 @@ def one_run(
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(outcome.report),
         "needs_real": outcome.needs_real,
+        "further": outcome.further,
     }
 
 

@@ -67,7 +67,11 @@ class Engine:
         return protocol.decode(line)  # type: ignore[return-value]
 
     def analyse(
-        self, text: str, path: str = "/nowhere/model.py", limits: Limits | None = None
+        self,
+        text: str,
+        path: str = "/nowhere/model.py",
+        limits: Limits | None = None,
+        only: tuple[str, ...] = (),
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         request = Analyse(
@@ -75,6 +79,7 @@ class Engine:
             "v",
             path,
             textwrap.dedent(text),
+            only=only,
             limits=limits or Limits(),
             parts=self.parts,
         )
@@ -136,6 +141,49 @@ class Net(nn.Module):
     assert reports["Net"].breaks == 1
     found = next(finding for finding in findings if finding.code.startswith("graph-break/"))
     assert (found.range.start.line, found.range.start.byte) == (5, 8)
+
+
+ENCLOSING = (
+    HEAD
+    + """\
+class Part(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+    def forward(self, x, twice=False):
+        return x * (2 if twice else 1)
+class Spare(nn.Module):
+    def forward(self, x):
+        return x
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part, self.spare = Part(size=3), Spare()
+    # fullgraph: f32[4, 5]
+    def forward(self, x):
+        for twice in (False, True, False):
+            x = self.part(x, twice=twice)
+        return x
+"""
+)
+
+
+def test_probes_from_an_enclosing_run(engine: Engine) -> None:
+    reports, findings = engine.analyse(ENCLOSING)
+    part = reports["Part"]
+    assert part.probe == protocol.ProbeInfo(
+        "harvest", "f32[4, 5], twice=True", "size=3", "as called by Net.forward, line 19"
+    )
+    assert (part.status, part.probe_number) == ("traced", 1)
+    assert (reports["Spare"].status, reports["Spare"].probe) == ("no-probe", None)
+    assert reports["Spare"].error == "Net ran, and did not call Spare."
+    assert places(findings) == {("probe/missing", 8)}
+
+
+def test_a_part_alone(engine: Engine) -> None:
+    """What encloses it is run for it, and not traced."""
+    reports, _ = engine.analyse(ENCLOSING, only=("Part",))
+    assert [(report.name, report.probe_number) for report in reports.values()] == [("Part", 1)]
 
 
 def test_a_target_that_does_not_need_the_missing_import(engine: Engine) -> None:

@@ -354,6 +354,21 @@ def test_parts_know_who_uses_them() -> None:
     }
 
 
+def test_parts_are_used_through_names_of_the_module() -> None:
+    text = MODULE + (
+        "class Part(nn.Module):\n    def forward(self, x): return x\n"
+        "PARTS = {'part': Part}\n"
+        "class Net(nn.Module):\n    def __init__(self): self.m = PARTS['part']()\n"
+        "    def forward(self, x): return x\n"
+        "net = Net()  # fullgraph: f32[4]\n"
+    )
+    assert {target.name: target.used_by for target in discover(text).targets} == {
+        "Part": ("Net", "net"),
+        "Net": ("net",),
+        "net": (),
+    }
+
+
 @pytest.mark.parametrize("text", ["def f(:\n", "x = '\n", "a\0b"])
 def test_what_does_not_parse_is_a_syntax_error(text: str) -> None:
     with pytest.raises(SyntaxError):

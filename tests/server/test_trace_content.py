@@ -134,9 +134,15 @@ class Model(nn.Module):
 
 
 async def test_a_layer_belongs_to_the_model_that_it_was_traced_with(editor: Any) -> None:
-    uri = editor.open("model.py", MODEL)
+    text = MODEL.replace("\n\nclass Layer", "\n# fullgraph: off\nclass Layer")
+    uri = editor.open("model.py", text)
     await editor.command("fullgraph.server.analyse", uri)
     assert (await ask(editor, uri, line=10))["target"] == "Model"
+    editor.edit(uri, "# fullgraph: off\n", "\n")
+    await editor.command("fullgraph.server.analyse", uri)
+    alone = await ask(editor, uri, line=10)
+    assert alone["target"] == "Layer"
+    assert alone["probe"] == "f32[4, 16] as called by Model.forward, line 28"
     unused = await ask(editor, uri, line=16)
     assert (unused["target"], unused["status"]) == ("Unused", "no-probe")
     assert unused["remarks"][0]["code"] == "probe/missing" and unused["remarks"][0]["fixes"]

@@ -28,7 +28,7 @@ from ..protocol import (
 from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
-from ..targets import Call, ProbeError, Tracee
+from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
 from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
@@ -74,6 +74,8 @@ class Outcome:
     guards: tuple[GuardedFrame, ...] = ()
     guards_note: str = ""
     course: tuple[CourseStep, ...] = ()
+    further: int = 0
+    """How many of the probes that wait for this one are needed."""
 
 
 def run_target(
@@ -120,6 +122,7 @@ def run_target(
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
+    further = attempt.further() if part == "first" and needs_real is None else 0
     return Outcome(
         report,
         ledger.findings,
@@ -128,6 +131,7 @@ def run_target(
         *attempt.shapes(),
         *attempt.guards(),
         attempt.course(),
+        further,
     )
 
 
@@ -208,6 +212,8 @@ class _Attempt:
         self.asked_dynamic = False
         self.given = unsteady.Given()
         self.finished = False
+        self.without_probe = False
+        """The probe turned out to be none."""
         self.writer: Writer | None = None
         self._truths: list[int] = []
         self.names_sizes = explanations.may_apply(tracee.text)
@@ -250,6 +256,8 @@ class _Attempt:
 
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
+        if call.source:
+            self.info = dataclasses.replace(self.info, init=call.init, source=call.source)
         self.given = unsteady.Given.of(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
@@ -333,6 +341,9 @@ class _Attempt:
             return self.tracee.call()
         except tracing.ValueNeeded:
             raise
+        except NoProbe as error:
+            self._report_without(error)
+            return None
         except ProbeError as error:
             self.error = str(error)
             self.ledger.add(failures.of_probe(self.error, self._probe_range()))
@@ -340,6 +351,28 @@ class _Attempt:
         except BaseException as error:
             self._report_failure(tracing.failure_of(error), None)
             return None
+
+    def _report_without(self, error: NoProbe) -> None:
+        """The target is left without a probe, unless real tensors lead further than fake ones."""
+        if self.auto and isinstance(error, NotCalled):
+            cut_short = error.cut_short
+            if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
+                self.auto_failure = str(error)
+                return
+        self.without_probe = True
+        self.error = str(error)
+        missing = missing_probe(self.target, self.tracee.namespace, self.tracee.text)
+        self.ledger.add(dataclasses.replace(missing, explanation=self.error))
+
+    def further(self) -> int:
+        """How many of the probes that wait for this one are needed."""
+        if self.without_probe:
+            return 0
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.begin()
+                mode.prefer_real = False
+            return self.tracee.probe.further(self.tracee.namespace)
 
     def _probe_range(self) -> Range:
         """The line of the probe comment in use; the name of the target if there is none."""
@@ -472,13 +505,15 @@ class _Attempt:
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
         status: Status = "traced" if self.finished else "failed"
+        if self.without_probe:
+            status = "no-probe"
         return TargetReport(
             name=self.target.name,
             kind=self.target.kind,
             range=self.target.range,
             status=status,
             mode="fake" if self.fake else "real",
-            probe=self.info,
+            probe=None if self.without_probe else self.info,
             graphs=len(recording.graphs) if recording else 0,
             ops=recording.op_count if recording else 0,
             breaks=self.ledger.count("graph-break/"),

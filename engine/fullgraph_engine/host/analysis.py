@@ -167,6 +167,8 @@ class Analysis:
         self._unparsable: str | None = None
         self._finished = False
         self._pending: list[Attempt] = []
+        self._waiting: dict[int, list[PlannedRun]] = {}
+        """By target: runs for which an earlier one may ask."""
         self._running: dict[int, Run] = {}
         self._number = 0
         self._skips: list[Skip] = []
@@ -232,14 +234,14 @@ class Analysis:
                 self._process.heard(message)
             focus = self.request.focus
             runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
-            mode = self.request.mode
-            # In the second, values that it needs are chosen: the true ones would pin nothing else.
-            second: Mode = "real" if mode == "real" else "fake"
-            self._pending = [
-                Attempt(planned, second if part == "second" else mode, part)
-                for part in self.request.parts
-                for planned in runs
-            ]
+            self._pending, self._waiting = [], {}
+            for planned in runs:
+                if planned.waits:
+                    self._waiting.setdefault(planned.target, []).append(planned)
+            self._plan([planned for planned in runs if not planned.waits])
+            if "seeds" in self.request.parts:
+                # The finding may be one of theirs; those that are not needed have nothing to show.
+                self._plan([planned for planned in runs if planned.waits])
             self._launch()
         elif isinstance(message, (Forked, Exited)):
             if self._process is not None:
@@ -253,6 +255,17 @@ class Analysis:
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
         ):
             self._tell_once(line, message)
+
+    def _plan(self, runs: list[PlannedRun]) -> None:
+        mode, parts = self.request.mode, self.request.parts
+        # In the second, values that it needs are chosen: the true ones would pin nothing else.
+        second: Mode = "real" if mode == "real" else "fake"
+        self._pending += [
+            Attempt(planned, second if part == "second" else mode, part)
+            for part in parts
+            for planned in runs
+        ]
+        self._pending.sort(key=lambda attempt: parts.index(attempt.part))
 
     def _begins(self, watched: Watched | None, message: Begun) -> None:
         """Its time counts from now."""
@@ -524,6 +537,8 @@ class Analysis:
             if before is not None and done.report.status == "traced":
                 self._take_back(before, launched)
             self._report(replace(done.report, probe_number=plan.probe))
+            if part == "first" and done.further:
+                self._plan(self._waiting.pop(plan.target, [])[: done.further])
 
     def _take_back(self, before: Run, launched: Run) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""

@@ -11,7 +11,7 @@ import time
 import traceback
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -447,14 +447,15 @@ class _Module:
             placeholder.touched.clear()
             error: BaseException | None = gone
             try:
-                found = [] if gone else list(self.pipeline.plan(target, namespace))
+                found = [] if gone else self.probes_of(target, namespace)
             except wire.Lost:
                 raise
             except BaseException as raised:
                 error, found = raised, []
             probes[index] = found
             for number, probe in enumerate(found):
-                runs.append(PlannedRun(index, number, info(target), target.body, probe.info))
+                planned = PlannedRun(index, number, info(target), target.body, probe.info)
+                runs.append(replace(planned, waits=probe.waits))
             if error is not None:
                 self.tell_done(target, "failed", str(error) or type(error).__name__)
             elif not found:
@@ -463,6 +464,10 @@ class _Module:
         if left != self.wanted:
             self.tell_targets(left)
         return runs, probes
+
+    def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
+        recorded = self.analyse.recorded
+        return list(self.pipeline.plan(target, namespace, self.targets, recorded))
 
     def tell_registered(self) -> None:
         """Tell the operators that exist since the text and what it imports were executed."""

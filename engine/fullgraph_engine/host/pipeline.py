@@ -22,6 +22,7 @@ from ..protocol import (
     Part,
     ProbeInfo,
     Range,
+    RecordedClass,
     SeenValue,
     TargetKind,
     TargetReport,
@@ -51,6 +52,9 @@ class Target(Protocol):
 class Probe(Protocol):
     @property
     def info(self) -> ProbeInfo: ...
+    @property
+    def waits(self) -> bool:
+        """The run of another probe of the target says whether it is needed."""
 
 
 class Discovery(Protocol):
@@ -90,6 +94,9 @@ class Outcome(Protocol):
     def guards_note(self) -> str: ...
     @property
     def course(self) -> Sequence[CourseStep]: ...
+    @property
+    def further(self) -> int:
+        """How many of the probes that wait for this one are needed."""
 
 
 class Sown(Protocol):
@@ -154,7 +161,14 @@ class Pipeline(Protocol):
     def confirm(self, target: Target, namespace: dict[str, Any]) -> bool:
         """False for what looked like a target in the text and is none."""
 
-    def plan(self, target: Target, namespace: dict[str, Any]) -> Sequence[Probe]: ...
+    def plan(
+        self,
+        target: Target,
+        namespace: dict[str, Any],
+        others: Sequence[Target],
+        recorded: Sequence[RecordedClass],
+    ) -> Sequence[Probe]:
+        """``others`` are all targets of the text; ``recorded`` is from a run of a program."""
 
     def missing_probe(
         self, target: Target, namespace: dict[str, Any] | None, text: str
@@ -278,10 +292,16 @@ class RealPipeline:
 
         return targets.confirm(target, namespace)
 
-    def plan(self, target: Any, namespace: dict[str, Any]) -> Sequence[Probe]:
+    def plan(
+        self,
+        target: Any,
+        namespace: dict[str, Any],
+        others: Sequence[Any],
+        recorded: Sequence[RecordedClass],
+    ) -> Sequence[Probe]:
         from .. import targets
 
-        return targets.plan(target, namespace)
+        return targets.plan(target, namespace, others, recorded)
 
     def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
         from .. import targets

@@ -78,13 +78,15 @@ class Run:
             self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
         needs_real: str | None = None
+        further = 0
         try:
             if self.differs:
                 done = self.unsteady()
             elif self.launch.part == "seeds":
                 done, needs_real = self.sow()
             else:
-                done, needs_real = self.trace()
+                outcome = self.trace()
+                done, needs_real, further = outcome.report, outcome.needs_real, outcome.further
         except wire.Lost:
             raise
         except BaseException as error:
@@ -95,7 +97,7 @@ class Run:
         if missing is not None:
             done, needs_real = replace(done, error=str(missing)), None
         descriptors.flush()
-        self.tell(RunDone(done, needs_real))
+        self.tell(RunDone(done, needs_real, further))
 
     def settle(self, given: Given) -> None:
         """Take up the descriptors, listen to the parent, and keep within the limits."""
@@ -154,8 +156,7 @@ class Run:
 
     # -- the parts ----------------------------------------------------------------------------
 
-    def trace(self) -> tuple[TargetReport, str | None]:
-        """The report, and why the run should be repeated with real tensors, or None."""
+    def trace(self) -> Outcome:
         launch = self.launch
         asked: dict[str, Any] = {}
         if self.analyse.documents:
@@ -174,7 +175,7 @@ class Run:
         for finding in outcome.findings:
             self.emit(finding)
         self.tell_seen(outcome)
-        return outcome.report, outcome.needs_real
+        return outcome
 
     def tell_seen(self, outcome: Outcome) -> None:
         """What a run has seen besides what it finds."""
@@ -192,7 +193,8 @@ class Run:
             self.tell(CourseFound(number, target, steps, left_out, probe))
 
     def sow(self) -> tuple[TargetReport, str | None]:
-        """Write programs that may show the wanted finding; else as ``trace``."""
+        """Write programs that may show the wanted finding. The report, and why the run should be
+        repeated with real tensors, or None."""
         assert self.analyse.wanted is not None
         sown = self.pipeline.sow(self.tracee, self.analyse.wanted)
         if sown.needs_real is None:

@@ -40,13 +40,17 @@ _PACKET = 1 << 16
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One probe of one target; ``target`` and ``probe`` are indices in the module process."""
+    """One probe of one target; ``target`` and ``probe`` are indices in the module process.
+
+    ``waits``: an earlier run of the target says whether it is needed.
+    """
 
     target: int
     probe: int
     info: TargetInfo
     body: Range
     probe_info: ProbeInfo
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,11 @@ class Exited:
 
 @dataclass(frozen=True)
 class RunDone:
+    """``further``: so many of the runs that wait for this one are needed."""
+
     report: TargetReport
     needs_real: str | None
+    further: int = 0
 
 
 @dataclass(frozen=True)

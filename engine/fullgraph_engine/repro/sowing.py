@@ -11,7 +11,7 @@ from .. import tracing
 from ..findings import run_target
 from ..findings.places import SourceText
 from ..protocol import Finding, Part, Wanted
-from ..targets import Tracee
+from ..targets import NoProbe, Tracee
 from ..torch_internals import dynamo
 from ..torch_internals.backends import functorch_config
 from . import further
@@ -38,6 +38,13 @@ class Sown:
 
 def sow(tracee: Tracee, wanted: Wanted) -> Sown:
     """Seeds for a finding of a target."""
+    try:
+        return _sow(tracee, wanted)
+    except NoProbe as error:
+        return Sown(reason=str(error))
+
+
+def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
     if wanted.backend:
         return _sow_graphs(tracee, wanted)
     part: Part = "second" if wanted.run.endswith("+") else "first"
@@ -47,6 +54,8 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
     def look() -> tuple[Finding | None, str | None]:
         dynamo.reset()
         outcome = run_target(tracee, part, _ignored)
+        if outcome.report.status == "no-probe":
+            raise NoProbe(outcome.report.error or "")
         return _matching(outcome.findings, wanted), outcome.needs_real
 
     found, needs_real = look()

@@ -7,8 +7,10 @@ which ways a target can be called; ``Probe.build`` makes the inputs, inside a ru
 from . import chance
 from .comments import Comment
 from .discovery import Discovery, Target, discover
+from .enclosing import NotCalled
 from .notation import NotationError, parse, show
-from .probes import Call, Probe, confirm, plan, unwrap
+from .planning import plan
+from .probes import Call, NoProbe, Probe, confirm, unwrap
 from .suggestion import missing_probe
 from .tensors import Dynamic, ProbeError, describe
 from .tracee import Tracee
@@ -18,6 +20,8 @@ __all__ = [
     "Comment",
     "Discovery",
     "Dynamic",
+    "NoProbe",
+    "NotCalled",
     "NotationError",
     "Probe",
     "ProbeError",

@@ -483,7 +483,8 @@ def _mentions(node: ast.ClassDef, name: str) -> bool:
 
 def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
     """Fill ``used_by``: the other targets that reach a definition, however indirectly."""
-    nodes: dict[str, ast.AST] = {node.name: node for node in source.definitions}
+    nodes: dict[str, ast.AST] = dict(source.assignments)
+    nodes.update((node.name, node) for node in source.definitions)
     mentioned = {
         name: {
             inner.id
@@ -495,6 +496,8 @@ def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
     reached: dict[str, set[str]] = {}
     for target in targets:
         start = {target.definition} if target.definition else {site.owner for site in target.sites}
+        if not target.definition:
+            start |= {target.subject}
         waiting, seen = list(start), set(start)
         while waiting:
             for name in mentioned.get(waiting.pop(), ()):

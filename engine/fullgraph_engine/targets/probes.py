@@ -26,11 +26,16 @@ _SITES = 4
 """At most so many call sites of one target become probes."""
 
 
+class NoProbe(ProbeError):
+    """What was planned as a probe turned out to be none: the target is left without one."""
+
+
 @dataclass
 class Call:
     """What to trace. ``function`` is an ``nn.Module``, a function or a bound method, not compiled.
 
-    ``init`` is what a constructor was called with, in notation.
+    ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
+    call comes from, if only making it could tell.
     """
 
     function: Callable[..., Any]
@@ -38,6 +43,7 @@ class Call:
     kwargs: dict[str, Any]
     dynamic: tuple[Dynamic, ...] = ()
     init: str = ""
+    source: str = ""
 
     @property
     def inputs(self) -> str:
@@ -47,10 +53,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Probe:
-    """One way to call a target."""
+    """One way to call a target.
+
+    ``waits``: whether there is such a call is known once the run before it has asked ``further``.
+    """
 
     info: ProbeInfo
     _build: Callable[[Namespace], Call] = field(repr=False)
+    _further: Callable[[Namespace], int] | None = field(default=None, repr=False)
+    waits: bool = False
 
     def build(self, namespace: Namespace) -> Call:
         """Make the callable and its inputs. Runs user code, whose exceptions propagate.
@@ -59,6 +70,11 @@ class Probe:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
         return self._build(namespace)
+
+    def further(self, namespace: Namespace) -> int:
+        """How many of the probes that wait for this one have a call to make. Runs user code, whose
+        exceptions are taken as the end of it."""
+        return self._further(namespace) if self._further is not None else 0
 
 
 def confirm(target: Target, namespace: Namespace) -> bool:
@@ -123,7 +139,8 @@ def unwrap(function: Any) -> Any:
 
 
 def plan(target: Target, namespace: Namespace) -> list[Probe]:
-    """The probes of a target: all its comments, else its annotations, else the conventions."""
+    """The probes that the file gives a target: all its comments, else its annotations, else the
+    conventions."""
     return (
         _from_comments(target, namespace)
         or _from_annotations(target, namespace)

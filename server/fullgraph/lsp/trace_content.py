@@ -240,8 +240,9 @@ class _Content:
         title = str(finding.data.get("type", "")) if finding is not None else ""
         through = step.inlined > 1
         place = self._range(range_)
-        if through and finding is not None:
-            place = self._call(finding.stack, step.inlined) or place
+        told = item.of_run(self._subject.name, self._probe) if item is not None else None
+        if through and told is not None:
+            place = self._call(told.stack, step.inlined) or place
         outcomes = _CALL_OUTCOMES if through else _OUTCOMES
         return {
             "kind": "break",

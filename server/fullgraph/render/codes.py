@@ -357,7 +357,8 @@ CODES: tuple[Code, ...] = (
         "probe/missing",
         Severity.INFORMATION,
         "No inputs are known for this target",
-        "The target was not traced, as nothing says what to call it with. Write a probe above it, "
+        "The target was not traced, as nothing says what to call it with, and no target with a "
+        "probe calls it. Write a probe above it, "
         "`# fullgraph: x=f32[8, 16]`, with constructor arguments as "
         "`# fullgraph: init(d=16) forward(f32[b, t, 16])`; or annotate the parameters "
         '(`x: "f32[b, 16]"`); or write `# fullgraph: off` to leave it alone.',

@@ -40,6 +40,8 @@ def lens_title(report: TargetReport) -> str:
 
 def probe_words(probe: ProbeInfo) -> str:
     """``f32[4, 16] from get_inputs``, with constructor arguments before it."""
+    if probe.origin == "harvest":  # its source says that it happened, not where it stands
+        return f"{probe_inputs(probe)} {probe.source}"
     return f"{probe_inputs(probe)} from {probe.source or probe.origin}"
 
 

@@ -30,12 +30,15 @@ class FileFinding:
     severity: Severity
     targets: tuple[str, ...]
     href: str
-    reached: frozenset[tuple[str, int | None]] = frozenset()
-    """Targets, each with the number of a probe that it was reached with; None for either."""
+    told: tuple[Finding, ...] = ()
+    """What each run said."""
 
-    def of_run(self, target: str, probe: int) -> bool:
-        """The run of a target with one of its probes reached it."""
-        return not self.reached.isdisjoint({(target, probe), (target, None)})
+    def of_run(self, target: str, probe: int) -> Finding | None:
+        """What the run of a target with one of its probes said; None if it did not reach it."""
+        for finding in self.told:
+            if finding.target == target and probe_of(finding.run) in (probe, None):
+                return finding
+        return None
 
 
 def merge(
@@ -88,8 +91,8 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
         # Real tensors only where no fake run saw the same.
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,
     )
-    reached = frozenset((finding.target, probe_of(finding.run)) for finding in group)
-    return FileFinding(finding, severity, targets, first.href or codes.href(first.code), reached)
+    href = first.href or codes.href(first.code)
+    return FileFinding(finding, severity, targets, href, tuple(group))
 
 
 def _distinct(items: Iterable[T]) -> tuple[T, ...]:
