@@ -572,18 +572,21 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
     schemas += definitions.check_registered(text)
     found = [protocol.to_plain(finding) for finding in (*discovery.findings, *schemas)]
     reports: list[Any] = []
-    for target in discovery.targets:
+    remembered: dict[str, protocol.FoundProbe] = {}
+    # Users first: what a search finds for them shows what the others are called with.
+    for target in sorted(discovery.targets, key=lambda one: len(one.used_by)):
         probes = targets.plan(target, module.__dict__, discovery.targets)
         needed = sum(not probe.waits for probe in probes)
         if not probes:
             report = TargetReport(target.name, target.kind, target.range, "no-probe")
             reports.append(protocol.to_plain(report))
-            missing = targets.missing_probe(target, module.__dict__, text)
+            missing = targets.missing_probe(target, text)
             found.append(protocol.to_plain(missing))
         for number, probe in enumerate(probes):
             if number >= needed:
                 break
             run = f"{target.name}#{number}"
+            order["found"] = tuple(remembered.values())
             args = (target, probe, module.__dict__, order, run)
             answer = forked(one_run, *args, order["mode"], seconds=SECONDS / 2)
             if answer.get("needs_real"):
@@ -593,6 +596,9 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
             found.extend(answer["findings"])
             reports.append(answer["report"])
             needed += answer["further"]
+            comment = (answer["report"]["probe"] or {}).get("comment", "")
+            if comment:
+                remembered[target.name] = protocol.FoundProbe(target.name, comment)
     return {"findings": found, "reports": reports}
 
 
@@ -606,7 +612,7 @@ def one_run(
     from fullgraph_engine.targets import Tracee
 
     emitted: list[Finding] = []
-    tracee = Tracee(target, probe, namespace, order["path"], order["text"], mode)
+    tracee = Tracee(target, probe, namespace, order["path"], order["text"], mode, order["found"])
     outcome = run_target(tracee, "first", emitted.append, run)
     if order["try_dynamic"] and outcome.report.status == "traced":
         torch._dynamo.reset()

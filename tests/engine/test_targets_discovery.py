@@ -388,7 +388,7 @@ def test_discovery_does_not_need_torch() -> None:
         "text += '    def forward(self, x): return x\\n'\n"
         "text += '# fullgraph: f32[b]\\ndef f(x): pass\\n'\n"
         "found = discover(text).targets\n"
-        "print(len(found), missing_probe(found[0], None, text).code)\n"
+        "print(len(found), missing_probe(found[0], text).code)\n"
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", code, str(ENGINE)],

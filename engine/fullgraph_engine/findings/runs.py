@@ -17,6 +17,7 @@ from ..documents import Commission
 from ..documents.writer import Writer
 from ..protocol import (
     Finding,
+    Origin,
     Part,
     ProbeInfo,
     Range,
@@ -236,6 +237,8 @@ class _Attempt:
                 call = self._build()
                 if call is None:
                     return
+                if mode is not None and call.comment:
+                    mode.begin(turned)  # what was asked while it was looked for is no matter
                 recording = self._trace(call, mode)
                 if recording.failure is None or mode is None or not mode.truths or not left:
                     break
@@ -257,7 +260,10 @@ class _Attempt:
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
         if call.source:
-            self.info = dataclasses.replace(self.info, init=call.init, source=call.source)
+            origin: Origin = "synthesis" if call.comment else "harvest"
+            self.info = dataclasses.replace(
+                self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
+            )
         self.given = unsteady.Given.of(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
@@ -361,8 +367,7 @@ class _Attempt:
                 return
         self.without_probe = True
         self.error = str(error)
-        missing = missing_probe(self.target, self.tracee.namespace, self.tracee.text)
-        self.ledger.add(dataclasses.replace(missing, explanation=self.error))
+        self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def further(self) -> int:
         """How many of the probes that wait for this one are needed."""

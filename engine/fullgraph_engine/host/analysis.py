@@ -17,6 +17,7 @@ from ..protocol import (
     Finding,
     FindingFound,
     ForecastFound,
+    FoundProbe,
     Frame,
     GuardsFound,
     Log,
@@ -167,6 +168,8 @@ class Analysis:
         self._unparsable: str | None = None
         self._finished = False
         self._pending: list[Attempt] = []
+        self._settled: set[int] = set()
+        """Targets of which a first run has ended."""
         self._waiting: dict[int, list[PlannedRun]] = {}
         """By target: runs for which an earlier one may ask."""
         self._running: dict[int, Run] = {}
@@ -393,11 +396,27 @@ class Analysis:
 
     def _launch(self) -> None:
         while self._pending and len(self._running) < max(1, self.request.jobs):
-            if not self._launch_one(self._pending[0]):
+            number = self._next()
+            if number is None:
                 return
-            del self._pending[0]
+            if not self._launch_one(self._pending[number]):
+                return
+            del self._pending[number]
         if self._planned and not self._pending and not self._running:
             self._finish()
+
+    def _next(self) -> int | None:
+        """Which of the pending attempts to launch; None if they wait for one that is running.
+
+        What is found by trying is found once: other runs wait for the one that looks for it.
+        """
+        for number, attempt in enumerate(self._pending):
+            before = set(attempt.plan.after)
+            if attempt.part != "first" and attempt.plan.probe_info.origin == "synthesis":
+                before.add(attempt.plan.target)
+            if before <= self._settled:
+                return number
+        return None if self._running else 0
 
     def _launch_one(self, attempt: Attempt) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
@@ -423,6 +442,7 @@ class Analysis:
             most.memory,
             attempt.answers,
             last,
+            self._host.found.of(self.request.path),
         )
         process = self._process
         owner = _RunOwner(self, number)
@@ -522,8 +542,11 @@ class Analysis:
         if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
                 self._given_up[plan.target, plan.probe] = launched
+                self._remember(done.report)
             self._pending.insert(0, Attempt(plan, "real", part))
             return
+        if part in ("first", "seeds"):
+            self._settled.add(plan.target)
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
         if part not in ("first", "seeds"):
@@ -537,8 +560,18 @@ class Analysis:
             if before is not None and done.report.status == "traced":
                 self._take_back(before, launched)
             self._report(replace(done.report, probe_number=plan.probe))
+            self._remember(done.report)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
+
+    def _remember(self, report: TargetReport) -> None:
+        """What a search has found is there for the runs that come, and after an edit."""
+        probe = report.probe
+        if report.status == "no-probe":
+            self._pending = [one for one in self._pending if one.plan.info.name != report.name]
+            self._host.found.forget(self.request.path, report.name)
+        elif probe is not None and probe.comment:
+            self._host.found.add(self.request.path, FoundProbe(report.name, probe.comment))
 
     def _take_back(self, before: Run, launched: Run) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""

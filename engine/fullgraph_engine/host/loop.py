@@ -36,6 +36,7 @@ from ..protocol.facts import Degraded
 from ..torch_internals import releases
 from . import orders, process_backends, proofs
 from .analysis import Analysis
+from .found import FoundProbes
 from .inventory import Inventory
 from .lines import LineReader
 from .pipeline import Pipeline, chosen
@@ -202,6 +203,7 @@ class Host:
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | Reproduction] = {}
+        self.found = FoundProbes()
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._own = {read, write} | inventory.opened()
         self._spares = spares

@@ -161,7 +161,7 @@ class _Module:
         probe: Any = probes[command.target][command.probe]
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyse.path, self.analyse.text
-        tracee = Tracee(target, probe, namespace, path, text, command.mode)
+        tracee = Tracee(target, probe, namespace, path, text, command.mode, command.found)
         forking = self.forking if self.forks else None
         traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)
         again = self.job.again
@@ -438,6 +438,7 @@ class _Module:
         runs: list[PlannedRun] = []
         probes: dict[int, list[Probe]] = {}
         left: list[int] = []
+        numbers = {self.targets[index].name: index for index in self.wanted}
         for index in self.wanted:
             target = self.targets[index]
             gone = missing.get(getattr(target, "definition", "") or target.name)
@@ -455,11 +456,12 @@ class _Module:
             probes[index] = found
             for number, probe in enumerate(found):
                 planned = PlannedRun(index, number, info(target), target.body, probe.info)
-                runs.append(replace(planned, waits=probe.waits))
+                after = tuple(numbers[name] for name in probe.after if name in numbers)
+                runs.append(replace(planned, waits=probe.waits, after=after))
             if error is not None:
                 self.tell_done(target, "failed", str(error) or type(error).__name__)
             elif not found:
-                self.say(self.pipeline.missing_probe(target, namespace, self.analyse.text))
+                self.say(self.pipeline.missing_probe(target, self.analyse.text))
                 self.tell_done(target, "no-probe", None)
         if left != self.wanted:
             self.tell_targets(left)

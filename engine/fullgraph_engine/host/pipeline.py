@@ -56,6 +56,10 @@ class Probe(Protocol):
     def waits(self) -> bool:
         """The run of another probe of the target says whether it is needed."""
 
+    @property
+    def after(self) -> tuple[str, ...]:
+        """Targets whose runs should have ended before."""
+
 
 class Discovery(Protocol):
     @property
@@ -170,9 +174,7 @@ class Pipeline(Protocol):
     ) -> Sequence[Probe]:
         """``others`` are all targets of the text; ``recorded`` is from a run of a program."""
 
-    def missing_probe(
-        self, target: Target, namespace: dict[str, Any] | None, text: str
-    ) -> Finding: ...
+    def missing_probe(self, target: Target, text: str) -> Finding: ...
 
     def run_target(
         self,
@@ -303,10 +305,10 @@ class RealPipeline:
 
         return targets.plan(target, namespace, others, recorded)
 
-    def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
+    def missing_probe(self, target: Any, text: str) -> Finding:
         from .. import targets
 
-        return targets.missing_probe(target, namespace, text)
+        return targets.missing_probe(target, text)
 
     def run_target(
         self,

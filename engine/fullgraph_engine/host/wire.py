@@ -18,6 +18,7 @@ from .. import protocol
 from ..protocol import (
     Analyse,
     Event,
+    FoundProbe,
     Mode,
     Part,
     ProbeInfo,
@@ -42,7 +43,8 @@ _PACKET = 1 << 16
 class PlannedRun:
     """One probe of one target; ``target`` and ``probe`` are indices in the module process.
 
-    ``waits``: an earlier run of the target says whether it is needed.
+    ``waits``: an earlier run of the target says whether it is needed. ``after`` are targets whose
+    first runs should have ended before.
     """
 
     target: int
@@ -51,6 +53,7 @@ class PlannedRun:
     body: Range
     probe_info: ProbeInfo
     waits: bool = False
+    after: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ class Launch:
     """What earlier attempts of it that could not fork have found out."""
     last: bool = False
     """There is no time for another attempt."""
+    found: tuple[FoundProbe, ...] = ()
+    """What other runs have found by trying."""
 
 
 @dataclass(frozen=True)

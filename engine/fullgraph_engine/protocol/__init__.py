@@ -135,6 +135,16 @@ class ProbeInfo:
     init: str = ""
     source: str = ""
     """Where it came from in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
+    comment: str = ""
+    """What to write behind ``# fullgraph:`` to keep a probe that was found by trying."""
+
+
+@dataclass(frozen=True)
+class FoundProbe:
+    """What was found by trying for a target; ``comment`` is empty where nothing was."""
+
+    target: str
+    comment: str
 
 
 @dataclass(frozen=True)

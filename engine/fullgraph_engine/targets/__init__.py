@@ -8,10 +8,10 @@ from . import chance
 from .comments import Comment
 from .discovery import Discovery, Target, discover
 from .enclosing import NotCalled
+from .missing import missing_probe
 from .notation import NotationError, parse, show
 from .planning import plan
 from .probes import Call, NoProbe, Probe, confirm, unwrap
-from .suggestion import missing_probe
 from .tensors import Dynamic, ProbeError, describe
 from .tracee import Tracee
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..protocol import ProbeInfo
 from ..protocol.recorded import FILE, RecordedClass
-from . import enclosing, probes, recorded
+from . import enclosing, probes, recorded, searched
 from .discovery import Target
 from .enclosing import Enclosing
 from .probes import Call, Namespace, NoProbe, Probe
@@ -23,7 +23,7 @@ def plan(
     recording: Sequence[RecordedClass] = (),
 ) -> list[Probe]:
     """The probes of a target: those that the file gives it, else what is recorded of it, else what
-    its users call it with.
+    its users call it with, else what a search finds.
 
     ``others`` are the targets of the file, which may use it.
     """
@@ -31,6 +31,7 @@ def plan(
         _own(target, namespace, recording)
         or _enclosed(target, namespace, others, recording)
         or _stale(target, recording)
+        or _searched(target, namespace, others)
     )
 
 
@@ -61,6 +62,21 @@ def _enclosed(
         Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
     ]
     return enclosing.probes(target, found[:_MOST_ENCLOSING])
+
+
+def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
+    """Users that are used themselves are left out: what uses them all shows what happens."""
+    if target.written:
+        return []
+    users = [
+        other
+        for other in others
+        if other.name in target.used_by
+        and not other.written
+        and not set(other.used_by) - {other.name}
+        and probes.confirm(other, namespace)
+    ]
+    return searched.probes(target, namespace, users[:_MOST_ENCLOSING])
 
 
 def _stale(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:

@@ -35,7 +35,7 @@ class Call:
     """What to trace. ``function`` is an ``nn.Module``, a function or a bound method, not compiled.
 
     ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
-    call comes from, if only making it could tell.
+    call comes from, if only making it could tell; ``comment`` is then what to write as a probe.
     """
 
     function: Callable[..., Any]
@@ -44,6 +44,7 @@ class Call:
     dynamic: tuple[Dynamic, ...] = ()
     init: str = ""
     source: str = ""
+    comment: str = ""
 
     @property
     def inputs(self) -> str:
@@ -56,12 +57,14 @@ class Probe:
     """One way to call a target.
 
     ``waits``: whether there is such a call is known once the run before it has asked ``further``.
+    ``after`` names the targets whose runs should have ended before.
     """
 
     info: ProbeInfo
     _build: Callable[[Namespace], Call] = field(repr=False)
     _further: Callable[[Namespace], int] | None = field(default=None, repr=False)
     waits: bool = False
+    after: tuple[str, ...] = ()
 
     def build(self, namespace: Namespace) -> Call:
         """Make the callable and its inputs. Runs user code, whose exceptions propagate.
@@ -239,6 +242,11 @@ def _from_annotations(target: Target, namespace: Namespace) -> list[Probe]:
         source="annotations",
     )
     return [Probe(info, _Written(target, Notation(inputs=inputs), inputs))]
+
+
+def call_of(target: Target, said: Notation, namespace: Namespace) -> Call:
+    """The call of a whole probe in notation. Runs user code, whose exceptions propagate."""
+    return _Written(target, said, said.inputs or Arguments())(namespace)
 
 
 @dataclass(frozen=True)

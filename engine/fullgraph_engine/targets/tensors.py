@@ -8,6 +8,8 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import importlib
+import sys
+import types
 from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
@@ -131,7 +133,8 @@ class _Builder:
 
 
 def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
-    """A dotted name of the file; ``torch`` is known everywhere.
+    """A dotted name of the file; ``torch`` is known everywhere, ``SimpleNamespace`` and what is
+    imported already as well.
 
     Raises:
         ProbeError: there is no such name.
@@ -143,6 +146,10 @@ def look_up(name: str, namespace: AnyMapping[str, Any]) -> Any:
         found = importlib.import_module("torch")
     elif hasattr(builtins, root):
         found = getattr(builtins, root)
+    elif root == "SimpleNamespace":
+        found = types.SimpleNamespace
+    elif root in sys.modules:
+        found = sys.modules[root]
     else:
         raise ProbeError(
             f"The probe names {root}, which is neither a dimension of its tensors "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import Mode
-from . import chance
+from ..protocol import FoundProbe, Mode
+from . import chance, searched
 from .discovery import Target
 from .probes import Call, Probe
 
@@ -24,6 +24,8 @@ class Tracee:
     path: str
     text: str = field(repr=False)
     mode: Mode = "auto"
+    found: tuple[FoundProbe, ...] = ()
+    """What was found for targets of the file in other runs."""
 
     @property
     def fake(self) -> bool:
@@ -37,5 +39,6 @@ class Tracee:
         Raises:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
+        searched.remember({one.target: one.comment for one in self.found})
         chance.begin_again()
         return self.probe.build(self.namespace)

@@ -173,6 +173,15 @@ def with_field(reference: Reference, name: str, value: Value) -> Reference:
     return Reference(reference.name, Arguments(call.positional, tuple(named.items())))
 
 
+def candidate_of(said: Notation, positional: tuple[str, ...]) -> Candidate:
+    """The other way round."""
+    init, inputs = said.init or Arguments(), said.inputs or Arguments()
+    stars = tuple((f"*{at}", value) for at, value in enumerate(init.positional))
+    names = [*positional, *(f"*{at}" for at in range(len(inputs.positional)))]
+    placed = tuple(zip(names, inputs.positional))  # noqa: B905 - there are names enough
+    return Candidate((*stars, *init.named), (*placed, *inputs.named))
+
+
 def notation_of(candidate: Candidate, positional: tuple[str, ...]) -> Notation:
     """As a probe comment says it: inputs by position as far as their parameters come first."""
     placed: list[Value] = []

@@ -37,7 +37,10 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     (r".*kernel(_size)?|k_?(size)?|ks|.*window(_size)?", 3),
     (r".*strides?|.*dilation|scale|expansion|multiplier|.*factor|num_(frames|parallel)?|order", 1),
     (r".*padding|pad|.*_(idx|id|index|token)|idx|index|layer_(idx|id)|block_idx|rank|pos", 0),
-    (r".*(max|seq|ctx|block|context|mem).*_?(len(gth)?|positions?|size)|block_size|n_ctx|.*len", 32),
+    (
+        r".*(max|seq|ctx|block|context|mem).*_?(len(gth)?|positions?|size)|block_size|n_ctx|.*len",
+        32,
+    ),
     (r".*(img|image|input|feat|feature|grid)_?(size|res(olution)?)|.*resolution|.*_size_?[hw]", 32),
     (r".*patch_?size", 8),
     (r".*experts|top_?k|k|.*ratio|reduction|.*upscale.*|.*downscale.*|num_(codebooks|branches)", 2),
@@ -47,15 +50,23 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     (r"dim_head|head_dim|.*_head_dim|d_k|d_v|d_head", 16),
     (r"version|verbose|seed|gpu|.*dims?_?$|spatial_dims|ndim", WIDTH),
 )
-_FLOAT = r"p|.*drop.*|.*_?rate|lr|eps|.*epsilon|alpha|beta|gamma|momentum|.*temp(erature)?|.*_prob|" \
+_FLOAT = (
+    r"p|.*drop.*|.*_?rate|lr|eps|.*epsilon|alpha|beta|gamma|momentum|.*temp(erature)?|.*_prob|"
     r".*_?std|.*scale|.*slope|tau|sigma|.*weight|.*threshold|.*margin|.*ratio|.*theta|.*decay"
-_FLAG = r"(use|is|has|with|return|add|do|enable|apply|share|learn|need|include)_.*|.*bias|causal|" \
+)
+_FLAG = (
+    r"(use|is|has|with|return|add|do|enable|apply|share|learn|need|include)_.*|.*bias|causal|"
     r"bidirectional|downsample|upsample|pretrained|training|affine|verbose|residual|inplace|.*_first"
-_CALLED = r".*act(ivation)?(_layer|_fn|_func|_cls|_type)?|.*nonlinearity|.*norm(_layer|_cls|_type|" \
+)
+_CALLED = (
+    r".*act(ivation)?(_layer|_fn|_func|_cls|_type)?|.*nonlinearity|.*norm(_layer|_cls|_type|"
     r"_fn)?|.*_(layer|cls|class|func|fn|factory|type)|block|conv|.*_block|.*_module|.*_op"
+)
 _BAG = r".*(config|cfg|conf|args|hparams|params|opts?|options|settings|hps)"
-_LIST = r".*(dims|sizes|channels_list|layers_list|widths|depths|filters|planes|strides)|" \
+_LIST = (
+    r".*(dims|sizes|channels_list|layers_list|widths|depths|filters|planes|strides)|"
     r"hidden_(units|layers)|channels|layers|blocks|features|.*_list|.*shapes?|.*_specs?"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,8 +143,8 @@ def name_of(found: Any, namespace: Namespace) -> str:
 
 def written(value: Any, namespace: Namespace, depth: int = 0) -> Value | None:
     """The notation of a value that was passed to a constructor; None where it has none."""
-    if value is None or isinstance(value, (bool, int, float, str)) and not isinstance(
-        value, enum.Enum
+    if value is None or (
+        isinstance(value, (bool, int, float, str)) and not isinstance(value, enum.Enum)
     ):
         return Constant(value)
     if depth > 4:
@@ -191,7 +202,9 @@ class Guesses:
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
             repeats = re.fullmatch(r"layers|.*depths?|.*blocks|.*repeats|num_.*|n_.*", name)
             item = Constant(2 if repeats else WIDTH)
-            yield from (Sequence("list", (item,) * count) for count in ((4, 2, 3) if repeats else (2, 4, 3)))
+            yield from (
+                Sequence("list", (item,) * count) for count in ((4, 2, 3) if repeats else (2, 4, 3))
+            )
         if re.fullmatch(_FLOAT, name):
             yield Constant(0.0 if "drop" in name else 0.1)
         if re.fullmatch(r".*(name|mode|type|kind|format|method|arch|backbone|variant|str)", name):
@@ -348,7 +361,9 @@ class Guesses:
         if "act" in name:
             yield Reference("torch.nn.functional.relu")
             yield from (Constant(text) for text in ("relu", "gelu"))
-        yield from (Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _sized(one))
+        yield from (
+            Reference(f"torch.nn.{one}", Arguments()) for one in classes[:1] if not _sized(one)
+        )
 
     def classes(self, base: Any, name: str) -> Iterator[Value]:
         """Classes of the file, those first whose name is like the parameter's."""
@@ -375,7 +390,9 @@ class Guesses:
             rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source
         ):
             found += re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
-        for match in re.finditer(rf"['\"]([^'\"\n]{{1,40}})['\"]\s*(?:==|\bin\b)\s*{spelled}\b", source):
+        for match in re.finditer(
+            rf"['\"]([^'\"\n]{{1,40}})['\"]\s*(?:==|\bin\b)\s*{spelled}\b", source
+        ):
             found.append(match[1])
         if "act" in name or "nonlinearity" in name:
             found += ["relu", "gelu"]
@@ -501,13 +518,21 @@ def _input_of_type(annotation: Any, name: str, width: int) -> list[Value]:
 _INPUTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (r"edge_index|edges?|edge_label_index", "i64", ("2", "t")),
     (r"edge_(attr|weight|features?|feats?)", "f32", ("t",)),
-    (r".*(input_?ids?|token(s|_ids|_type_ids)?|.*_ids|idxs?|indices|seqs?|captions?|text)", "i64", ("b", "t")),
+    (
+        r".*(input_?ids?|token(s|_ids|_type_ids)?|.*_ids|idxs?|indices|seqs?|captions?|text)",
+        "i64",
+        ("b", "t"),
+    ),
     (r"batch(_index|_idx)?|node_type", "i64", ("t",)),
     (r"(.*_)?(labels?|targets?|tgt_y|gt)|y", "i64", ("b",)),
     (r".*(key_)?padding_mask|attention_mask", "b8", ("b", "t")),
     (r".*mask", "b8", ("b", "t")),
     (r".*(lengths?|lens)|timesteps?|time_steps?|steps?|t|time|noise_level", "i64", ("b",)),
-    (r".*(images?|imgs?|pixel_values|pixels|frames?|pics?|rgb)|img\d?", "f32", ("b", "3", "s", "s")),
+    (
+        r".*(images?|imgs?|pixel_values|pixels|frames?|pics?|rgb)|img\d?",
+        "f32",
+        ("b", "3", "s", "s"),
+    ),
     (r".*(wav|waveforms?|audio|signal)", "f32", ("b", "1", "1024")),
     (r"adj(acency)?(_matrix)?|a_hat", "f32", ("t", "t")),
     (r"points?|pos|xyz|coords?|coordinates|point_cloud|vertices", "f32", ("b", "t", "3")),

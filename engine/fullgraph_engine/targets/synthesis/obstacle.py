@@ -90,8 +90,17 @@ class Unexpected:
     name: str
 
 
-Obstacle = Unequal | Indivisible | WrongRank | WrongShape | WrongChoice | WrongType | TooSmall | TooLarge | Missing | (
-    Unexpected
+Obstacle = (
+    Unequal
+    | Indivisible
+    | WrongRank
+    | WrongShape
+    | WrongChoice
+    | WrongType
+    | TooSmall
+    | TooLarge
+    | Missing
+    | (Unexpected)
 )
 
 
@@ -125,7 +134,9 @@ def _integers(text: str) -> list[int]:
 def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
     if not isinstance(error, TypeError):
         return
-    if match := re.search(r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", text):
+    if match := re.search(
+        r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", text
+    ):
         yield Missing(tuple(re.findall(r"'(\w+)'", match[1])))
     if match := re.search(r"unexpected keyword argument '(\w+)'", text):
         yield Unexpected(match[1])
@@ -156,7 +167,8 @@ _PAIRS_TURNED = (
 
 def _of_message(text: str) -> Iterator[Obstacle]:
     if match := re.search(
-        r"[Ee]xpected (?:hidden\[\d\]|[^(\[])*?(?:size|shape)?:? ?[(\[]([\d, ]+)[)\]],? (?:but )?got:? ?"
+        r"[Ee]xpected (?:hidden\[\d\]|[^(\[])*?(?:size|shape)?:? ?[(\[]([\d, ]+)[)\]],? "
+        r"(?:but )?got:? ?"
         r"(?:torch\.Size\()?[(\[]([\d, ]+)[)\]]",
         text,
     ):
@@ -168,13 +180,17 @@ def _of_message(text: str) -> Iterator[Obstacle]:
     for pattern in _PAIRS_TURNED:
         for match in re.finditer(pattern, text):
             yield from _unequal(int(match[2]), int(match[1]))
-    if match := re.search(r"normalized_shape=\[([\d, ]+)\].*?(?:size|shape)\D*\[([\d, ]+)\]$", text):
+    if match := re.search(
+        r"normalized_shape=\[([\d, ]+)\].*?(?:size|shape)\D*\[([\d, ]+)\]$", text
+    ):
         wanted, met = _integers(match[1]), _integers(match[2])
         for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
             yield from _unequal(one, other)
     if match := re.search(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)", text):
         yield from _viewed(_integers(match[1]), int(match[2]))
-    if match := re.search(r"Cannot view a tensor with shape.*?\(([\d, ]+)\).*?\(([-\d, ]+)\)", text):
+    if match := re.search(
+        r"Cannot view a tensor with shape.*?\(([\d, ]+)\).*?\(([-\d, ]+)\)", text
+    ):
         total = 1
         for size in _integers(match[1]):
             total *= size
@@ -275,9 +291,8 @@ def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | Non
         if isinstance(node, ast.If):
             for body, holds in ((node.body, False), (node.orelse, True)):
                 for statement in body:
-                    if (
-                        isinstance(statement, ast.Raise)
-                        and statement.lineno <= line <= (statement.end_lineno or 0)
+                    if isinstance(statement, ast.Raise) and statement.lineno <= line <= (
+                        statement.end_lineno or 0
                     ):
                         found = node.test, holds
     return found
@@ -450,10 +465,10 @@ def _paths_of_name(name: str, frame: types.FrameType, outcome: Outcome) -> list[
 def _same(value: Any, outcome: Outcome) -> list[Path]:
     """The values that an object is; numbers and texts are told by being equal."""
     found = []
+    plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
     for path, made in outcome.made.items():
-        if made is value and not isinstance(value, (bool, type(None))):
-            found.append(path)
-        elif isinstance(value, (int, str, float)) and type(made) is type(value) and made == value:
+        same = made is value and not isinstance(value, (bool, type(None)))
+        if same or (plain and type(made) is type(value) and made == value):
             found.append(path)
     return found
 

@@ -14,14 +14,13 @@ from .candidate import (
     Candidate,
     Path,
     Site,
-    parts,
     sites,
     sizes,
     tensor,
     with_field,
     with_size,
 )
-from .guesses import BATCH, LENGTH, SIDE, WIDTH, Guesses, Parameter, is_width, number
+from .guesses import BATCH, LENGTH, SIDE, WIDTH, Guesses, Parameter, is_width
 from .obstacle import (
     Indivisible,
     Missing,
@@ -161,9 +160,9 @@ class Repairs:
             if len(several) > 1:
                 yield cost + 0.6, _put_all(candidate, several, b)
             for name, parameter in self.init.items():
-                if type(parameter.default) is int and parameter.default == a:
-                    if candidate.get(("init", name)) is None:
-                        yield cost + 1.0, candidate.with_value(("init", name), Constant(b))
+                unset = candidate.get(("init", name)) is None
+                if unset and type(parameter.default) is int and parameter.default == a:
+                    yield cost + 1.0, candidate.with_value(("init", name), Constant(b))
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
         yield from self._sides(candidate, met, wanted)
@@ -290,17 +289,22 @@ class Repairs:
             cost += 0.0 if rank == met else 1.0
             for at, shape in enumerate(_shapes(sizes(value), target)):
                 yield cost + 0.3 * at, candidate.with_value(path, tensor(value.dtype, *shape))
-        several = [(p, v) for p, v in candidate.tensors() if p[0] == "inputs" and len(sizes(v)) == met]
+        several = [
+            (p, v) for p, v in candidate.tensors() if p[0] == "inputs" and len(sizes(v)) == met
+        ]
         if len(several) > 1 and wanted <= 6:
             changed = candidate
             for path, value in several:
-                changed = changed.with_value(path, tensor(value.dtype, *_shapes(sizes(value), wanted)[0]))
+                changed = changed.with_value(
+                    path, tensor(value.dtype, *_shapes(sizes(value), wanted)[0])
+                )
             yield 0.5, changed
         for path, found in candidate.values():
-            if isinstance(found, Sequence) and len(found.items) != wanted and found.items:
-                if wanted <= 16:
-                    items = tuple(found.items[at % len(found.items)] for at in range(wanted))
-                    yield 1.2, candidate.with_value(path, Sequence(found.kind, items))
+            if not isinstance(found, Sequence) or not found.items or wanted > 16:
+                continue
+            if len(found.items) != wanted:
+                items = tuple(found.items[at % len(found.items)] for at in range(wanted))
+                yield 1.2, candidate.with_value(path, Sequence(found.kind, items))
         for path in near:
             value_ = candidate.get(path)
             if isinstance(value_, TensorText) and len(path) == 2 and 1 < wanted <= 8:
@@ -374,8 +378,10 @@ class Repairs:
             at = last - len(owner.call.positional)
             if 0 <= at < len(owner.call.named):
                 return owner.call.named[at][0]
-        if isinstance(owner, Mapping) and isinstance(owner.items[last][0], Constant):
-            return str(owner.items[last][0].value)
+        if isinstance(owner, Mapping):
+            key = owner.items[last][0]
+            if isinstance(key, Constant):
+                return str(key.value)
         return self._name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
     def _of_types(self, outcome: Outcome) -> Iterator[Step]:
@@ -394,7 +400,9 @@ class Repairs:
             known = candidate.get(path)
             if path[0] == "inputs" and isinstance(known, TensorText):
                 yield from self._contained(candidate, path, known, text, 1.0 + 0.3 * at)
-        if re.search(r"scalar type|dtype|Long|Int\b|Float|Bool|ouble|not implemented for|index", text):
+        if re.search(
+            r"scalar type|dtype|Long|Int\b|Float|Bool|ouble|not implemented for|index", text
+        ):
             for path, value in candidate.tensors():
                 for at, dtype in enumerate(("i64", "f32", "b8")):
                     if dtype != value.dtype and path[0] == "inputs":
@@ -409,9 +417,9 @@ class Repairs:
                         cost = 1.2 + close + 0.4 * at
                         yield cost, candidate.with_value(("inputs", name), value_)
         for name, parameter in self.init.items():
-            if candidate.get(("init", name)) is None and not parameter.required:
-                if re.search(rf"\b{re.escape(name)}\b", _lines(outcome)):
-                    yield from self._alternatives(candidate, ("init", name), 2.0)
+            unset = candidate.get(("init", name)) is None and not parameter.required
+            if unset and re.search(rf"\b{re.escape(name)}\b", _lines(outcome)):
+                yield from self._alternatives(candidate, ("init", name), 2.0)
 
     def _contained(
         self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
@@ -423,9 +431,11 @@ class Repairs:
             yield cost, candidate.with_value(path, Mapping(()))
         if re.search(r"attribute", text):
             yield cost, candidate.with_value(path, Reference("SimpleNamespace"))
+        likely = re.search(r"iterable|unpack|append|extend|list|tuple|sequence|0-d", text)
         for count in (2, 3, 4):
             items = (value,) * count
-            yield cost + 0.6 + 0.2 * count, candidate.with_value(path, Sequence("list", items))
+            extra = 0.2 if likely else 2.0
+            yield cost + extra + 0.2 * count, candidate.with_value(path, Sequence("list", items))
 
     def _keys(self, outcome: Outcome, near: list[Path]) -> Iterator[Step]:
         """A key that a dictionary of the code lacks: one that it has."""
@@ -514,7 +524,11 @@ def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
         return [(batch, LENGTH, width), (batch, width, 64), (width, SIDE, SIDE)]
     if rank == 4:
         channels = width if width != SIDE else 3
-        return [(batch, channels, SIDE, SIDE), (batch, LENGTH, LENGTH, width), (batch, 3, SIDE, SIDE)]
+        return [
+            (batch, channels, SIDE, SIDE),
+            (batch, LENGTH, LENGTH, width),
+            (batch, 3, SIDE, SIDE),
+        ]
     if rank == 5:
         return [(batch, width, 8, SIDE, SIDE), (batch, 4, width, SIDE, SIDE)]
     return [(batch, 2, width, 4, 16, 16)]
@@ -546,6 +560,3 @@ def _wanted_kind(kind: str, text: str) -> Any:
     if re.search(r"must be Tensor|argument must be Tensor|'NoneType'", text):
         return lambda value: isinstance(value, TensorText)
     return None
-
-
-_ = (number, parts)

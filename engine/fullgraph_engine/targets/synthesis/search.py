@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..notation import Constant, Notation, Value
-from .candidate import Candidate, notation_of
+from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
 from .obstacle import words
 from .repair import Repairs
@@ -57,12 +57,16 @@ class Search:
         self.inputs, self.more, _ = parameters_of(subject.forward)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
 
-    def run(self, seconds: float) -> Found | NotFound:
-        """Search for so long at most, counted in seconds of the processor."""
+    def run(self, seconds: float, before: Notation | None = None) -> Found | NotFound:
+        """Search for so long at most, counted in seconds of the processor; ``before`` is tried
+        first."""
+        starts = list(self.starts())
+        if before is not None:
+            starts.insert(0, candidate_of(before, self.trials.positional))
         with uninitialised():
-            return self._run(seconds)
+            return self._run(seconds, starts)
 
-    def _run(self, seconds: float) -> Found | NotFound:
+    def _run(self, seconds: float, starts: list[Candidate]) -> Found | NotFound:
         began = time.process_time()
         count = itertools.count()
         queue: list[tuple[float, int, float, Candidate]] = []
@@ -75,7 +79,7 @@ class Search:
                 known.add(candidate)
                 heapq.heappush(queue, (rank, next(count), cost, candidate))
 
-        for number, start in enumerate(self.starts()):
+        for number, start in enumerate(starts):
             push(-1e6 + number, 0.0, start)
         while queue:
             left = seconds - (time.process_time() - began)
@@ -116,9 +120,7 @@ class Search:
             candidate = Candidate(init)
             width = self.repairs.width(candidate)
             inputs = [
-                (one.name, self.guesses.input(one, width)[0])
-                for one in self.inputs
-                if one.required
+                (one.name, self.guesses.input(one, width)[0]) for one in self.inputs if one.required
             ]
             if not inputs and self.more:
                 inputs = [("*0", self.guesses.input(Parameter("x", True), width)[0])]
@@ -155,4 +157,3 @@ def last_obstacle(outcome: Outcome) -> str:
     kind = type(error).__name__
     where = "forward" if outcome.phase == 1 else "the constructor"
     return f"{where} raised {kind}: {text[:160]}" if text else f"{where} raised {kind}"
-

@@ -23,7 +23,7 @@ from ..tensors import example, look_up
 from .candidate import Candidate, Path, sizes
 from .guesses import WIDTH, Guesses, Namespace, Parameter
 
-_BYTES = 2 << 30
+_BYTES = 1 << 27
 """Largest tensor that is made for a try."""
 
 
@@ -75,7 +75,9 @@ class Outcome:
     def place(self) -> tuple[object, ...]:
         """Equal for tries that stop for one reason."""
         at = self.frames[-1] if self.frames else None
-        user = next((f for f in reversed(self.frames) if "/torch/" not in f[0].f_code.co_filename), at)
+        user = next(
+            (f for f in reversed(self.frames) if "/torch/" not in f[0].f_code.co_filename), at
+        )
         return self.phase, type(self.error).__name__, user and user[0].f_code, user and user[1]
 
     @property
@@ -108,8 +110,7 @@ class Trials:
         self.real = True
         """Small tensors with data are several times as fast as fake ones, and run all code."""
         self._built: _Built | None = None
-        parameters = _positional(subject.forward) if isinstance(subject, type) else ()
-        self.positional = parameters
+        self.positional = _positional(subject.forward)
 
     def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> Outcome:
         """Try it; what it raises is in the outcome, a crash of the process is not.
@@ -354,7 +355,9 @@ class _Bag(types.SimpleNamespace):
         frame = sys._getframe(1)
         code = frame.f_code.co_code
         at = frame.f_lasti
-        plain = 0 <= at < len(code) and dis.opname[code[at]].startswith(("LOAD_ATTR", "LOAD_METHOD"))
+        plain = 0 <= at < len(code) and dis.opname[code[at]].startswith(
+            ("LOAD_ATTR", "LOAD_METHOD")
+        )
         if name.startswith("_") or not plain:
             raise AttributeError(f"'SimpleNamespace' object has no attribute '{name}'")
         value = self._grow(name)

@@ -1,0 +1,106 @@
+"""Probes that are found by trying, for classes that nothing is known of.
+
+The search runs in the run of the probe, once: what it has found is told with the run's report, and
+handed to the runs that come after it. So an edit costs one try, as long as that still works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..protocol import ProbeInfo
+from . import enclosing, notation
+from .discovery import Target
+from .enclosing import Enclosing, NotCalled
+from .notation import NotationError
+from .probes import Call, Namespace, NoProbe, Probe, call_of
+
+SECONDS = 6.0
+"""Time of the processor that one search may take."""
+
+known: dict[str, str] = {}
+"""By target: what was found before, as a probe comment says it; empty where nothing was found."""
+
+
+def remember(found: Mapping[str, str]) -> None:
+    """Take over what the runs of other processes have found."""
+    known.update(found)
+
+
+def can_be_searched(target: Target, namespace: Namespace) -> bool:
+    import torch
+
+    found = namespace.get(target.subject)
+    return (
+        target.kind == "module"
+        and not target.get_module
+        and isinstance(found, type)
+        and issubclass(found, torch.nn.Module)
+    )
+
+
+def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> list[Probe]:
+    """The probe of a target: as those of its users call it that are found, else found itself.
+
+    ``users`` have no probe either.
+    """
+    if not can_be_searched(target, namespace):
+        return []
+    above = tuple(
+        Enclosing(user.name, _probe(user)) for user in users if can_be_searched(user, namespace)
+    )
+    if not above:
+        return [_probe(target)]
+    names = tuple(one.name for one in above)
+    return [Probe(_INFO, _Either(target, above), after=names)]
+
+
+_INFO = ProbeInfo("synthesis", inputs="")
+
+
+def _probe(target: Target) -> Probe:
+    return Probe(_INFO, _Searched(target))
+
+
+@dataclass(frozen=True)
+class _Searched:
+    target: Target
+
+    def __call__(self, namespace: Namespace) -> Call:
+        from .synthesis import Found, Search
+
+        name = self.target.name
+        if known.get(name) == "":
+            raise NoProbe(f"No inputs were found for {name}.")
+        before = None
+        with contextlib.suppress(NotationError):
+            before = notation.parse(known[name]) if name in known else None
+        found = Search(namespace[self.target.subject], namespace).run(SECONDS, before)
+        if not isinstance(found, Found):
+            known[name] = ""
+            raise NoProbe(
+                f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
+            )
+        comment = known[name] = notation.show(found.notation)
+        call = call_of(self.target, found.notation, namespace)
+        call.source, call.comment = "synthesis", comment
+        return call
+
+
+@dataclass(frozen=True)
+class _Either:
+    """As a user calls the target; else what is found for the target alone."""
+
+    target: Target
+    above: tuple[Enclosing, ...]
+
+    def __call__(self, namespace: Namespace) -> Call:
+        found = [one for one in self.above if known.get(one.name)]
+        if found:
+            try:
+                return enclosing.probes(self.target, found)[0].build(namespace)
+            except NotCalled:
+                pass
+        return _Searched(self.target)(namespace)
