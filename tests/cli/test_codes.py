@@ -18,7 +18,7 @@ from fullgraph.render.codes import Severity
         ("recompile/unheard-of", "recompile", "information"),
         ("trace/import-error", "trace/import-error", "error"),
         ("trace/sandboxed", "trace/sandboxed", "information"),
-        ("probe/missing", "probe/missing", "information"),
+        ("probe/missing", "probe/missing", "hint"),
         ("probe/invalid", "probe/invalid", "error"),
         ("graph-breaks", "", "warning"),
     ],

@@ -2,7 +2,8 @@
 
 Speaks the protocol of the real one, so that the server can be tested in milliseconds. In a text:
 
-``class Net(nn.Module):``   a target; ``# stub: STATUS`` at the end of the line gives its status
+``class Net(nn.Module):``   a target; ``# stub: STATUS`` at the end of the line gives its status,
+                          ``# stub: found`` says that its inputs were found by trying
 ``# break: MESSAGE``        a graph break on the code of the line, in the class around it
 ``# file: CODE MESSAGE``    a finding of no target
 ``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
@@ -161,6 +162,8 @@ class Stub:
                         p.DocumentsWritten(number, info.name, f"{info.name}#0", attempt, (part,))
                     )
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
+            if match[2] == "found":
+                probe = p.ProbeInfo("synthesis", "f32[4, 16]", comment="f32[4, 16]")
             self.say(
                 p.TargetDone(
                     number,
@@ -168,7 +171,7 @@ class Stub:
                         info.name,
                         "module",
                         info.range,
-                        match[2] or "traced",
+                        "traced" if match[2] in (None, "found") else match[2],
                         probe=None if match[2] == "no-probe" else probe,
                         graphs=breaks + 1,
                         breaks=breaks,

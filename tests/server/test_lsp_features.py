@@ -42,6 +42,24 @@ async def test_a_lens_on_each_target(editor: Any) -> None:
     assert (editor.lens_refreshes > 0) == (editor.profile == "vscode")
 
 
+async def test_a_probe_that_was_found_can_be_written_above_its_target(editor: Any) -> None:
+    text = "if True:\n    pass\n@final\nclass Net(nn.Module):  # stub: found\n    pass\n"
+    uri = editor.open("model.py", text)
+    await editor.until_state("ready")
+    assert await editor.titles(uri) == ["1 graph · f32[4, 16] from synthesis", "41 guards"]
+    actions = await editor.actions(uri, "Net")
+    (action,) = [one for one in actions if one.title == "Write the probe: f32[4, 16]"]
+    assert action.kind == types.CodeActionKind.RefactorRewrite
+    (edit,) = (
+        action.edit.document_changes[0].edits
+        if action.edit.document_changes
+        else action.edit.changes[uri]
+    )
+    assert edit.new_text == "# fullgraph: f32[4, 16]\n"
+    assert edit.range.start == edit.range.end == types.Position(2, 0)
+    assert not [one for one in await editor.actions(uri, "pass") if "probe" in one.title]
+
+
 async def test_a_lens_says_when_it_is_of_the_text_before(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_state("ready")

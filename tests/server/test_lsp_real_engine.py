@@ -75,16 +75,17 @@ async def test_from_typing_to_the_squiggle(editor: Any) -> None:
     assert {status["state"] for status in editor.statuses} >= {"starting", "tracing", "ready"}
 
 
-async def test_a_missing_probe_has_a_fix_that_works(editor: Any) -> None:
+async def test_a_probe_that_was_found_can_be_written(editor: Any) -> None:
     text = NET.replace('x: "f32[4, 16]"', "x")
     uri = editor.open("model.py", text)
     found = await settled(editor, uri)
-    assert [code for code, _ in found] == ["probe/missing"]
+    assert "probe/missing" not in [code for code, _ in found]
     actions = await editor.actions(uri, "Net")
+    (action,) = [one for one in actions if one.title.startswith("Write the probe: ")]
     edits = (
-        actions[0].edit.document_changes[0].edits
-        if actions[0].edit.document_changes
-        else actions[0].edit.changes[uri]
+        action.edit.document_changes[0].edits
+        if action.edit.document_changes
+        else action.edit.changes[uri]
     )
     (edit,) = edits
     lines = text.split("\n")
@@ -92,9 +93,10 @@ async def test_a_missing_probe_has_a_fix_that_works(editor: Any) -> None:
     offset = len(before) + 1 + edit.range.start.character if edit.range.start.line else 0
     assert edit.range.start == edit.range.end
     editor.replace(uri, text[:offset] + edit.new_text + text[offset:])
-    found = await settled(editor, uri)
+    assert await settled(editor, uri) == found
     assert "# fullgraph:" in editor.texts[uri]
-    assert "probe/missing" not in [code for code, _ in found]
+    titles = await editor.titles(uri)
+    assert "from line" in titles[0], titles
 
 
 async def test_a_syntax_error_and_a_missing_import(editor: Any) -> None:

@@ -80,7 +80,7 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
     }
     if client.code_action_literals:
         capabilities["codeActionProvider"] = {
-            "codeActionKinds": ["quickfix", SHOW_KIND, REDUCE_KIND]
+            "codeActionKinds": ["quickfix", "refactor.rewrite", SHOW_KIND, REDUCE_KIND]
         }
     if client.pull_diagnostics:
         # Only where findings are pulled: a client that sees this offer pulls as well.

@@ -349,16 +349,16 @@ CODES: tuple[Code, ...] = (
     ),
     Code(
         "probe",
-        Severity.INFORMATION,
+        Severity.HINT,
         "Something about the inputs that a target is traced with",
         "A finding about probes.",
     ),
     Code(
         "probe/missing",
-        Severity.INFORMATION,
+        Severity.HINT,
         "No inputs are known for this target",
-        "The target was not traced, as nothing says what to call it with, and no target with a "
-        "probe calls it. Write a probe above it, "
+        "The target was not traced: nothing says what to call it with, no target that is traced "
+        "calls it, and no arguments were found by trying. Write a probe above it, "
         "`# fullgraph: x=f32[8, 16]`, with constructor arguments as "
         "`# fullgraph: init(d=16) forward(f32[b, t, 16])`; or annotate the parameters "
         '(`x: "f32[b, 16]"`); or write `# fullgraph: off` to leave it alone.',

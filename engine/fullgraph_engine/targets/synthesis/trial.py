@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import dis
 import inspect
+import io
+import logging
 import signal
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -239,6 +242,23 @@ def uninitialised() -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(torch.nn.init, name, function)
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """What the code prints, warns and logs in a try is not for the user."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
 
 
 @contextlib.contextmanager

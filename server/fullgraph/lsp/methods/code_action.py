@@ -11,6 +11,7 @@ from fullgraph.lsp.action_kinds import asked_for
 from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.offer import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.places import range_in
+from fullgraph.lsp.probe_actions import found_probes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
 from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.documents import Document
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
 
 METHOD = types.TEXT_DOCUMENT_CODE_ACTION
+_REWRITE = types.CodeActionKind.RefactorRewrite
 
 
 def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -40,6 +42,11 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
     if quick:
         # Last of them: it helps nobody but the reader of the list.
         actions += _ignores(server, unit, there)
+    if asked_for(_REWRITE, only):
+        actions += [
+            types.CodeAction(title=fix.title, kind=_REWRITE, edit=_edit(server, unit, fix))
+            for fix in found_probes(unit, params)
+        ]
     actions += show_actions(unit, params)
     if asked_for(REDUCE_KIND, only):
         actions += reduce_actions(unit, params)

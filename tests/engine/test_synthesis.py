@@ -1,0 +1,99 @@
+"""Inputs that are found by trying."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fullgraph_engine import tracing
+from fullgraph_engine.targets import notation, tensors
+from fullgraph_engine.targets.synthesis import Found, NotFound, Search
+
+PATH = Path(__file__).parents[1] / "fixtures" / "targets" / "to_be_found.py"
+
+
+def loaded() -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location("to_be_found", PATH)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["to_be_found"] = module
+    spec.loader.exec_module(module)
+    return vars(module)
+
+
+NAMESPACE = loaded()
+CLASSES = [
+    name
+    for name, value in NAMESPACE.items()
+    if isinstance(value, type)
+    and issubclass(value, nn.Module)
+    and value.__module__ == "to_be_found"
+]
+
+
+def search(
+    subject: Any, namespace: dict[str, Any], seconds: float = 20.0, before: str = ""
+) -> Found | NotFound:
+    said = notation.parse(before) if before else None
+    with tracing.tensor_mode(True):
+        return Search(subject, namespace).run(seconds, said)
+
+
+def call(subject: Any, comment: str, namespace: dict[str, Any]) -> Any:
+    """As a probe comment says it, with real tensors."""
+    said = notation.parse(comment)
+    init = tensors.build(said.init or notation.Arguments(), {}, namespace)
+    inputs = tensors.build(said.inputs or notation.Arguments(), {}, namespace)
+    return subject(*init.args, **init.kwargs)(*inputs.args, **inputs.kwargs)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_is_found_is_a_comment_that_works(name: str) -> None:
+    found = search(NAMESPACE[name], NAMESPACE)
+    assert isinstance(found, Found), found
+    comment = notation.show(found.notation)
+    call(NAMESPACE[name], comment, NAMESPACE)
+    again = search(NAMESPACE[name], NAMESPACE, before=comment)
+    assert isinstance(again, Found)
+    assert again.tries == 1 and notation.show(again.notation) == comment
+
+
+def test_what_worked_before_is_given_up_where_it_no_longer_does() -> None:
+    found = search(NAMESPACE["Block"], NAMESPACE, before="init(3, 4) forward(f32[2, 5])")
+    assert isinstance(found, Found) and found.tries > 1
+    call(NAMESPACE["Block"], notation.show(found.notation), NAMESPACE)
+
+
+def test_the_last_obstacle_is_told() -> None:
+    class Refusing(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError("not today")
+
+    found = search(Refusing, {"Refusing": Refusing}, seconds=0.5)
+    assert isinstance(found, NotFound)
+    assert found.obstacle == "forward raised RuntimeError: not today"
+
+
+def test_a_try_that_does_not_end_is_broken_off() -> None:
+    class Slow(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            while x.dtype != torch.int64:
+                pass
+            return x
+
+    found = search(Slow, {"Slow": Slow}, seconds=60.0)
+    assert isinstance(found, Found)
+    assert "i64" in notation.show(found.notation)
+
+
+def test_initialization_is_as_it_was_behind_a_search() -> None:
+    before = nn.init.zeros_
+    search(NAMESPACE["Block"], NAMESPACE)
+    assert nn.init.zeros_ is before
+    assert nn.init.zeros_(torch.ones(2)).tolist() == [0.0, 0.0]
