@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fractions
 import random
 import sys
 import types
@@ -14,8 +15,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from fullgraph_engine.protocol.recorded import RecordedCall, RecordedClass
 from fullgraph_engine.targets import (
     Call,
+    NoProbe,
     Probe,
     ProbeError,
     Target,
@@ -393,3 +396,86 @@ def test_describe() -> None:
         "f32[2, 3], [1, …], Linear, '" + "x" * 39 + "…', range(…), torch.float32, "
         "many=[0, 1, 2, 3, 4, 5, …], meta=f32[1]@meta"
     )
+
+
+# -- recorded programs ------------------------------------------------------------------------
+
+PARTS = HEAD + (
+    "class Part(nn.Module):\n"
+    "    def __init__(self, d, act=None):\n"
+    "        super().__init__()\n"
+    "        self.linear, self.act = nn.Linear(d, d), act\n"
+    "    def forward(self, x): return self.linear(x)\n"
+    "class Net(nn.Module):\n"
+    "    def __init__(self, d):\n"
+    "        super().__init__()\n"
+    "        self.part = Part(d)\n"
+    "    def forward(self, x): return self.part(x)\n"
+)
+
+
+def recorded_probes(text: str, name: str, *recorded: RecordedClass) -> tuple[Loaded, list[Probe]]:
+    loaded = Loaded(text)
+    targets = tuple(loaded.targets.values())
+    return loaded, plan(loaded.target(name), loaded.namespace, targets, recorded)
+
+
+def part(*calls: RecordedCall, init: str = "(d, act=…)") -> RecordedClass:
+    return RecordedClass("Part", init, "(x)", calls)
+
+
+def test_what_a_program_did_is_a_probe() -> None:
+    calls = (
+        RecordedCall("3, act=torch.nn.modules.activation.GELU()", "bf16[b=2, 3]", False, "bf16"),
+        RecordedCall("3, act=fractions.Fraction(1, 2)", "f32[2, 3]"),
+    )
+    loaded, (first, second) = recorded_probes(PARTS, "Part", part(*calls))
+    assert first.info.origin == "harvest"
+    assert first.info.source == "recorded in fullgraph.probes.json"
+    call = first.build(loaded.namespace)
+    assert call.function.linear.weight.dtype is torch.bfloat16 and not call.function.training
+    assert isinstance(call.function.act, torch.nn.GELU)
+    assert call.inputs == "bf16[b=2, 3]"
+    call = second.build(loaded.namespace)
+    assert call.function.act == fractions.Fraction(1, 2) and call.function.training
+
+
+def test_a_comment_comes_before_a_recording_and_this_before_an_enclosing_run() -> None:
+    recorded = part(RecordedCall("3", "f32[2, 3]"))
+    commented = PARTS.replace("class Part", "# fullgraph: init(3) f32[5, 3]\nclass Part")
+    _, (probe,) = recorded_probes(commented, "Part", recorded)
+    assert probe.info.origin == "comment"
+    enclosed = PARTS.replace("class Net", "# fullgraph: init(3) f32[5, 3]\nclass Net")
+    _, (probe,) = recorded_probes(enclosed, "Part", recorded)
+    assert probe.info.source == "recorded in fullgraph.probes.json"
+    _, probes = recorded_probes(enclosed, "Part")
+    assert [(probe.info.source, probe.waits) for probe in probes] == [
+        ("as called by Net", False),
+        ("as called by Net", True),
+        ("as called by Net", True),
+    ]
+
+
+def test_the_recorded_model_gives_probes_to_what_it_calls() -> None:
+    net = RecordedClass("Net", "(d)", "(x)", (RecordedCall("3", "f32[2, 3]"),))
+    loaded, probes = recorded_probes(PARTS, "Part", net)
+    call = probes[0].build(loaded.namespace)
+    assert (call.inputs, call.init) == ("f32[2, 3]", "3")
+    assert call.source == "as called by Net.forward, line 12"
+    assert probes[0].further(loaded.namespace) == 0
+
+
+def test_what_was_recorded_of_other_parameters_is_not_used() -> None:
+    stale = part(RecordedCall("3", "f32[2, 3]"), init="(dim)")
+    loaded, (probe,) = recorded_probes(PARTS, "Part", stale)
+    with pytest.raises(NoProbe, match="recorded with other parameters"):
+        probe.build(loaded.namespace)
+    net = RecordedClass("Net", "(d)", "(x)", (RecordedCall("3", "f32[2, 3]"),))
+    _, probes = recorded_probes(PARTS, "Part", stale, net)
+    assert probes[0].info.source == "as called by Net"
+
+
+def test_a_recording_that_somebody_has_broken_is_named() -> None:
+    loaded, (probe,) = recorded_probes(PARTS, "Part", part(RecordedCall("3", "f32[2, ")))
+    with pytest.raises(ProbeError, match=r"fullgraph\.probes\.json says of Part cannot be read"):
+        probe.build(loaded.namespace)

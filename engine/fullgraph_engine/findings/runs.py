@@ -28,7 +28,7 @@ from ..protocol import (
 from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
-from ..targets import Call, NotCalled, ProbeError, Tracee, missing_probe
+from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
 from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
@@ -212,8 +212,8 @@ class _Attempt:
         self.asked_dynamic = False
         self.given = unsteady.Given()
         self.finished = False
-        self.uncalled = False
-        """The probe turned out to be none: what encloses the target does not call it."""
+        self.without_probe = False
+        """The probe turned out to be none."""
         self.writer: Writer | None = None
         self._truths: list[int] = []
         self.names_sizes = explanations.may_apply(tracee.text)
@@ -341,8 +341,8 @@ class _Attempt:
             return self.tracee.call()
         except tracing.ValueNeeded:
             raise
-        except NotCalled as error:
-            self._report_uncalled(error)
+        except NoProbe as error:
+            self._report_without(error)
             return None
         except ProbeError as error:
             self.error = str(error)
@@ -352,20 +352,21 @@ class _Attempt:
             self._report_failure(tracing.failure_of(error), None)
             return None
 
-    def _report_uncalled(self, error: NotCalled) -> None:
+    def _report_without(self, error: NoProbe) -> None:
         """The target is left without a probe, unless real tensors lead further than fake ones."""
-        cut_short = error.cut_short
-        if self.auto and (error.unbuilt or (cut_short and self._could_be_real(cut_short))):
-            self.auto_failure = str(error)
-            return
-        self.uncalled = True
+        if self.auto and isinstance(error, NotCalled):
+            cut_short = error.cut_short
+            if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
+                self.auto_failure = str(error)
+                return
+        self.without_probe = True
         self.error = str(error)
         missing = missing_probe(self.target, self.tracee.namespace, self.tracee.text)
         self.ledger.add(dataclasses.replace(missing, explanation=self.error))
 
     def further(self) -> int:
         """How many of the probes that wait for this one are needed."""
-        if self.uncalled:
+        if self.without_probe:
             return 0
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
@@ -504,7 +505,7 @@ class _Attempt:
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
         status: Status = "traced" if self.finished else "failed"
-        if self.uncalled:
+        if self.without_probe:
             status = "no-probe"
         return TargetReport(
             name=self.target.name,
@@ -512,7 +513,7 @@ class _Attempt:
             range=self.target.range,
             status=status,
             mode="fake" if self.fake else "real",
-            probe=None if self.uncalled else self.info,
+            probe=None if self.without_probe else self.info,
             graphs=len(recording.graphs) if recording else 0,
             ops=recording.op_count if recording else 0,
             breaks=self.ledger.count("graph-break/"),

@@ -447,7 +447,7 @@ class _Module:
             placeholder.touched.clear()
             error: BaseException | None = gone
             try:
-                found = [] if gone else list(self.pipeline.plan(target, namespace, self.targets))
+                found = [] if gone else self.probes_of(target, namespace)
             except wire.Lost:
                 raise
             except BaseException as raised:
@@ -464,6 +464,10 @@ class _Module:
         if left != self.wanted:
             self.tell_targets(left)
         return runs, probes
+
+    def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
+        recorded = self.analyse.recorded
+        return list(self.pipeline.plan(target, namespace, self.targets, recorded))
 
     def tell_registered(self) -> None:
         """Tell the operators that exist since the text and what it imports were executed."""

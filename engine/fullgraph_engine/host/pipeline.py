@@ -22,6 +22,7 @@ from ..protocol import (
     Part,
     ProbeInfo,
     Range,
+    RecordedClass,
     SeenValue,
     TargetKind,
     TargetReport,
@@ -161,9 +162,13 @@ class Pipeline(Protocol):
         """False for what looked like a target in the text and is none."""
 
     def plan(
-        self, target: Target, namespace: dict[str, Any], others: Sequence[Target]
+        self,
+        target: Target,
+        namespace: dict[str, Any],
+        others: Sequence[Target],
+        recorded: Sequence[RecordedClass],
     ) -> Sequence[Probe]:
-        """``others`` are all targets of the text."""
+        """``others`` are all targets of the text; ``recorded`` is from a run of a program."""
 
     def missing_probe(
         self, target: Target, namespace: dict[str, Any] | None, text: str
@@ -288,11 +293,15 @@ class RealPipeline:
         return targets.confirm(target, namespace)
 
     def plan(
-        self, target: Any, namespace: dict[str, Any], others: Sequence[Any]
+        self,
+        target: Any,
+        namespace: dict[str, Any],
+        others: Sequence[Any],
+        recorded: Sequence[RecordedClass],
     ) -> Sequence[Probe]:
         from .. import targets
 
-        return targets.plan(target, namespace, others)
+        return targets.plan(target, namespace, others, recorded)
 
     def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
         from .. import targets

@@ -32,6 +32,7 @@ from .plain import from_plain as from_plain
 from .plain import plain
 from .plain import to_plain as to_plain
 from .recompiles import ForecastRow as ForecastRow
+from .recorded import RecordedClass as RecordedClass
 from .repro import Reproduced as Reproduced
 from .repro import ReproFound as ReproFound
 from .repro import ReproProgress as ReproProgress
@@ -233,6 +234,8 @@ class Analyse:
     """What to write down of each run besides findings; it takes time that others do not have."""
     wanted: Wanted | None = None
     """The finding that the part "seeds" is about."""
+    recorded: tuple[RecordedClass, ...] = ()
+    """What classes of the text were called with in a recorded program."""
 
 
 @dataclass(frozen=True)

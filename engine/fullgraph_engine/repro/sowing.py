@@ -11,7 +11,7 @@ from .. import tracing
 from ..findings import run_target
 from ..findings.places import SourceText
 from ..protocol import Finding, Part, Wanted
-from ..targets import NotCalled, Tracee
+from ..targets import NoProbe, Tracee
 from ..torch_internals import dynamo
 from ..torch_internals.backends import functorch_config
 from . import further
@@ -40,7 +40,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
     """Seeds for a finding of a target."""
     try:
         return _sow(tracee, wanted)
-    except NotCalled as error:
+    except NoProbe as error:
         return Sown(reason=str(error))
 
 
@@ -55,7 +55,7 @@ def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
         dynamo.reset()
         outcome = run_target(tracee, part, _ignored)
         if outcome.report.status == "no-probe":
-            raise NotCalled(outcome.report.error or "")
+            raise NoProbe(outcome.report.error or "")
         return _matching(outcome.findings, wanted), outcome.needs_real
 
     found, needs_real = look()

@@ -10,7 +10,7 @@ from .discovery import Discovery, Target, discover
 from .enclosing import NotCalled
 from .notation import NotationError, parse, show
 from .planning import plan
-from .probes import Call, Probe, confirm, unwrap
+from .probes import Call, NoProbe, Probe, confirm, unwrap
 from .suggestion import missing_probe
 from .tensors import Dynamic, ProbeError, describe
 from .tracee import Tracee
@@ -20,6 +20,7 @@ __all__ = [
     "Comment",
     "Discovery",
     "Dynamic",
+    "NoProbe",
     "NotCalled",
     "NotationError",
     "Probe",

@@ -20,7 +20,7 @@ from .. import code_objects
 from ..protocol import ProbeInfo
 from . import chance, tensors
 from .discovery import Target
-from .probes import Call, Namespace, Probe, unwrap
+from .probes import Call, Namespace, NoProbe, Probe, unwrap
 from .tensors import ProbeError
 
 MOST = 3
@@ -29,7 +29,7 @@ MOST = 3
 T = TypeVar("T")
 
 
-class NotCalled(ProbeError):
+class NotCalled(NoProbe):
     """The enclosing targets ran, or began to, and never called the wanted one.
 
     ``cut_short`` is the call in which the last of them raised; ``unbuilt``: it raised before there

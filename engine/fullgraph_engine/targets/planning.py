@@ -1,24 +1,53 @@
-"""Which probes a target has: those that the file gives it, else what its users call it with."""
+"""Which probes a target has, and in which order they are looked for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from . import enclosing, probes
+from ..protocol import ProbeInfo
+from ..protocol.recorded import FILE, RecordedClass
+from . import enclosing, probes, recorded
 from .discovery import Target
 from .enclosing import Enclosing
-from .probes import Namespace, Probe
+from .probes import Call, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
 """So many ways to call the users of one target are tried."""
 
 
-def plan(target: Target, namespace: Namespace, others: Sequence[Target] = ()) -> list[Probe]:
-    """The probes of a target. ``others`` are the targets of the file, which may use it."""
-    return probes.plan(target, namespace) or _enclosed(target, namespace, others)
+def plan(
+    target: Target,
+    namespace: Namespace,
+    others: Sequence[Target] = (),
+    recording: Sequence[RecordedClass] = (),
+) -> list[Probe]:
+    """The probes of a target: those that the file gives it, else what is recorded of it, else what
+    its users call it with.
+
+    ``others`` are the targets of the file, which may use it.
+    """
+    return (
+        _own(target, namespace, recording)
+        or _enclosed(target, namespace, others, recording)
+        or _stale(target, recording)
+    )
 
 
-def _enclosed(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
+def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass]) -> list[Probe]:
+    found = recorded.find(target, recording)
+    known = probes.plan(target, namespace)
+    if known or found is None or recorded.is_stale(found, namespace):
+        return known
+    return recorded.probes(found)
+
+
+def _enclosed(
+    target: Target,
+    namespace: Namespace,
+    others: Sequence[Target],
+    recording: Sequence[RecordedClass],
+) -> list[Probe]:
     if target.definition not in namespace or target.get_module:
         return []
     users = [
@@ -29,6 +58,26 @@ def _enclosed(target: Target, namespace: Namespace, others: Sequence[Target]) ->
     # What many others use is itself far inside: the nearest user has the least to run.
     users.sort(key=lambda user: -len(user.used_by))
     found = [
-        Enclosing(user.name, probe) for user in users for probe in probes.plan(user, namespace)
+        Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
     ]
     return enclosing.probes(target, found[:_MOST_ENCLOSING])
+
+
+def _stale(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:
+    """What is recorded is of no use, which is worth saying where nothing else is known."""
+    found = recorded.find(target, recording)
+    if found is None:
+        return []
+    info = ProbeInfo("harvest", inputs="", source=f"recorded in {FILE}")
+    return [Probe(info, _Stale(found.name))]
+
+
+@dataclass(frozen=True)
+class _Stale:
+    name: str
+
+    def __call__(self, namespace: Namespace) -> Call:
+        raise NoProbe(
+            f"What {FILE} has of {self.name} was recorded with other parameters of its constructor "
+            "or forward; run `fullgraph record` again."
+        )

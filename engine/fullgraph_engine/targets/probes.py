@@ -26,6 +26,10 @@ _SITES = 4
 """At most so many call sites of one target become probes."""
 
 
+class NoProbe(ProbeError):
+    """What was planned as a probe turned out to be none: the target is left without one."""
+
+
 @dataclass
 class Call:
     """What to trace. ``function`` is an ``nn.Module``, a function or a bound method, not compiled.

@@ -168,10 +168,7 @@ def example(
     """
     import torch
 
-    table = notation.abbreviations()
-    dtype = next((known for known, name in table.items() if name == dtype_name), None)
-    if dtype is None:
-        raise ProbeError(f"torch {torch.__version__} has no dtype {dtype_name}.")
+    dtype = dtype_of(dtype_name)
     where = torch.device(device) if device is not None else None
     if where is not None and not _fills(where):
         tensor = torch.empty(shape, dtype=dtype, device=where)
@@ -192,6 +189,20 @@ def example(
     if strides is None or tuple(tensor.stride()) == strides:
         return tensor
     return torch.empty_strided(shape, strides, dtype=dtype, device=where).copy_(tensor)
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The dtype that notation calls so.
+
+    Raises:
+        ProbeError: this torch has none.
+    """
+    import torch
+
+    for dtype, known in notation.abbreviations().items():
+        if known == name:
+            return dtype
+    raise ProbeError(f"torch {torch.__version__} has no dtype {name}.")
 
 
 def _fills(device: torch.device) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Analyse, Part
 
@@ -77,4 +78,5 @@ def analyse_request(
         limits=settings.limits(),
         jobs=settings.parallel,
         parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
+        recorded=recording_of(name, project).classes,
     )

@@ -31,6 +31,7 @@ from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
 from fullgraph.session.indices import Indices
 from fullgraph.session.interpreters import Interpreters
+from fullgraph.session.recordings import recording_of
 from fullgraph.session.request import analyse_request, mentions_torch
 from fullgraph.session.scheduling import Turns
 from fullgraph.session.settings import (
@@ -44,7 +45,7 @@ from fullgraph.session.settings import (
 )
 from fullgraph.session.unit import Reason, Unit
 from fullgraph.session.unseen import unseen, warning
-from fullgraph_engine.protocol import Analyse, Event, Failed, Log
+from fullgraph_engine.protocol import Analyse, Event, Failed, Log, RecordedClass
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -206,6 +207,11 @@ class Session:
     def manifest_changed(self) -> None:
         """A pyproject.toml was written."""
         self._reconsider()
+
+    def recording_changed(self) -> None:
+        """A recording was written: trace what it says something else of than before."""
+        for unit in self.units.values():
+            unit.reconsider()
 
     def _check_trust(self) -> None:
         if not self._trusted:
@@ -378,6 +384,12 @@ class Session:
             return
         if mentions_torch(unit.document.text):
             self.engine(unit)
+
+    def recorded(self, unit: Unit) -> tuple[RecordedClass, ...]:
+        recording = recording_of(unit.document.name, self.project(unit))
+        if recording.problem:
+            self._tell_once(Loudness.WARNING, recording.problem)
+        return recording.classes
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse:
         document = unit.document

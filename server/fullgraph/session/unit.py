@@ -37,6 +37,7 @@ from fullgraph_engine.protocol import (
     Log,
     Position,
     Range,
+    RecordedClass,
     TargetStarted,
 )
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -82,6 +83,9 @@ class Surroundings(Protocol):
 
     def engine(self, unit: Unit) -> Engine | str:
         """The engine of the unit's interpreter, or why there is none, in a sentence."""
+
+    def recorded(self, unit: Unit) -> tuple[RecordedClass, ...]:
+        """What is recorded of the text's classes now."""
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse: ...
 
@@ -175,6 +179,12 @@ class Unit:
         self._complete = None
         self._end_forecast()
         self._want(Reason.OPENED)
+
+    def reconsider(self) -> None:
+        """Something that the results may depend on has changed."""
+        if not self._known():
+            self._end_forecast()
+            self._want(Reason.OPENED)
 
     def analyse(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
         """Trace now, whatever is known; the future says how the run ended."""
@@ -299,8 +309,9 @@ class Unit:
 
     def _basis(self, only: tuple[str, ...] | None = None) -> object:
         """All that the results follow from, as far as is known here."""
-        settings = self._surroundings.settings(self)
-        return self.document.hash, self._only if only is None else only, settings.tracing()
+        settings, recorded = self._surroundings.settings(self), self._surroundings.recorded(self)
+        only = self._only if only is None else only
+        return self.document.hash, only, settings.tracing(), recorded
 
     def _known(self) -> bool:
         return self._complete is not None and self._complete.basis == self._basis()

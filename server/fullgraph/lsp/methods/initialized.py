@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fullgraph.lsp.reading import SCHEME
+from fullgraph_engine.protocol.recorded import FILE
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
 
 METHOD = types.INITIALIZED
 
-_WATCH = "fullgraph/pyproject"
+_WATCH = "fullgraph/files"
 _CONFIGURATION = "fullgraph/configuration"
 _CONTENT = "fullgraph/content"
 
@@ -34,7 +35,7 @@ def handle(server: Server, params: types.InitializedParams) -> None:
             types.Registration(
                 _WATCH,
                 types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                {"watchers": [{"globPattern": "**/pyproject.toml"}]},
+                {"watchers": [{"globPattern": f"**/{name}"} for name in ("pyproject.toml", FILE)]},
             )
         )
     if client.text_document_content:

@@ -1,0 +1,132 @@
+"""Probes from a recorded program: what ``fullgraph record`` has written down of a class."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..protocol import ProbeInfo
+from ..protocol.recorded import FILE, RecordedCall, RecordedClass
+from . import notation, tensors
+from .discovery import Target
+from .notation import Arguments, NotationError
+from .probes import Call, Namespace, Probe, unwrap
+from .tensors import ProbeError
+
+MOST = 3
+"""Calls of so many kinds become runs."""
+
+
+def find(target: Target, recorded: Sequence[RecordedClass]) -> RecordedClass | None:
+    """What is recorded of a target."""
+    found = (one for one in recorded if one.name == target.definition and one.calls)
+    return next(found, None) if target.kind == "module" and not target.get_module else None
+
+
+def signature_text(function: Any) -> str:
+    """The parameters of a method without ``self``: their names, and which have a default."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return ""
+    parts: list[str] = []
+    starred = False
+    for one in parameters:
+        if one.kind is one.VAR_POSITIONAL:
+            starred = True
+        elif one.kind is one.KEYWORD_ONLY and not starred:
+            starred = True
+            parts.append("*")
+        mark = (
+            "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
+        )
+        parts.append(f"{mark}{one.name}" + ("" if one.default is one.empty else "=…"))
+    return f"({', '.join(parts)})"
+
+
+def is_stale(found: RecordedClass, namespace: Namespace) -> bool:
+    """The constructor or ``forward`` of the class has other parameters by now."""
+    kind = namespace.get(found.name)
+    if not isinstance(kind, type):
+        return False
+    now = signature_text(kind.__init__), signature_text(getattr(kind, "forward", None))  # type: ignore[misc]
+    return now != (found.init_signature, found.forward_signature)
+
+
+def probes(found: RecordedClass) -> list[Probe]:
+    """The probes of what is recorded of a class."""
+    source = f"recorded in {FILE}"
+    return [
+        Probe(ProbeInfo("harvest", call.forward, call.init, source), _Recorded(found.name, call))
+        for call in found.calls[:MOST]
+    ]
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    name: str
+    call: RecordedCall
+
+    def __call__(self, namespace: Namespace) -> Call:
+        init, forward = self.read(self.call.init), self.read(self.call.forward)
+        names = _Names(namespace)
+        sizes = notation.choose_sizes(forward)
+        made = tensors.build(init, {}, names)
+        module = namespace[self.name](*made.args, **made.kwargs).train(self.call.training)
+        dtype, _, device = self.call.parameters.partition("@")
+        if dtype:
+            module = module.to(tensors.dtype_of(dtype))
+        if device:
+            module = module.to(device)
+        built = tensors.build(forward, sizes, names)
+        return Call(unwrap(module), built.args, built.kwargs, built.dynamic, self.call.init)
+
+    def read(self, text: str) -> Arguments:
+        try:
+            return notation.parse(f"forward({text})").inputs or Arguments()
+        except NotationError as error:
+            raise ProbeError(
+                f"What {FILE} says of {self.name} cannot be read: {error}; record it again."
+            ) from None
+
+
+class _Names(Mapping[str, Any]):
+    """The names of a file, and everything that can be imported."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._namespace:
+            return self._namespace[name]
+        try:
+            return _Module(importlib.import_module(name))
+        except ImportError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._namespace)
+
+    def __len__(self) -> int:
+        return len(self._namespace)
+
+
+class _Module:
+    """A module whose submodules are imported when they are named."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            found = getattr(self._module, name)
+        except AttributeError:
+            try:
+                found = importlib.import_module(f"{self._module.__name__}.{name}")
+            except ImportError:
+                raise AttributeError(name) from None
+        return _Module(found) if isinstance(found, types.ModuleType) else found

@@ -1,0 +1,71 @@
+"""What ``fullgraph record`` has written down of a file: from the nearest recording above it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph_engine.protocol.recorded import (
+    FILE,
+    MOST_BYTES,
+    Recorded,
+    RecordedClass,
+    Unreadable,
+    parse,
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The classes of one file that were recorded; ``problem`` says in a sentence why none are."""
+
+    classes: tuple[RecordedClass, ...] = ()
+    problem: str = ""
+
+
+def recording_of(name: str, project: Path | None) -> Recording:
+    """What is recorded of a text, up to the project's folder. ``name`` as in a request."""
+    path = Path(name)
+    if not path.is_absolute():
+        return Recording()
+    for folder in _folders(path, project):
+        file = folder / FILE
+        try:
+            state = file.stat()
+        except OSError:
+            continue
+        if state.st_size > MOST_BYTES:
+            size = f"larger than {MOST_BYTES >> 20} MB"
+            return Recording(problem=f"{file} is {size} and not used; delete it and record again.")
+        try:
+            recorded = _read(file, state.st_mtime_ns, state.st_size)
+        except Unreadable as error:
+            return Recording(problem=f"{file} {error}.")
+        return Recording(recorded.get(path.relative_to(folder).as_posix(), ()))
+    return Recording()
+
+
+def _folders(path: Path, project: Path | None) -> Iterator[Path]:
+    """Those around a file, from the inside; without a project, its own alone."""
+    for folder in path.parents:
+        yield folder
+        if project is None or folder == project or not folder.is_relative_to(project):
+            return
+
+
+@functools.lru_cache(maxsize=8)
+def _read(file: Path, _modified: int, _size: int) -> Recorded:
+    """
+    Raises:
+        Unreadable: there is no recording in it.
+    """
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Unreadable(f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Unreadable(
+            "is not valid UTF-8; delete it and run `fullgraph record` again"
+        ) from error
