@@ -28,6 +28,7 @@ from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
 from fullgraph.render.codes import is_known_selector
 from fullgraph.render.paint import Style
+from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import (
     Project,
     Resolved,
@@ -394,6 +395,42 @@ def _op(
         write(sys.stdout, pages.text(paint_for(sys.stdout, colour)) + "\n")
 
 
+@app.command(
+    "record",
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
+)
+def _record(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND...", help="As you would start it yourself.")
+    ],
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", metavar="FOLDER", help="Whose modules are recorded. Default: here."),
+    ] = None,
+    eager: Annotated[
+        bool,
+        typer.Option(
+            "--eager",
+            help="Run with torch.compile off, to see also what compiled modules call.",
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+) -> None:
+    """Run a program and note what its modules are made and called with, as probes.
+
+    They go to fullgraph.probes.json in the root, which check and the editor use from then on.
+    The program runs as it always does, outside of the sandbox.
+
+    Exit status: the program's; 2 if what it did could not be written down.
+    """
+    from fullgraph.cli.record import record
+
+    folder = (root or Path.cwd()).absolute()
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{root} is no folder.", param_hint="--root")
+    raise typer.Exit(record(command, folder, eager=eager, quiet=quiet))
+
+
 @app.command("show")
 def _show(
     kind: Annotated[str, typer.Argument(metavar="graph|guards|events|bytecode")],
@@ -627,6 +664,8 @@ class _Job:
         report = Report(out, self.form, self.colour, quiet=self.quiet, files=len(files))
         report.warnings(resolved.problems)
         report.remarks(found.remarks)
+        recordings = (recording_of(str(file.absolute), project.root) for file in files)
+        report.warnings(dict.fromkeys(one.problem for one in recordings if one.problem))
         problems = (*given.problems, *found.problems)
         check = Check(
             files,

@@ -1,0 +1,225 @@
+"""What calls have in common, and one recording out of several.
+
+Calls are alike if they differ in nothing but sizes and numbers. A size that was another one in
+another call becomes a symbol; sizes that varied together become the same one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from ..protocol.recorded import Recorded, RecordedCall, RecordedClass, parse, written
+from ..targets import notation
+from ..targets.notation import (
+    Arguments,
+    Constant,
+    Fixed,
+    Mapping,
+    Reference,
+    Sequence,
+    Size,
+    SizeText,
+    Symbol,
+    TensorText,
+    Value,
+)
+
+MOST_CALLS = 8
+"""So many kinds of calls of one class are kept."""
+
+_NAMES = ("s", "t", "u", "v", "w", "x", "y", "z", "m", "n", "p", "q", "r")
+
+
+def pattern(arguments: Arguments) -> str:
+    """What calls have in common that are alike: all but sizes and numbers."""
+
+    def of(value: Value) -> Value:
+        if isinstance(value, TensorText):
+            sizes = (Fixed(0),) * len(value.sizes)
+            return dataclasses.replace(value, sizes=sizes, strides=None)
+        if isinstance(value, SizeText):
+            return Constant(0)
+        if isinstance(value, Constant) and type(value.value) in (int, float):
+            return Constant(type(value.value)())
+        return value
+
+    return notation.show_arguments(_mapped(arguments, of))
+
+
+def merged_call(old: RecordedCall, new: RecordedCall) -> RecordedCall:
+    """One call for two alike of the same constructor's arguments; else the new one."""
+    if old.init != new.init:
+        return new
+    forward = united(_read(old.forward), _read(new.forward))
+    return dataclasses.replace(new, forward=notation.show_arguments(forward))
+
+
+def united(old: Arguments, new: Arguments) -> Arguments:
+    """Two argument lists of one pattern as one, with symbols for what varies."""
+    pairs = list(zip(_sizes(old), _sizes(new), strict=True))
+    names = itertools.chain(_NAMES, (f"s{number}" for number in itertools.count()))
+    symbols: dict[tuple[int | str, int | str], Symbol] = {}
+    batch = next(iter(pairs), None)
+    for one, other in pairs:
+        key = _key(one), _key(other)
+        if key not in symbols and not (isinstance(one, Fixed) and one == other):
+            # The first dimension of the first tensor is most often the batch.
+            name = "b" if batch is not None and key == (_key(batch[0]), _key(batch[1])) else ""
+            symbols[key] = Symbol(name or next(names), _hint(one, other))
+    others = iter(pairs)
+    numbers = iter(list(_numbers(new)))
+
+    def of(value: Value) -> Value:
+        if isinstance(value, TensorText):
+            mine = [next(others) for _ in value.sizes]
+            sizes = tuple(symbols.get((_key(one), _key(other)), one) for one, other in mine)
+            fixed = all(isinstance(size, Fixed) for size in sizes)
+            return dataclasses.replace(value, sizes=sizes, strides=value.strides if fixed else None)
+        number = _number(value)
+        if number is None:
+            return value
+        symbol = symbols.get((number, next(numbers)))
+        if symbol is not None:
+            return SizeText(Symbol(symbol.name))
+        hint = _hints(old).get(str(number)) if isinstance(value, SizeText) else None
+        # It no longer varies with any size.
+        return value if hint is None else Constant(hint)
+
+    return _mapped(old, of)
+
+
+def merged(recordings: Iterable[Recorded]) -> Recorded:
+    """Later ones have the last word about what classes and constructors are like."""
+    classes: dict[tuple[str, str], RecordedClass] = {}
+    for recorded in recordings:
+        for path, found in recorded.items():
+            for one in found:
+                old = classes.get((path, one.name))
+                classes[path, one.name] = one if old is None else _merged_class(old, one)
+    result: Recorded = {}
+    for (path, _), one in sorted(classes.items()):
+        calls = tuple(sorted(one.calls, key=_order))
+        result[path] = (*result.get(path, ()), dataclasses.replace(one, calls=calls))
+    return result
+
+
+def _merged_class(old: RecordedClass, new: RecordedClass) -> RecordedClass:
+    if (old.init_signature, old.forward_signature) != (new.init_signature, new.forward_signature):
+        return new
+    calls = {_kind(call): call for call in new.calls}
+    for call in old.calls:
+        known = calls.get(_kind(call))
+        calls[_kind(call)] = call if known is None else merged_call(call, known)
+    # New kinds first: the old ones may be of a program that is no more.
+    kept = tuple(calls.values())[:MOST_CALLS]
+    left_out = tuple(sorted({*old.left_out, *new.left_out})[:MOST_CALLS])
+    return dataclasses.replace(new, calls=kept, left_out=left_out)
+
+
+def _kind(call: RecordedCall) -> tuple[object, ...]:
+    init, forward = pattern(_read(call.init)), pattern(_read(call.forward))
+    return init, forward, call.training, call.parameters
+
+
+def _order(call: RecordedCall) -> tuple[object, ...]:
+    return not call.training, call.init, call.forward, call.parameters
+
+
+def _read(text: str) -> Arguments:
+    """
+    Raises:
+        notation.NotationError: somebody has edited it.
+    """
+    return notation.parse(f"forward({text})").inputs or Arguments()
+
+
+def _hint(one: Size, other: Size) -> int:
+    """A size for the run: one that Dynamo does not treat apart, if there is one."""
+    values = [value for value in (_value(one), _value(other)) if value is not None]
+    return next((value for value in values if value > 1), values[0])
+
+
+def _value(size: Size) -> int | None:
+    return size.value if isinstance(size, Fixed) else getattr(size, "hint", None)
+
+
+def _key(size: Size) -> int | str:
+    return size.value if isinstance(size, Fixed) else notation.show_size(size).partition("=")[0]
+
+
+def _sizes(arguments: Arguments) -> Iterator[Size]:
+    for tensor in notation.tensors(arguments):
+        yield from tensor.sizes
+
+
+def _hints(arguments: Arguments) -> dict[str, int]:
+    return {one.name: one.hint for one in notation.symbols(arguments) if one.hint is not None}
+
+
+def _number(value: Value) -> int | str | None:
+    """An integer among the arguments, or the symbol that it always was."""
+    if isinstance(value, SizeText):
+        return _key(value.size)
+    if isinstance(value, Constant) and type(value.value) is int:
+        return value.value
+    return None
+
+
+def _numbers(arguments: Arguments) -> Iterator[int | str]:
+    found: list[int | str] = []
+
+    def of(value: Value) -> Value:
+        number = _number(value)
+        if number is not None:
+            found.append(number)
+        return value
+
+    _mapped(arguments, of)
+    yield from found
+
+
+def _mapped(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
+    """With everything replaced that holds no other values, in the order of the text."""
+
+    def value(one: Value) -> Value:
+        if isinstance(one, Sequence):
+            return Sequence(one.kind, tuple(value(item) for item in one.items))
+        if isinstance(one, Mapping):
+            return Mapping(tuple((key, value(item)) for key, item in one.items))
+        if isinstance(one, Reference) and one.call is not None:
+            return Reference(one.name, _mapped(one.call, of))
+        return of(one)
+
+    return Arguments(
+        tuple(value(one) for one in arguments.positional),
+        tuple((name, value(one)) for name, one in arguments.named),
+    )
+
+
+def main(file: str, *parts: str) -> None:
+    """Add recordings to one that is there, or begin it; of files that are gone nothing is kept.
+
+    Raises:
+        SystemExit: it cannot be done, with the reason.
+    """
+    try:
+        old = parse(Path(file).read_text(encoding="utf-8")) if Path(file).exists() else {}
+        new = [parse(Path(part).read_text(encoding="utf-8")) for part in parts]
+        result = merged([old, *new])
+        root = Path(file).parent
+        kept = {path: classes for path, classes in result.items() if (root / path).is_file()}
+        draft = Path(f"{file}.draft")
+        draft.write_text(written(kept), encoding="utf-8")
+        draft.replace(file)
+    except OSError as error:
+        sys.exit(str(error.strerror))
+    except ValueError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

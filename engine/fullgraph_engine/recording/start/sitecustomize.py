@@ -1,0 +1,72 @@
+"""Brings the recorder into every Python that ``fullgraph record`` starts, also indirectly.
+
+Its folder is the first of ``PYTHONPATH``, so ``site`` imports it at the start of an interpreter. It
+takes the folder off ``sys.path`` again and runs the ``sitecustomize`` that it stands before. Until
+the program imports torch nothing else happens.
+"""
+# It runs in any Python 3 that the program starts, and loads next to nothing.
+# ruff: noqa: PTH100, PTH118, PTH120, UP004
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module, machinery, util
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MODULES = "torch.nn.modules.module"
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class _Finder(object):
+    """Lets the recorder look at ``torch.nn.Module`` when it is defined."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != _MODULES:
+            return None
+        sys.meta_path.remove(self)
+        spec = util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def executed(module: Any) -> None:
+                execute(module)
+                try:
+                    _recorder().begin(module.Module)
+                except Exception as error:  # the program goes on without being recorded
+                    words = "fullgraph record: %s: %s\n" % (type(error).__name__, error)  # noqa: UP031
+                    sys.stderr.write(words)
+
+            spec.loader.exec_module = executed  # type: ignore[method-assign]
+        return spec
+
+
+def _recorder() -> Any:
+    """The engine's package, from where it lies; it comes onto no path."""
+    name = "fullgraph_engine"
+    if name not in sys.modules:
+        folder = os.path.dirname(os.path.dirname(_HERE))
+        file = os.path.join(folder, "__init__.py")
+        spec = util.spec_from_file_location(name, file, submodule_search_locations=[folder])
+        package = util.module_from_spec(spec)  # type: ignore[arg-type]
+        sys.modules[name] = package
+        spec.loader.exec_module(package)  # type: ignore[union-attr]
+    return import_module(name + ".recording.watch")
+
+
+def _run_the_next() -> None:
+    """What ``site`` would have imported."""
+    spec = machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        module = util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
+if sys.version_info >= (3, 10) and "FULLGRAPH_RECORD" in os.environ:
+    sys.meta_path.insert(0, _Finder())
+_run_the_next()

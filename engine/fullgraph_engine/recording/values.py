@@ -1,0 +1,189 @@
+"""Arguments of a running program in probe notation: what they are, never what is in tensors."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import enum
+import functools
+import inspect
+import re
+import sys
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..targets import notation
+from ..targets.notation import (
+    Arguments,
+    Constant,
+    Fixed,
+    Reference,
+    Sequence,
+    TensorText,
+    Value,
+)
+
+_MOST_ITEMS = 64
+_LONGEST = 200
+_PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
+"""Where names of torch are found that are defined elsewhere, or nowhere in Python."""
+_WORD = re.compile(r"[\w.:/+-]{1,40}")
+_KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+
+Constructed = Callable[[Any], "Arguments | None"]
+"""What a module was constructed with, where that is known."""
+
+
+class Unwritable(Exception):
+    """An argument that notation has no words for: what it is, with its article."""
+
+
+class Writer:
+    """Writes arguments of one class. Names are as ``home``, the module of the class, has them.
+
+    ``contents``: texts may be data, so only single words are written.
+    """
+
+    def __init__(
+        self, home: Mapping[str, Any], constructed: Constructed, *, contents: bool
+    ) -> None:
+        self._home, self._constructed, self._contents = home, constructed, contents
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        """
+        Raises:
+            Unwritable: one of them cannot be written.
+        """
+        return Arguments(
+            tuple(self.value(value) for value in args),
+            tuple((name, self.value(value)) for name, value in kwargs.items()),
+        )
+
+    def value(self, value: Any) -> Value:
+        if value is None or type(value) in (bool, int, float):
+            return Constant(value)
+        torch: Any = sys.modules["torch"]
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if type(value) is str:
+            return self.text(value)
+        if type(value) in (list, tuple, torch.Size):
+            return Sequence("list" if type(value) is list else "tuple", self.items(value))
+        if type(value) in (dict, OrderedDict):
+            pairs = tuple(zip(self.items(value), self.items(value.values()), strict=True))
+            return notation.Mapping(pairs)
+        if isinstance(value, torch.dtype):
+            return Reference(str(value))
+        if isinstance(value, torch.device):
+            return Reference("torch.device", Arguments((Constant(str(value)),)))
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            return Reference(self.name(value))
+        if isinstance(value, enum.Enum):
+            return Reference(f"{self.name(type(value))}.{value.name}")
+        return self.made(value, torch)
+
+    def items(self, values: Any) -> tuple[Value, ...]:
+        if len(values) > _MOST_ITEMS:
+            raise Unwritable(f"a collection of {len(values):,} items")
+        return tuple(self.value(value) for value in values)
+
+    def text(self, value: str) -> Value:
+        if len(value) > _LONGEST or (self._contents and not _WORD.fullmatch(value)):
+            raise Unwritable("a text")
+        return Constant(value)
+
+    def tensor(self, tensor: Any) -> TensorText:
+        torch: Any = sys.modules["torch"]
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            raise Unwritable(f"a {type(tensor).__name__}")
+        dtype = dtype_name(tensor.dtype)
+        if tensor.layout is not torch.strided or dtype is None:
+            raise Unwritable(f"a tensor of {tensor.dtype}, {tensor.layout}")
+        strides = None if tensor.is_contiguous() else tuple(tensor.stride())
+        sizes = tuple(Fixed(int(size)) for size in tensor.shape)
+        return TensorText(dtype, sizes, strides, device_name(tensor.device))
+
+    def made(self, value: Any, torch: Any) -> Value:
+        """An object by a call that makes one like it."""
+        kind = type(value)
+        given: Arguments | None = None
+        if isinstance(value, torch.nn.Module):
+            given = self._constructed(value)
+            if given is None and _is_as_new(value):
+                given = Arguments()
+        elif dataclasses.is_dataclass(value):
+            named = [
+                (field.name, self.value(getattr(value, field.name)))
+                for field in dataclasses.fields(value)
+                if field.init
+            ]
+            given = Arguments((), tuple(named))
+        elif isinstance(value, tuple) and hasattr(kind, "_fields"):
+            given = Arguments(self.items(value))
+        elif kind in (argparse.Namespace, types.SimpleNamespace):
+            given = Arguments((), tuple((k, self.value(v)) for k, v in vars(value).items()))
+        if given is None:
+            raise Unwritable(f"an object of {kind.__qualname__}")
+        return Reference(self.name(kind), given)
+
+    def name(self, value: Any) -> str:
+        """A dotted name that the file knows, or that can be imported."""
+        name = getattr(value, "__qualname__", value.__name__)
+        root = name.partition(".")[0]
+        module = getattr(value, "__module__", None) or ""
+        if root in self._home and _at(name, self._home) is value:
+            return str(name)
+        if module == "builtins":
+            return str(name)
+        last = name.rpartition(".")[2]
+        for public in _PUBLIC:
+            if getattr(sys.modules.get(public), last, self) is value:
+                return f"{public}.{last}"
+        found = sys.modules.get(module)
+        if module == "__main__" or found is None or _at(name, vars(found)) is not value:
+            raise Unwritable(f"{name}, which cannot be imported")
+        return f"{module}.{name}"
+
+
+def _at(name: str, namespace: Mapping[str, Any]) -> Any:
+    root, *rest = name.split(".")
+    found = namespace.get(root)
+    for part in rest:
+        found = getattr(found, part, None)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def dtype_name(dtype: Any) -> str | None:
+    """``f32`` of ``torch.float32``; None for what notation has no name for."""
+    text = str(dtype).removeprefix("torch.")
+    if text == "bool":
+        return "b8"
+    match = re.fullmatch(r"([a-z]+)(\d+)(_\w+)?", text)
+    if match is None or match[1] not in _KINDS:
+        return None
+    name = f"{_KINDS[match[1]]}{match[2]}{(match[3] or '').replace('_', '')}"
+    return name if name in notation.dtype_names() else None
+
+
+@functools.lru_cache(maxsize=64)
+def device_name(device: Any) -> str | None:
+    """``cuda`` of the first of its kind, None of the CPU."""
+    if device.type == "cpu":
+        return None
+    return f"{device.type}:{device.index}" if device.index else str(device.type)
+
+
+def _is_as_new(module: Any) -> bool:
+    """A layer without parameters that was made by its class alone, such as an activation."""
+    kind = type(module)
+    if not kind.__module__.startswith("torch.nn.") or module._parameters or module._modules:
+        return False
+    required = [
+        one
+        for one in inspect.signature(kind).parameters.values()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    return not required and bool(kind().extra_repr() == module.extra_repr())

@@ -1,0 +1,345 @@
+"""Notes constructors' arguments and inputs of the workspace's modules, in the user's own process.
+
+Each class of the workspace gets an ``__init__`` and a ``forward`` around its own when it is
+defined. They do nothing that the program can see: an exception in here is swallowed, and Dynamo
+leaves the noting out, since it takes ``is_compiling()`` for true. What is noted is written to a
+file of this process, from time to time and at its end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import time
+import types
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..protocol.recorded import RecordedCall, RecordedClass, written
+from ..targets import notation
+from ..targets.notation import Arguments
+from ..targets.recorded import signature_text
+from . import merging
+from .values import Unwritable, Writer, device_name, dtype_name
+
+FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
+"""Environment variables: where the processes leave what they noted, and the workspace."""
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_MOST_SKIPPED = 1024
+_MOST_SEEN = 4096
+_EVERY = 2.0
+"""Seconds between two writings of what is new."""
+
+
+def begin(module_class: Any) -> None:
+    """Look at every subclass of ``torch.nn.Module`` from now on."""
+    recorder = _Recorder(Path(os.environ[FOLDER]), Path(os.environ[ROOT]))
+
+    def __init_subclass__(cls: Any, **kwargs: Any) -> None:
+        super(module_class, cls).__init_subclass__(**kwargs)
+        recorder.defined(cls)
+
+    module_class.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[arg-type]
+    atexit.register(recorder.write)
+
+
+class _Due:
+    """When a class is to be looked at again: the longer nothing new came, the later.
+
+    A call whose first argument has another ``shape`` than the last one is looked at in any case,
+    until it is ``settled`` that other shapes bring nothing new.
+    """
+
+    __slots__ = ("old", "settled", "shape", "skip")
+
+    def __init__(self) -> None:
+        self.skip = 0
+        self.old = 0
+        self.settled = False
+        self.shape: Any = None
+
+    def wait(self, *, new: bool) -> None:
+        self.old = 0 if new else self.old + 1
+        # The first calls are looked at one by one: a model has a layer many times.
+        self.skip = 0 if self.old < 16 else min(1 << (self.old - 15), _MOST_SKIPPED)
+        self.settled = self.old >= 32
+
+
+class _Watched:
+    """What is known of one class."""
+
+    def __init__(self, kind: Any, path: str, home: dict[str, Any]) -> None:
+        self.kind, self.path, self.home = kind, path, home
+        self.signatures = (signature_text(kind.__init__), signature_text(kind.forward))
+        self.inits: dict[int, tuple[Any, Arguments | str]] = {}
+        """By ``id`` of the object: a reference that ends it, and the arguments or why not."""
+        self.texts: set[str] = set()
+        self.last: Arguments | None = None
+        self.due = (_Due(), _Due())
+        """In evaluation, and in training."""
+        self.seen: set[tuple[str, ...]] = set()
+        self.calls: dict[tuple[object, ...], RecordedCall] = {}
+        self.left_out: set[str] = set()
+
+    def recorded(self) -> RecordedClass:
+        calls = tuple(list(self.calls.values())[: merging.MOST_CALLS])
+        left_out = tuple(sorted(self.left_out)[: merging.MOST_CALLS])
+        return RecordedClass(self.kind.__name__, *self.signatures, calls, left_out)
+
+
+class _Recorder:
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.folder, self.root = folder, root.resolve()
+        self.began = time.time_ns()
+        self.classes: list[_Watched] = []
+        self.by_kind: dict[Any, _Watched] = {}
+        self.wrote, self.unwritten = 0.0, False
+        self.busy = False
+
+    # -- classes ------------------------------------------------------------------------------
+
+    def defined(self, kind: Any) -> None:
+        try:
+            if kind.__name__ == "OptimizedModule":
+                _around_compiled(kind, self)
+                return
+            found = self.of_workspace(kind)
+            if found is not None:
+                self.classes.append(found)
+                self.by_kind[kind] = found
+                _around_init(found, self)
+                _around_forward(found, self)
+        except Exception:
+            return  # the program does not depend on it
+
+    def of_workspace(self, kind: Any) -> _Watched | None:
+        home = sys.modules.get(kind.__module__)
+        file = getattr(home, "__file__", None)
+        if home is None or not file or "." in kind.__qualname__:
+            return None
+        path = Path(file).resolve()
+        if not path.is_relative_to(self.root) or not _INSTALLED.isdisjoint(path.parts):
+            return None
+        return _Watched(kind, path.relative_to(self.root).as_posix(), vars(home))
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def constructed(
+        self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if self.busy:
+            return
+        self.busy = True
+        try:
+            given: Arguments | str
+            try:
+                given = self.writer(watched, contents=False).arguments(args, kwargs)
+            except Unwritable as error:
+                given = f"Its constructor was given {error}."
+            key = id(module)
+            inits = watched.inits
+            inits[key] = (weakref.ref(module, lambda _: inits.pop(key, None)), given)
+            watched.texts.add(str(given))
+            watched.last = given if isinstance(given, Arguments) else None
+        except Exception:
+            return
+        finally:
+            self.busy = False
+
+    def called(
+        self,
+        watched: _Watched,
+        due: _Due,
+        module: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        if self.busy:
+            return
+        self.busy = True
+        try:
+            new = self.note(watched, module, args, kwargs)
+            due.wait(new=new)
+            due.shape = getattr(args[0], "shape", None) if args else None
+            self.unwritten |= new
+            # A program that is killed tells nothing at its end.
+            if self.unwritten and time.monotonic() - self.wrote > _EVERY:
+                self.write()
+        except Exception:
+            due.wait(new=False)
+        finally:
+            self.busy = False
+
+    def note(
+        self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        """Whether this call says anything that others did not."""
+        init = self.init_of(module, watched)
+        try:
+            forward = self.writer(watched, contents=True).arguments(args, kwargs)
+            parameters = _parameters(module)
+            if _in_autocast(forward):
+                raise Unwritable("half-precision values of autocast")
+        except Unwritable as error:
+            return _added(watched.left_out, f"It was called with {error}.")
+        if isinstance(init, str):
+            return _added(watched.left_out, init)
+        text = notation.show_arguments(forward)
+        known = (notation.show_arguments(init), text, str(module.training), parameters)
+        if len(watched.seen) >= _MOST_SEEN or not _added(watched.seen, known):
+            return False
+        key = (merging.pattern(init), merging.pattern(forward), module.training, parameters)
+        call = RecordedCall(known[0], text, bool(module.training), parameters)
+        old = watched.calls.get(key)
+        if old is not None:
+            call = merging.merged_call(old, call) if old.init == call.init else old
+        watched.calls[key] = call
+        return call != old
+
+    def init_of(self, module: Any, watched: _Watched) -> Arguments | str:
+        found = watched.inits.get(id(module))
+        if found is not None:
+            return found[1]
+        # A copy of one: clear only if all were made alike.
+        if len(watched.texts) == 1 and watched.last is not None:
+            return watched.last
+        return "It is not known what its constructor was given."
+
+    def writer(self, watched: _Watched, *, contents: bool) -> Writer:
+        return Writer(watched.home, self.arguments_of, contents=contents)
+
+    def arguments_of(self, module: Any) -> Arguments | None:
+        watched = self.by_kind.get(type(module))
+        if watched is None:
+            return None
+        found = self.init_of(module, watched)
+        return found if isinstance(found, Arguments) else None
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """To this process's own file. A forked process has one of its own."""
+        self.wrote, self.unwritten = time.monotonic(), False
+        recorded: dict[str, tuple[RecordedClass, ...]] = {}
+        for watched in self.classes:
+            if watched.calls or watched.left_out:
+                recorded[watched.path] = (*recorded.get(watched.path, ()), watched.recorded())
+        if not recorded:
+            return
+        file = self.folder / f"{self.began}-{os.getpid()}.json"
+        draft = file.with_suffix(".draft")
+        try:
+            draft.write_text(written(recorded), encoding="utf-8")
+            draft.replace(file)
+        except OSError:
+            return  # the recording has ended, and this process goes on
+
+
+def _added(known: set[Any], item: Any) -> bool:
+    before = len(known)
+    known.add(item)
+    return len(known) > before
+
+
+def _parameters(module: Any) -> str:
+    """``bf16@cuda``: what the module was moved to, by its first floating-point parameter."""
+    for parameter in module.parameters():
+        if not parameter.is_floating_point():
+            continue
+        dtype, device = dtype_name(parameter.dtype), device_name(parameter.device)
+        if dtype is None:
+            raise Unwritable(f"parameters of {parameter.dtype}")
+        default = dtype_name(sys.modules["torch"].get_default_dtype())
+        dtype = "" if dtype == default else dtype
+        return f"{dtype}@{device}" if device else dtype
+    return ""
+
+
+def _in_autocast(forward: Arguments) -> bool:
+    """Without autocast, the module would not take what it is given."""
+    torch: Any = sys.modules["torch"]
+    if not torch.is_autocast_enabled() and not torch.is_autocast_enabled("cpu"):
+        return False
+    return any(tensor.dtype in ("f16", "bf16") for tensor in notation.tensors(forward))
+
+
+# -- around what the user wrote -----------------------------------------------------------------
+#
+# Each is a function with the globals of the one that it stands around: ``torch.jit.script`` looks
+# up names there. So it may use no name but its own closure's.
+
+
+def _around_init(watched: _Watched, recorder: _Recorder) -> None:
+    kind, inner, constructed, type_of = (
+        watched.kind,
+        watched.kind.__init__,
+        recorder.constructed,
+        type,
+    )
+    compiling = _is_compiling()
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not compiling() and type_of(self) is kind:
+            constructed(watched, self, args, kwargs)
+        inner(self, *args, **kwargs)
+
+    kind.__init__ = _as(inner, __init__)
+
+
+def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
+    kind, inner, called, type_of = watched.kind, watched.kind.forward, recorder.called, type
+    due_of, compiling, attribute = watched.due, _is_compiling(), getattr
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not compiling() and type_of(self) is kind:
+            due = due_of[self.training]
+            if due.skip and (
+                due.settled or (args and attribute(args[0], "shape", None) == due.shape)
+            ):
+                due.skip -= 1
+            else:
+                called(watched, due, self, args, kwargs)
+        return inner(self, *args, **kwargs)
+
+    kind.forward = _as(inner, forward)
+
+
+def _around_compiled(kind: Any, recorder: _Recorder) -> None:
+    """What ``torch.compile`` makes of a module: behind it, Dynamo notes nothing."""
+    inner, compiling = kind.__call__, _is_compiling()
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        module = self._orig_mod
+        watched = recorder.by_kind.get(type(module))
+        if watched is not None and not compiling():
+            due = watched.due[module.training]
+            if due.skip and (
+                due.settled or (args and getattr(args[0], "shape", None) == due.shape)
+            ):
+                due.skip -= 1
+            else:
+                recorder.called(watched, due, module, args, kwargs)
+        return inner(self, *args, **kwargs)
+
+    kind.__call__ = functools.wraps(inner)(__call__)
+
+
+def _is_compiling() -> Callable[[], bool]:
+    found: Callable[[], bool] = sys.modules["torch"].compiler.is_compiling
+    return found
+
+
+def _as(inner: Any, function: types.FunctionType | Any) -> Any:
+    """The function with the globals of the one around which it is."""
+    globals_ = getattr(inner, "__globals__", None)
+    if globals_ is None:
+        return functools.wraps(inner)(function)
+    made = types.FunctionType(
+        function.__code__, globals_, function.__name__, None, function.__closure__
+    )
+    return functools.wraps(inner)(made)

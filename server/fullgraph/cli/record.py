@@ -1,0 +1,149 @@
+"""``fullgraph record``: run the user's program, and keep what its modules were called with.
+
+The recorder comes into the program's Python by ``PYTHONPATH`` and a ``sitecustomize`` that chains
+to the one it stands before. So any command works as it is (``python``, ``pytest``, ``torchrun``, a
+shell script), also with Pythons that it starts in turn, and nothing is installed anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import util
+from pathlib import Path
+
+from fullgraph.render.summary import amount
+from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
+
+_NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2
+"""Exit statuses of a command that does not start are those of a shell."""
+
+
+def record(command: Sequence[str], root: Path, *, eager: bool, quiet: bool) -> int:
+    """Run a command and merge what it did into the recording of ``root``. Its exit status."""
+    file = root / FILE
+    problem = _problem_of(file)
+    if problem:
+        return _say(f"error: {file} {problem}.", _UNWRITTEN)
+    with tempfile.TemporaryDirectory(prefix="fullgraph-record-") as folder:
+        try:
+            status = _run(command, _environment(root, folder, eager=eager))
+        except FileNotFoundError:
+            return _say(f"error: There is no program {command[0]}; check its name.", _NOT_FOUND)
+        except OSError as error:
+            return _say(f"error: Cannot start {command[0]}: {error.strerror}.", _NOT_EXECUTABLE)
+        parts = sorted(Path(folder).glob("*.json"), key=_order)
+        if not parts:
+            if not quiet:
+                _say(
+                    f"Nothing was recorded: no module whose class is defined below {root} was "
+                    "called, or the program's Python ignores PYTHONPATH.",
+                )
+            return status
+        trouble = _merge(file, parts)
+    if trouble:
+        return _say(f"error: Cannot write {file}: {trouble}.", _UNWRITTEN)
+    if not quiet:
+        _say(f"Recorded in {file}: {_summary(parse(file.read_text(encoding='utf-8')))}.")
+    return status
+
+
+def _problem_of(file: Path) -> str:
+    """Why what is there cannot be added to."""
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            return "is too large to be one; delete it and record again"
+        parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    except Unreadable as error:
+        return str(error)
+    except (OSError, UnicodeDecodeError) as error:
+        return f"cannot be read ({error}); delete it and record again"
+    return ""
+
+
+def _environment(root: Path, folder: str, *, eager: bool) -> dict[str, str]:
+    environment = dict(os.environ)
+    start = str(_engine() / "recording" / "start")
+    known = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{start}{os.pathsep}{known}" if known else start
+    environment |= {"FULLGRAPH_RECORD": folder, "FULLGRAPH_RECORD_ROOT": str(root)}
+    if eager:
+        environment["TORCHDYNAMO_DISABLE"] = "1"
+    return environment
+
+
+def _engine() -> Path:
+    """The folder of the engine's package, of which only the protocol is imported here."""
+    spec = util.find_spec("fullgraph_engine")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    """
+    Raises:
+        OSError: it cannot be started.
+    """
+    process = subprocess.Popen(command, env=environment)
+    with _left_to(process):
+        code = process.wait()
+    # As a shell says it of one that a signal has ended.
+    return 128 - code if code < 0 else code
+
+
+@contextlib.contextmanager
+def _left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ctrl-C goes to the program as well, which ends as it likes; others are passed on."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _order(part: Path) -> tuple[int, ...]:
+    """Of the process that began first, first."""
+    return tuple(int(number) for number in part.stem.split("-"))
+
+
+def _merge(file: Path, parts: Sequence[Path]) -> str:
+    """Why the parts cannot be added to the recording; empty if they were. The engine reads probe
+    notation, so it does it, without the program's environment."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    engine = _engine()
+    done = subprocess.run(
+        [sys.executable, "-m", f"{engine.name}.recording.merging", str(file), *map(str, parts)],
+        cwd=engine.parent,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (done.stderr.strip().rpartition("\n")[2] or "unknown") if done.returncode else ""
+
+
+def _summary(recorded: Recorded) -> str:
+    classes = [one for found in recorded.values() for one in found]
+    calls = sum(len(one.calls) for one in classes)
+    left_out = sum(bool(one.left_out and not one.calls) for one in classes)
+    words = f"{amount(calls, 'call')} of {len(classes) - left_out} classes"
+    if left_out:
+        words += f"; {left_out} could not be written down, see `left_out` there"
+    return words
+
+
+def _say(words: str, status: int = 0) -> int:
+    sys.stderr.write(f"{words}\n")
+    return status
