@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import fractions
 import random
+import signal
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +21,7 @@ from fullgraph_engine.protocol.recorded import RecordedCall, RecordedClass
 from fullgraph_engine.targets import (
     Call,
     NoProbe,
+    NotCalled,
     Probe,
     ProbeError,
     Target,
@@ -26,6 +29,7 @@ from fullgraph_engine.targets import (
     confirm,
     describe,
     discover,
+    enclosing,
     plan,
     unwrap,
 )
@@ -430,7 +434,8 @@ def test_what_a_program_did_is_a_probe() -> None:
         RecordedCall("3, act=fractions.Fraction(1, 2)", "f32[2, 3]"),
     )
     loaded, (first, second) = recorded_probes(PARTS, "Part", part(*calls))
-    assert (first.info.origin, first.info.source) == ("harvest", "recorded in fullgraph.probes.json")
+    assert first.info.origin == "harvest"
+    assert first.info.source == "recorded in fullgraph.probes.json"
     call = first.build(loaded.namespace)
     assert call.function.linear.weight.dtype is torch.bfloat16 and not call.function.training
     assert isinstance(call.function.act, torch.nn.GELU)
@@ -478,3 +483,52 @@ def test_a_recording_that_somebody_has_broken_is_named() -> None:
     loaded, (probe,) = recorded_probes(PARTS, "Part", part(RecordedCall("3", "f32[2, ")))
     with pytest.raises(ProbeError, match=r"fullgraph\.probes\.json says of Part cannot be read"):
         probe.build(loaded.namespace)
+
+
+# -- enclosing runs ---------------------------------------------------------------------------
+
+
+def enclosed(body: str, **names: Any) -> tuple[Loaded, list[Probe]]:
+    """The probes of ``Part``, which ``Net`` may call in its ``forward``."""
+    net = PARTS.replace("class Net", "# fullgraph: init(3) f32[5, 3]\nclass Net")
+    loaded = Loaded(net.replace("return self.part(x)", body), **names)
+    targets = tuple(loaded.targets.values())
+    return loaded, plan(loaded.target("Part"), loaded.namespace, targets)
+
+
+def test_calls_of_other_ranks_and_flags_are_further_probes() -> None:
+    loaded, probes = enclosed(
+        "return [self.part(y) for y in (x, x[:4], x[None], x[0], x[None, None])]"
+    )
+    assert len(probes) == 3
+    assert probes[0].further(loaded.namespace) == 2
+    calls = [probe.build(loaded.namespace) for probe in probes]
+    assert [call.inputs for call in calls] == ["f32[5, 3]", "f32[1, 5, 3]", "f32[3]"]
+    assert {call.source for call in calls} == {"as called by Net.forward, line 13"}
+
+
+def test_inputs_are_as_they_were_at_the_call() -> None:
+    loaded, probes = enclosed("y = x.zero_(); z = self.part(y); y.add_(1); return z")
+    call = probes[0].build(loaded.namespace)
+    assert call.args[0].eq(0).all()
+    # Nothing of the watch is left on the class.
+    assert loaded.namespace["Part"].forward.__code__.co_filename == "probed.py"
+
+
+def test_an_enclosing_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enclosing, "SECONDS", 0.1)
+    waits = "threading.Event().wait(600); return self.part(x)"
+    loaded, probes = enclosed(waits, threading=threading)
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(NotCalled, match=r"Net ran for 0\.1 seconds, and had not called Part\."):
+        probes[0].build(loaded.namespace)
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_an_enclosing_run_that_raises_says_so() -> None:
+    loaded, probes = enclosed("raise KeyError('no')")
+    words = "Net raised before it called Part: KeyError: 'no'"
+    with pytest.raises(NotCalled, match=words) as raised:
+        probes[0].build(loaded.namespace)
+    assert raised.value.cut_short is not None and not raised.value.unbuilt
+    assert probes[0].further(loaded.namespace) == 0

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BREAK, NET
 from lsprotocol import types
 
 from fullgraph.session import recordings
 from fullgraph.session.recordings import Recording, recording_of
 from fullgraph_engine.protocol.recorded import FILE, RecordedCall, RecordedClass, written
 
+NET = "class Net(nn.Module):\n    x = call()  # break: A break\n"
+BREAK = ("A break", "x = call()")
 CLASS = RecordedClass("Net", "()", "(x)", (RecordedCall("", "f32[2]"),))
 OTHER = RecordedClass("Net", "()", "(x)", (RecordedCall("", "f32[3]"),))
 

@@ -27,6 +27,8 @@ from ..targets.notation import (
 
 _MOST_ITEMS = 64
 _LONGEST = 200
+_PUBLIC = ("torch", "torch.nn", "torch.nn.functional")
+"""Where names of torch are found that are defined elsewhere, or nowhere in Python."""
 _WORD = re.compile(r"[\w.:/+-]{1,40}")
 _KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
@@ -135,6 +137,10 @@ class Writer:
             return str(name)
         if module == "builtins":
             return str(name)
+        last = name.rpartition(".")[2]
+        for public in _PUBLIC:
+            if getattr(sys.modules.get(public), last, self) is value:
+                return f"{public}.{last}"
         found = sys.modules.get(module)
         if module == "__main__" or found is None or _at(name, vars(found)) is not value:
             raise Unwritable(f"{name}, which cannot be imported")

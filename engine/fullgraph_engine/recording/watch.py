@@ -31,6 +31,7 @@ FOLDER, ROOT = "FULLGRAPH_RECORD", "FULLGRAPH_RECORD_ROOT"
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _MOST_SKIPPED = 1024
+_MOST_SEEN = 4096
 _EVERY = 2.0
 """Seconds between two writings of what is new."""
 
@@ -48,19 +49,25 @@ def begin(module_class: Any) -> None:
 
 
 class _Due:
-    """When a class is to be looked at again: the longer nothing new came, the later."""
+    """When a class is to be looked at again: the longer nothing new came, the later.
 
-    __slots__ = ("doubt", "shape", "skip")
+    A call whose first argument has another ``shape`` than the last one is looked at in any case,
+    until it is ``settled`` that other shapes bring nothing new.
+    """
+
+    __slots__ = ("old", "settled", "shape", "skip")
 
     def __init__(self) -> None:
         self.skip = 0
-        self.doubt = 0
+        self.old = 0
+        self.settled = False
         self.shape: Any = None
 
     def wait(self, *, new: bool) -> None:
-        self.doubt = 0 if new else self.doubt + 1
+        self.old = 0 if new else self.old + 1
         # The first calls are looked at one by one: a model has a layer many times.
-        self.skip = 0 if self.doubt < 16 else min(1 << (self.doubt - 15), _MOST_SKIPPED)
+        self.skip = 0 if self.old < 16 else min(1 << (self.old - 15), _MOST_SKIPPED)
+        self.settled = self.old >= 32
 
 
 class _Watched:
@@ -91,7 +98,7 @@ class _Recorder:
         self.began = time.time_ns()
         self.classes: list[_Watched] = []
         self.by_kind: dict[Any, _Watched] = {}
-        self.wrote = 0.0
+        self.wrote, self.unwritten = 0.0, False
         self.busy = False
 
     # -- classes ------------------------------------------------------------------------------
@@ -159,7 +166,9 @@ class _Recorder:
             new = self.note(watched, module, args, kwargs)
             due.wait(new=new)
             due.shape = getattr(args[0], "shape", None) if args else None
-            if new and time.monotonic() - self.wrote > _EVERY:
+            self.unwritten |= new
+            # A program that is killed tells nothing at its end.
+            if self.unwritten and time.monotonic() - self.wrote > _EVERY:
                 self.write()
         except Exception:
             due.wait(new=False)
@@ -169,7 +178,7 @@ class _Recorder:
     def note(
         self, watched: _Watched, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bool:
-        """Whether this call is of a kind, or has sizes, that no other had."""
+        """Whether this call says anything that others did not."""
         init = self.init_of(module, watched)
         try:
             forward = self.writer(watched, contents=True).arguments(args, kwargs)
@@ -182,16 +191,15 @@ class _Recorder:
             return _added(watched.left_out, init)
         text = notation.show_arguments(forward)
         known = (notation.show_arguments(init), text, str(module.training), parameters)
-        if not _added(watched.seen, known):
+        if len(watched.seen) >= _MOST_SEEN or not _added(watched.seen, known):
             return False
         key = (merging.pattern(init), merging.pattern(forward), module.training, parameters)
         call = RecordedCall(known[0], text, bool(module.training), parameters)
         old = watched.calls.get(key)
-        if old is None:
-            watched.calls[key] = call
-        elif old.init == call.init:
-            watched.calls[key] = merging.merged_call(old, call)
-        return True
+        if old is not None:
+            call = merging.merged_call(old, call) if old.init == call.init else old
+        watched.calls[key] = call
+        return call != old
 
     def init_of(self, module: Any, watched: _Watched) -> Arguments | str:
         found = watched.inits.get(id(module))
@@ -216,7 +224,7 @@ class _Recorder:
 
     def write(self) -> None:
         """To this process's own file. A forked process has one of its own."""
-        self.wrote = time.monotonic()
+        self.wrote, self.unwritten = time.monotonic(), False
         recorded: dict[str, tuple[RecordedClass, ...]] = {}
         for watched in self.classes:
             if watched.calls or watched.left_out:
@@ -290,7 +298,9 @@ def _around_forward(watched: _Watched, recorder: _Recorder) -> None:
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not compiling() and type_of(self) is kind:
             due = due_of[self.training]
-            if due.skip and args and attribute(args[0], "shape", None) == due.shape:
+            if due.skip and (
+                due.settled or (args and attribute(args[0], "shape", None) == due.shape)
+            ):
                 due.skip -= 1
             else:
                 called(watched, due, self, args, kwargs)
@@ -308,7 +318,9 @@ def _around_compiled(kind: Any, recorder: _Recorder) -> None:
         watched = recorder.by_kind.get(type(module))
         if watched is not None and not compiling():
             due = watched.due[module.training]
-            if due.skip and args and getattr(args[0], "shape", None) == due.shape:
+            if due.skip and (
+                due.settled or (args and getattr(args[0], "shape", None) == due.shape)
+            ):
                 due.skip -= 1
             else:
                 recorder.called(watched, due, module, args, kwargs)

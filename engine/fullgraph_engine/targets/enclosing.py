@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import re
+import signal
 import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,11 @@ from .tensors import ProbeError
 
 MOST = 3
 """Calls of so many signatures become runs."""
+
+SECONDS = 20.0
+"""What one enclosing run may take: all targets that it encloses wait for one of their own."""
+
+_ANONYMOUS = re.compile(r"(\.<locals>\.<\w+>)+$")
 
 T = TypeVar("T")
 
@@ -104,15 +111,20 @@ class _Calls:
 
         call: Call | None = None
         try:
-            with _watched(self.target, namespace, watch):
+            with _watched(self.target, namespace, watch), _within(SECONDS):
                 call = one.probe.build(namespace)
                 tracing.call_eagerly(call.function, call.args, call.kwargs)
         except _Enough:
             return
+        except _TooLong:
+            words = (
+                f"{one.name} ran for {SECONDS:g} seconds, and had not called {self.target.name}."
+            )
+            raise NotCalled(words) from None
         except tracing.ValueNeeded:
             raise
         except ProbeError as error:
-            raise NotCalled(f"{one.name} calls {self.target.name}, but: {error}") from error
+            raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
         except Exception as error:
             failure = tracing.failure_of(error)
             words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
@@ -125,6 +137,29 @@ class _Calls:
 
 class _Enough(BaseException):
     """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
+
+
+class _TooLong(BaseException):
+    """Ends an enclosing run whose time is up."""
+
+
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raise :class:`_TooLong` inside, where the system can interrupt a process."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def late(*_: Any) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, late)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
 class _Watch:
@@ -280,4 +315,5 @@ def _place(frame: FrameType | None, path: str) -> str:
         frame = frame.f_back
     if frame is None:
         return ""
-    return f"as called by {code_objects.qualified_name(frame)}, line {frame.f_lineno}"
+    name = _ANONYMOUS.sub("", code_objects.qualified_name(frame))
+    return f"as called by {name}, line {frame.f_lineno}"
