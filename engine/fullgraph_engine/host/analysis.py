@@ -42,6 +42,7 @@ from .output import Budget, Capture
 from .process_backends import Launched, ModuleProcess, branches, limits, processes
 from .process_backends.limits import MIB
 from .wire import (
+    PACKAGES,
     Begun,
     BranchAnswer,
     Branching,
@@ -368,9 +369,7 @@ class Analysis:
                 message=f"Executing the module stopped here: {cause}",
                 range=where,
                 stack=words.stack,
-                notes=("fullgraph executes the module again without this statement.",)
-                if words.statement is not None
-                else (),
+                notes=_again(words.statement),
                 mode="real",
                 identity=f"{code}@{place_words(where)}",
             )
@@ -727,6 +726,15 @@ class Analysis:
                 self._host.unwatch(capture.descriptor)
 
         self._host.watch(capture.descriptor, ready)
+
+
+def _again(statement: int | None) -> tuple[str, ...]:
+    """What follows when this has ended the process."""
+    if statement is None:
+        return ()
+    if statement == PACKAGES:
+        return ("fullgraph executes the module again without the packages that it is in.",)
+    return ("fullgraph executes the module again without this statement.",)
 
 
 def _trace_mode(mode: Mode) -> TraceMode:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import os
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from . import (
     blackbox,
     exits,
     frames,
+    import_failures,
     modules,
     placeholder,
     preamble,
@@ -42,12 +42,14 @@ from . import (
     syntax,
     wire,
 )
-from .execution import TIME_USED_UP, Clock, Execution, TimeIsUp
+from .execution import Clock, Execution
+from .import_failures import TIME_USED_UP, TimeIsUp
 from .pipeline import Pipeline, Probe, Target
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
 from .process_backends.fork_server import ForkServer
 from .wire import (
+    PACKAGES,
     Begun,
     Continue,
     Job,
@@ -120,6 +122,9 @@ class _Module:
         self.wanted: list[int] = []
         self.note = ""
         self.source: modules.Source | None = None
+        self.place = modules.Place("", False, ())
+        self.fault: BaseException | None = None
+        """What went wrong in the engine while Python was importing."""
         self.said: list[Finding] = []
         """What executing the imports has found: it holds for every generation."""
         self.keeping: Keeping | None = None
@@ -308,10 +313,10 @@ class _Module:
 
     def execute(self) -> None:
         text, path = self.analyse.text, self.analyse.path
-        level = syntax.relative_level(self.tree)
-        place = modules.place(path, self.analyse.roots, level)
+        place = modules.place(path, self.analyse.roots, self.user_path, self.tree)
+        self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
-        sys.path[:] = [*own, *self.user_path, *place.also]
+        sys.path[:] = [*own, *self.user_path]
         modules.show(path, text)
         self.source = modules.Source(place.name, path, text, place.package, self.statements)
         sys.meta_path.insert(0, self.source)
@@ -320,28 +325,71 @@ class _Module:
             sys.meta_path.append(self.keeping.unfound)
             self.sandbox.noted = set()
         with self.pipeline.untraced():
-            load = modules.load
-            try:
-                self.clock.executing = True
-                modules.load_packages(place.name)
-            except wire.Lost:
-                raise
-            except BaseException as error:
-                self.found(_package_failed(place.name.rpartition(".")[0], error, self.lines))
-                load = functools.partial(modules.load_alone, path=path)
-            finally:
-                self.clock.executing = False
-            try:
-                load(place.name)
-            except Exception:
-                # Code may take itself out of sys.modules; it was executed all the same.
-                if self.execution is None:
-                    raise
+            self.load(place)
         blackbox.undo_dump()
         descriptors.flush()
 
+    def load(self, place: modules.Place) -> None:
+        """Import the module, and with it the packages above it, as Python would."""
+        skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
+        failed, reason = None, skipped.reason if skipped is not None else ""
+        if skipped is None:
+            failed = self.imported(place.name)
+            if failed is None:
+                return
+            reason = import_failures.reason(import_failures.root(failed))
+            self.package_failed(failed)
+        line = self.package_line()
+        modules.stand_in(place.name, self.analyse.path, failed, reason, line)
+        if self.execution is None:
+            failed = self.imported(place.name)
+            if failed is not None:
+                raise failed
+
+    def imported(self, name: str) -> BaseException | None:
+        """The exception that the packages above the module failed with, if they did."""
+        error: BaseException | None = None
+        if "." in name:
+            blackbox.at_statement(self.given.box, PACKAGES, 0)
+        try:
+            self.clock.executing = True
+            modules.load(name)
+        except BaseException as raised:
+            error = raised
+        finally:
+            self.clock.executing = False
+        if self.fault is not None:  # packages may have caught it
+            raise self.fault
+        if isinstance(error, wire.Lost):
+            raise error
+        # Code may take itself out of sys.modules; it was executed all the same.
+        gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
+        blackbox.after_statements(self.given.box)
+        return None if gone else error
+
+    def package_failed(self, error: BaseException) -> None:
+        """Report why the packages above the module failed, unless the text itself is why."""
+        if isinstance(error, TimeIsUp):
+            self.clock.over = True
+        if placeholder.origin(error) is None:
+            where = frames.line_range(self.package_line(), self.lines)
+            package = self.place.name.rpartition(".")[0]
+            self.found(import_failures.package(package, error, where, self.analyse.path))
+
+    def package_line(self) -> int:
+        """Where the packages above the module are needed first, from 0."""
+        node = syntax.first_import_of(self.tree, self.place.name)
+        return node.lineno - 1 if node is not None else 0
+
     def statements(self, module: types.ModuleType) -> None:
         """The module's own code, in the middle of Python's import of it."""
+        try:
+            self.execute_text(module)
+        except BaseException as error:
+            self.fault = error
+            raise
+
+    def execute_text(self, module: types.ModuleType) -> None:
         self.module = module
         execution = Execution(
             self.tree,
@@ -353,6 +401,7 @@ class _Module:
             self.skipped(),
             self.clock,
             refused=self.refused,
+            beside=self.place.beside,
         )
         execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
@@ -371,7 +420,8 @@ class _Module:
         if self.analyse.nice:  # a preamble would keep it for all that it forks
             limits.give_way(self.analyse.nice)
         execution.run(module, imports, len(self.tree.body))
-        blackbox.after_statements(self.given.box)
+        # The packages above it may not be through yet.
+        blackbox.at_statement(self.given.box, PACKAGES, 0)
 
     def skipped(self) -> dict[int, str]:
         """Statements that are not executed, and why."""
@@ -394,9 +444,10 @@ class _Module:
         given = self.given
         files = preamble.dependencies(
             [module for name, module in list(sys.modules.items()) if name not in keeping.before],
-            (self.sandbox.noted or set()) - {self.analyse.path},
+            self.sandbox.noted or set(),
             keeping.unfound,
             self.user_path,
+            self.analyse.path,
         )
         self.sandbox.noted = None
         self.before_runs()
@@ -530,19 +581,4 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
         range=where,
         mode="real",
         identity="trace/syntax-error",
-    )
-
-
-def _package_failed(package: str, cause: BaseException, lines: list[str]) -> Finding:
-    return Finding(
-        code="trace/import-error",
-        message=(
-            f"Cannot import the package `{package}` that this file is in: "
-            f"{type(cause).__name__}: {cause}"
-        ),
-        range=frames.line_range(0, lines),
-        hints=("The file was executed without its package.",),
-        stack=frames.of_traceback(cause.__traceback__),
-        mode="real",
-        identity=f"import-error:{package}",
     )

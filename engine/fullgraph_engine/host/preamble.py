@@ -20,6 +20,7 @@ from typing import Protocol
 from ..protocol import Analyse
 from . import syntax, wire
 from .lines import LineReader
+from .modules import INSTALLED
 from .process_backends import Owner, descriptors, packets, processes
 from .process_backends.channels import Given
 from .process_backends.limits import MIB
@@ -29,7 +30,6 @@ WORTH_KEEPING = 0.05
 """Seconds that the imports must have taken."""
 _MOST = 4
 _MOST_MEMORY = 2048 * MIB
-_INSTALLED = ("site-packages", "dist-packages")
 _UNREAL = ("/proc/", "/dev/", "/sys/")
 
 _stat, _abspath, _isfile = os.stat, os.path.abspath, os.path.isfile
@@ -49,21 +49,39 @@ class Unfound(importlib.abc.MetaPathFinder):
     ) -> ModuleSpec | None:
         name = fullname.rpartition(".")[2]
         for folder in sys.path if path is None else path:
-            if not folder.endswith(_INSTALLED):
+            if not folder.endswith(INSTALLED):
                 self.places.update((f"{folder}/{name}", f"{folder}/{name}.py"))
         return None
 
 
 def dependencies(
-    modules: Iterable[object], opened: Iterable[str], unfound: Unfound, user_path: list[str]
+    modules: Iterable[object],
+    opened: Iterable[str],
+    unfound: Unfound,
+    user_path: list[str],
+    path: str,
 ) -> tuple[FileState, ...]:
-    """The state of what the imports have read, but of installed packages only their folders."""
-    installed = [entry for entry in user_path if entry.endswith(_INSTALLED)]
+    """The state of what the imports of ``path`` have read, but of installed packages, other than
+    the one that it is in, only their folders."""
+    installed = [entry for entry in user_path if entry.endswith(INSTALLED)]
     beneath = (*installed, sysconfig.get_path("stdlib"))
     files = {_abspath(name) for name in opened if not name.endswith(".pyc")}
     files.update(_files(modules))
-    own = {name for name in files if not name.startswith((*beneath, *_UNREAL)) and _isfile(name)}
+    # The text in place of it is what was executed: saving it changes nothing.
+    files.discard(path)
+    around = next((_package(path, entry) for entry in installed if path.startswith(entry)), "")
+    own = {
+        name
+        for name in files
+        if (not name.startswith((*beneath, *_UNREAL)) or (around and name.startswith(around)))
+        and _isfile(name)
+    }
     return tuple(state(name) for name in sorted(own | set(installed) | unfound.places))
+
+
+def _package(path: str, folder: str) -> str:
+    """The folder of the outermost package of a path below ``folder``."""
+    return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 def _files(modules: Iterable[object]) -> Iterator[str]:

@@ -191,9 +191,14 @@ class Continue:
     number: int
 
 
+PACKAGES = -1
+"""In place of a statement's index: the packages above the file."""
+
+
 @dataclass(frozen=True)
 class Skip:
-    """A top-level statement that ended the process before and is not executed again."""
+    """A top-level statement, or ``PACKAGES``, that ended the process before and is not executed
+    again."""
 
     statement: int
     reason: str
