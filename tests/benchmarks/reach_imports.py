@@ -261,8 +261,7 @@ def differences(python: Outcome, own: Outcome) -> list[str]:
     if bool(python.errors) != bool(own.errors):
         return [f"Python: {python.errors or 'imports it'}", f"here: {own.errors or 'imports it'}"]
     if python.errors:
-        one = [] if len(own.errors) == 1 else [f"{len(own.errors)} findings: {own.errors}"]
-        return one
+        return [] if len(own.errors) == 1 else [f"{len(own.errors)} findings: {own.errors}"]
     found = []
     if lacking := sorted(python.names.keys() - own.names.keys()):
         found.append(f"only in Python: {', '.join(lacking)}")
@@ -307,7 +306,7 @@ def main() -> int:
         worst += total - agreed
         print(
             f"{argument}: {total} files, {imported} of them imported by Python; agree {agreed}, "
-            f"disagree {total - agreed} ({seconds[0]:.0f} s in Python, {seconds[1]:.0f} s more here)",
+            f"disagree {total - agreed} ({seconds[0]:.0f} s in Python, {seconds[1]:.0f} s here)",
             flush=True,
         )
     engine.close()
