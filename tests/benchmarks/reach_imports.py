@@ -97,7 +97,10 @@ class Pipeline(RealPipeline):
         return ()
 
     def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
-        return Finding("reach/names", "", _START, data={"names": described(namespace or {})})
+        # A module may put another one in its place.
+        module = sys.modules.get((namespace or {}).get("__name__", ""))
+        names = described(vars(module) if module is not None else namespace or {})
+        return Finding("reach/names", "", _START, data={"names": names})
 
 
 def described(namespace: dict[str, Any]) -> dict[str, str]:
@@ -290,10 +293,13 @@ def main() -> int:
     sys.path.remove(str(ENGINE))
     worst = 0
     for argument in given.packages:
-        total = agreed = imported = 0
+        total = agreed = imported = left_out = 0
         seconds = [0.0, 0.0]
         for name, path in modules_of(argument):
             if given.match not in name:
+                continue
+            if name in sys.modules:
+                left_out += 1
                 continue
             engine.begin(path)
             python, own = outcome_of(*plain(name)), engine.outcome()
@@ -303,7 +309,11 @@ def main() -> int:
             seconds = [seconds[0] + python.seconds, seconds[1] + own.seconds]
             for line in found:
                 print(f"  {name}: {line}", flush=True)
+            if total % 50 == 0:
+                print(f"  {argument}: {agreed} of {total} so far", file=sys.stderr)
         worst += total - agreed
+        if left_out:
+            print(f"{argument}: {left_out} files left out that --warm imports")
         print(
             f"{argument}: {total} files, {imported} of them imported by Python; agree {agreed}, "
             f"disagree {total - agreed} ({seconds[0]:.0f} s in Python, {seconds[1]:.0f} s here)",

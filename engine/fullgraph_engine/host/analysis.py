@@ -19,6 +19,7 @@ from ..protocol import (
     ForecastFound,
     Frame,
     GuardsFound,
+    Importing,
     Log,
     Mode,
     OperatorsRegistered,
@@ -254,6 +255,8 @@ class Analysis:
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
         ):
             self._tell_once(line, message)
+        elif isinstance(message, Importing):
+            self._host.forward(line + b"\n")
 
     def _begins(self, watched: Watched | None, message: Begun) -> None:
         """Its time counts from now."""

@@ -19,6 +19,7 @@ from ..protocol import (
     Event,
     Finding,
     FindingFound,
+    Importing,
     Log,
     OperatorsRegistered,
     Position,
@@ -44,6 +45,7 @@ from . import (
 )
 from .execution import Clock, Execution
 from .import_failures import TIME_USED_UP, TimeIsUp
+from .import_progress import ImportProgress
 from .pipeline import Pipeline, Probe, Target
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
@@ -139,6 +141,9 @@ class _Module:
 
     def say(self, finding: Finding) -> None:
         self.tell(FindingFound(self.analyse.request, finding))
+
+    def say_import(self, module: str) -> None:
+        self.tell(Importing(self.analyse.request, module))
 
     def found(self, finding: Finding) -> None:
         """A finding of execution, as opposed to one of the text alone."""
@@ -318,7 +323,10 @@ class _Module:
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path]
         modules.show(path, text)
-        self.source = modules.Source(place.name, path, text, place.package, self.statements)
+        progress = ImportProgress(self.say_import)
+        self.source = modules.Source(
+            place.name, path, text, place.package, self.statements, progress.begins
+        )
         sys.meta_path.insert(0, self.source)
         if self.given.keep_control >= 0:
             self.keeping = Keeping(_monotonic(), frozenset(sys.modules), preamble.Unfound())
@@ -326,6 +334,7 @@ class _Module:
             self.sandbox.noted = set()
         with self.pipeline.untraced():
             self.load(place)
+        progress.end()
         blackbox.undo_dump()
         descriptors.flush()
 

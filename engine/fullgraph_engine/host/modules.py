@@ -135,9 +135,19 @@ class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     text that is being edited, too, and circular imports end as they would for Python.
     """
 
-    def __init__(self, name: str, path: str, text: str, package: bool, execute: Executor) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        text: str,
+        package: bool,
+        execute: Executor,
+        looked_for: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
+        self._looked_for = looked_for
+        """Called with the name of every module that Python does not have yet."""
 
     def find_spec(
         self,
@@ -146,6 +156,7 @@ class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
         if fullname != self._name:
+            self._looked_for(fullname)
             return None
         spec = ModuleSpec(fullname, self, origin=self._path, is_package=self._package)
         spec.has_location = True
