@@ -14,7 +14,7 @@ from test_host import Engine, Result, engine, processes, reimports, shared
 
 from fullgraph_engine.host import import_failures, modules
 from fullgraph_engine.host.preamble import Unfound, dependencies
-from fullgraph_engine.protocol import Limits
+from fullgraph_engine.protocol import Importing, Limits
 
 __all__ = ["engine", "processes", "reimports", "shared"]  # fixtures
 
@@ -397,3 +397,72 @@ def test_what_a_preamble_depends_on(tmp_path: Path) -> None:
         "site-packages",
         "site-packages/mine/__init__.py",
     }
+
+
+def test_what_a_package_imports_after_the_file_is_imported_ahead_of_it(
+    engine: Engine, tmp_path: Path, reimports: int
+) -> None:
+    shout = "import time\ntime.sleep(0.1)\nprint('{} is executed', flush=True)\n"
+    tree(
+        tmp_path,
+        {
+            "pack/__init__.py": """\
+                import time
+                time.sleep(0.1)
+                from .model import Net
+                from . import heavy
+                from .user import Sub
+                late = 1
+                from .cautious import late_as_seen
+                """,
+            "pack/heavy.py": shout.format("heavy") + "import pack.heavier\n",
+            "pack/heavier.py": shout.format("heavier"),
+            # Needs the text.
+            "pack/user.py": shout.format("user") + "from .model import Net\nclass Sub(Net): ...\n",
+            # Would see something else if it were executed before `late` is there.
+            "pack/cautious.py": """\
+                try:
+                    from pack import late as late_as_seen
+                except ImportError:
+                    late_as_seen = None
+                """,
+        },
+    )
+    text = """\
+        import time
+        class Net:
+            size = {}
+        def f():  # target
+            import pack
+            own = issubclass(pack.Sub, Net), pack.Sub.size
+            return own, pack.late_as_seen, pack.heavier.__name__
+        """
+    for number in range(3):
+        result = engine.analyse(text.format(number), path=str(tmp_path / "pack" / "model.py"))
+        assert not result.troubles, (result.trouble(), result.log("engine"))
+        assert eval(result.value("f")) == ((True, number), 1, "pack.heavier")
+        again = reimports if number else 1
+        assert (counted(result, "heavy"), counted(result, "heavier")) == (again, again)
+        assert counted(result, "user") == 1
+    # They are dependencies from then on.
+    (tmp_path / "pack" / "heavier.py").write_text("print('changed is executed')\n")
+    result = engine.analyse(text.format(7), path=str(tmp_path / "pack" / "model.py"))
+    assert counted(result, "changed") == 1
+
+
+def test_slow_imports_are_named_while_they_go_on(engine: Engine, tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        {
+            "pack/__init__.py": "import slow_one.part\n",
+            "slow_one/__init__.py": "",
+            "slow_one/part.py": "import time\ntime.sleep(0.3)\nimport slow_one.other\n",
+            "slow_one/other.py": "",
+        },
+    )
+    result = engine.analyse(
+        "import json\ndef f():  # target\n    import slow_one.part\n    return 1\n",
+        path=str(tmp_path / "pack" / "model.py"),
+    )
+    named = [event.module for event in result.events if isinstance(event, Importing)]
+    assert named == ["pack", "slow_one", "slow_one.other"]

@@ -48,6 +48,7 @@ from .wire import (
     BranchAnswer,
     Branching,
     Exited,
+    Followed,
     Forked,
     Job,
     Launch,
@@ -243,7 +244,7 @@ class Analysis:
                 for planned in runs
             ]
             self._launch()
-        elif isinstance(message, (Forked, Exited)):
+        elif isinstance(message, (Followed, Forked, Exited)):
             if self._process is not None:
                 self._process.heard(message)
         elif isinstance(message, Stale):

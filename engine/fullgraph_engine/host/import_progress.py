@@ -17,13 +17,19 @@ class ImportProgress:
     may take long, and now and then another."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self._say: Callable[[str], None] | None = say
+        self._say = say
+        self.silent = False
+        """Nobody waits for what is imported now."""
         self._packages: set[str] = set(sys.stdlib_module_names)
         self._until = _monotonic() + _PAUSE
+        self.names: list[str] | None = None
+        """What was looked for, while somebody wants to know."""
 
     def begins(self, name: str) -> None:
         """Python looks for a module that it does not have yet."""
-        if self._say is None:
+        if self.names is not None:
+            self.names.append(name)
+        if self.silent:
             return
         package = name.partition(".")[0]
         now = _monotonic()
@@ -32,7 +38,3 @@ class ImportProgress:
         self._packages.add(package)
         self._until = now + _PAUSE
         self._say(name)
-
-    def end(self) -> None:
-        """What is imported from here on belongs to a run."""
-        self._say = None

@@ -31,6 +31,7 @@ from ..protocol import (
 )
 from ..targets import Tracee
 from . import (
+    ahead,
     blackbox,
     exits,
     frames,
@@ -52,8 +53,11 @@ from .process_backends.channels import Given
 from .process_backends.fork_server import ForkServer
 from .wire import (
     PACKAGES,
+    Ahead,
     Begun,
     Continue,
+    FileState,
+    Followed,
     Job,
     Kept,
     Launch,
@@ -125,11 +129,16 @@ class _Module:
         self.note = ""
         self.source: modules.Source | None = None
         self.place = modules.Place("", False, ())
+        self.progress: ImportProgress | None = None
+        self.text_ended = 0.0
+        """When the text was executed, if packages that import it were not through then."""
         self.fault: BaseException | None = None
         """What went wrong in the engine while Python was importing."""
         self.said: list[Finding] = []
         """What executing the imports has found: it holds for every generation."""
         self.keeping: Keeping | None = None
+        self.generation = False
+        """This process was forked off a preamble, or is one."""
 
     @property
     def analyse(self) -> Analyse:
@@ -323,9 +332,9 @@ class _Module:
         own = [entry for entry in place.search if entry not in self.user_path]
         sys.path[:] = [*own, *self.user_path]
         modules.show(path, text)
-        progress = ImportProgress(self.say_import)
+        self.progress = ImportProgress(self.say_import)
         self.source = modules.Source(
-            place.name, path, text, place.package, self.statements, progress.begins
+            place.name, path, text, place.package, self.statements, self.progress.begins
         )
         sys.meta_path.insert(0, self.source)
         if self.given.keep_control >= 0:
@@ -334,7 +343,8 @@ class _Module:
             self.sandbox.noted = set()
         with self.pipeline.untraced():
             self.load(place)
-        progress.end()
+        self.progress.silent = True  # what is imported from here on belongs to a run
+        self.report_followed()
         blackbox.undo_dump()
         descriptors.flush()
 
@@ -431,6 +441,19 @@ class _Module:
         execution.run(module, imports, len(self.tree.body))
         # The packages above it may not be through yet.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
+        if self.generation and len(ahead.unfinished()) > 1 and self.progress is not None:
+            self.text_ended, self.progress.names = _monotonic(), []
+
+    def report_followed(self) -> None:
+        """Say what was imported after the text, if it took long enough to do that only once."""
+        names: tuple[str, ...] = ()
+        progress = self.progress
+        seconds = _monotonic() - self.text_ended
+        if progress is not None and progress.names is not None:
+            names = tuple(name for name in progress.names if name in sys.modules)
+            progress.names = None
+        if names and seconds >= preamble.WORTH_KEEPING:
+            self.tell(Followed(names, seconds))
 
     def skipped(self) -> dict[int, str]:
         """Statements that are not executed, and why."""
@@ -451,15 +474,11 @@ class _Module:
     def keep(self, keeping: Keeping, imports: int) -> None:
         """Stay as a preamble. Returns in a generation, which goes on after the imports."""
         given = self.given
-        files = preamble.dependencies(
-            [module for name, module in list(sys.modules.items()) if name not in keeping.before],
-            self.sandbox.noted or set(),
-            keeping.unfound,
-            self.user_path,
-            self.analyse.path,
-        )
+        noted = self.sandbox.noted or set()
+        files = self.dependencies(keeping, noted)
         self.sandbox.noted = None
         self.before_runs()
+        self.generation = True
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
@@ -468,8 +487,36 @@ class _Module:
             return
         descriptors.close_all([given.control, given.report])
         descriptors.detach()
-        _, fresh = server.wait()
+
+        def import_ahead(command: Ahead) -> None:
+            self.import_ahead(command, keeping, noted)
+            report = Kept(lines, self.dependencies(keeping, noted))
+            wire.report(given.keep_report, report)
+
+        _, fresh = server.wait(ahead=import_ahead)
         self.go_on(fresh, imports)
+
+    def import_ahead(self, command: Ahead, keeping: Keeping, noted: set[str]) -> None:
+        """Import in the preamble what its packages import after the text, as far as it does not
+        need the text. ``noted`` gets the files that it reads."""
+        assert self.progress is not None
+        self.progress.silent = True
+        names = ahead.tried(command.names, 5 * command.seconds + 5, self.forking)
+        self.sandbox.noted = noted
+        sys.meta_path.append(keeping.unfound)
+        with self.pipeline.untraced():
+            good = ahead.import_all(names)
+        sys.meta_path.remove(keeping.unfound)
+        self.sandbox.noted = None
+        self.progress.silent = False
+        if good != names or processes.threads() > 1:
+            wire.report(self.given.keep_report, Stale())
+        self.before_runs()
+
+    def dependencies(self, keeping: Keeping, noted: set[str]) -> tuple[FileState, ...]:
+        loaded = [one for name, one in list(sys.modules.items()) if name not in keeping.before]
+        path = self.analyse.path
+        return preamble.dependencies(loaded, noted, keeping.unfound, self.user_path, path)
 
     def go_on(self, fresh: Given, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""

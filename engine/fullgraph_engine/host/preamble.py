@@ -24,12 +24,15 @@ from .modules import INSTALLED
 from .process_backends import Owner, descriptors, packets, processes
 from .process_backends.channels import Given
 from .process_backends.limits import MIB
-from .wire import Continue, Exited, FileState, Forked, Job, Kept
+from .wire import Ahead, Continue, Exited, FileState, Followed, Forked, Job, Kept, Stale
 
 WORTH_KEEPING = 0.05
 """Seconds that the imports must have taken."""
 _MOST = 4
 _MOST_MEMORY = 2048 * MIB
+_MOST_AHEAD = 50_000
+"""Characters of names that are told in one packet."""
+_STANDARD = sysconfig.get_path("stdlib")
 _UNREAL = ("/proc/", "/dev/", "/sys/")
 
 _stat, _abspath, _isfile = os.stat, os.path.abspath, os.path.isfile
@@ -64,7 +67,7 @@ def dependencies(
     """The state of what the imports of ``path`` have read, but of installed packages, other than
     the one that it is in, only their folders."""
     installed = [entry for entry in user_path if entry.endswith(INSTALLED)]
-    beneath = (*installed, sysconfig.get_path("stdlib"))
+    beneath = (*installed, _STANDARD)
     files = {_abspath(name) for name in opened if not name.endswith(".pyc")}
     files.update(_files(modules))
     # The text in place of it is what was executed: saving it changes nothing.
@@ -137,6 +140,7 @@ class Preamble:
         self._host, self._shelf, self._control = host, shelf, control
         self._reports = LineReader(reports)
         self._doomed = False
+        self._asked_ahead = False
         self._number = 0
         self._generations: dict[int, Owner] = {}
         shelf.alive.append(self)
@@ -181,6 +185,19 @@ class Preamble:
             self.used = time.monotonic()
         return sent
 
+    def followed(self, message: Followed) -> None:
+        """Have the process import, once, what a generation had to import after the text."""
+        if self.kept is None or self._doomed or self._asked_ahead:
+            return
+        self._asked_ahead = True
+        size, names = 0, list[str]()
+        for name in message.names:
+            size += len(name) + 3
+            if size > _MOST_AHEAD:
+                break
+            names.append(name)
+        packets.send(self._control, wire.encode(Ahead(tuple(names), message.seconds)), [])
+
     def discard(self) -> None:
         """End the process, once its generations have."""
         self._doomed = True
@@ -212,7 +229,11 @@ class Preamble:
     def _take(self, lines: list[bytes]) -> None:
         for line in lines:
             message = wire.received(line)
-            if isinstance(message, Kept):
+            if isinstance(message, Kept) and self.kept is not None:
+                self.kept = message  # it depends on more files
+            elif isinstance(message, Stale):
+                self._shelf.drop(self)
+            elif isinstance(message, Kept):
                 self.kept = message
                 for generation in self._generations.values():
                     generation.became(0)

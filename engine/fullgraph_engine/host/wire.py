@@ -95,7 +95,17 @@ class Kept:
 
 @dataclass(frozen=True)
 class Stale:
-    """A generation found that its text does not begin as its preamble does."""
+    """A generation found that its text does not begin as its preamble does; or a preamble that it
+    can be used no more."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """In a generation, the packages above the text imported these modules after the text; it took
+    so many seconds."""
+
+    names: tuple[str, ...]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -156,6 +166,7 @@ Upward = Union[
     Unparsable,
     Kept,
     Stale,
+    Followed,
     Forked,
     Exited,
     RunDone,
@@ -193,6 +204,15 @@ class Continue:
 
 PACKAGES = -1
 """In place of a statement's index: the packages above the file."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """To a preamble: import those of these modules that can be imported before the text is
+    executed. It may take several times as many seconds."""
+
+    names: tuple[str, ...]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -260,7 +280,7 @@ class Trial:
     start: tuple[str, ...]
 
 
-Downward = Union[Launch, Continue]
+Downward = Union[Launch, Continue, Ahead]
 Order = Union[Job, Reduction, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {
