@@ -194,9 +194,9 @@ class Engine:
             if event is None or isinstance(event, Unusable):
                 raise SystemExit(f"The engine does not start: {event}")
 
-    def begin(self, path: Path) -> None:
+    def begin(self, path: Path, added: str = "") -> None:
         self._number += 1
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") + added
         limits = Limits(module_seconds=120.0)
         request = Analyse(self._number, "0", str(path), text, limits=limits, parts=("first",))
         os.write(self._write, protocol.encode(request))
@@ -281,6 +281,7 @@ def main() -> int:
     parser.add_argument("packages", nargs="+", help="such as timm.models, transformers.models:a-l")
     parser.add_argument("--warm", nargs="*", default=[], help="modules that both import before")
     parser.add_argument("--match", default="", help="only modules whose names have this")
+    parser.add_argument("--edits", type=int, default=0, help="compare after so many edits, too")
     parser.add_argument("--processes", choices=("fork", "spawn"), default="fork")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -295,6 +296,7 @@ def main() -> int:
     for argument in given.packages:
         total = agreed = imported = left_out = 0
         seconds = [0.0, 0.0]
+        edits: list[float] = []
         for name, path in modules_of(argument):
             if given.match not in name:
                 continue
@@ -304,6 +306,14 @@ def main() -> int:
             engine.begin(path)
             python, own = outcome_of(*plain(name)), engine.outcome()
             found = differences(python, own)
+            for number in range(given.edits):
+                engine.begin(path, f"\n# {number}\n")
+                after = engine.outcome()
+                found += [f"after edit {number + 1}: {line}" for line in differences(python, after)]
+                edits.append(after.seconds)
+            if given.edits:
+                taken = ", ".join(f"{seconds:.2f}" for seconds in edits[-given.edits :])
+                print(f"  {name}: {own.seconds:.2f} s, then {taken}", flush=True)
             total, agreed = total + 1, agreed + (not found)
             imported += not python.errors
             seconds = [seconds[0] + python.seconds, seconds[1] + own.seconds]
