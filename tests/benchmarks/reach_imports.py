@@ -264,7 +264,10 @@ def differences(python: Outcome, own: Outcome) -> list[str]:
     if bool(python.errors) != bool(own.errors):
         return [f"Python: {python.errors or 'imports it'}", f"here: {own.errors or 'imports it'}"]
     if python.errors:
-        return [] if len(own.errors) == 1 else [f"{len(own.errors)} findings: {own.errors}"]
+        # Python stops at the first error; here other statements may have errors of their own.
+        same = python.errors[0].partition(": ")[2] in own.errors[0]
+        imports = [error for error in own.errors if "Cannot import" in error]
+        return [] if same and len(imports) <= 1 else [f"Python: {python.errors}", f"{own.errors}"]
     found = []
     if lacking := sorted(python.names.keys() - own.names.keys()):
         found.append(f"only in Python: {', '.join(lacking)}")

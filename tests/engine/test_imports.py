@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
+import types
 from pathlib import Path
+
+import pytest
 
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
@@ -79,6 +82,20 @@ def test_the_checkout_that_a_file_is_in_goes_before_another_of_the_same_name(
     tree(tmp_path, {"one/pack/__init__.py": "", "two/pack/__init__.py": ""})
     found = modules.place(str(tmp_path / "two/pack/x.py"), [str(tmp_path / "one")])
     assert found.search[0] == str(tmp_path / "two")
+
+
+def test_an_editable_install_may_call_a_folder_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path, {"lib/__init__.py": "", "lib/sub/__init__.py": ""})
+    install = types.ModuleType("__editable___pack_1_0_finder")
+    install.MAPPING = {"space.pack": str(tmp_path / "lib")}
+    finder = type("_EditableFinder", (), {"__module__": install.__name__})
+    monkeypatch.setitem(sys.modules, install.__name__, install)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
+    assert placed(tmp_path / "lib" / "sub" / "x.py", tmp_path) == "space.pack.sub.x"
+    assert placed(tmp_path / "lib" / "sub" / "__init__.py", tmp_path) == "space.pack.sub"
+    assert placed(tmp_path / "x.py", tmp_path) == "x"
 
 
 # -- as Python ----------------------------------------------------------------------------------

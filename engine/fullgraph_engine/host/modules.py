@@ -49,6 +49,9 @@ def place(
     if not file.is_absolute():
         return Place(_free(_stem(path)), False, tuple(roots))
     package = file.name == "__init__.py"
+    installed = _editable(file)
+    if installed and installed not in sys.modules:
+        return Place(installed, package, tuple(roots), str(file.parent))
     folder = file.parent
     parents: list[str] = []
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
@@ -73,6 +76,24 @@ def place(
     if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
         search = tuple(dict.fromkeys((str(folder), *search)))
     return Place(".".join(parts), package, search, beside)
+
+
+def _editable(file: Path) -> str:
+    """The module's name in an editable install whose finder maps packages to folders; or empty.
+
+    setuptools writes such a finder where a folder is not called like its package.
+    """
+    for finder in sys.meta_path:
+        owner = sys.modules.get(getattr(finder, "__module__", ""))
+        mapping = getattr(owner, "MAPPING", None)
+        for name, folder in mapping.items() if isinstance(mapping, dict) else ():
+            if Path(folder) in file.parents:
+                parts = list(file.relative_to(folder).with_suffix("").parts)
+                if parts[-1] == "__init__":
+                    parts.pop()
+                if all(part.isidentifier() for part in parts):
+                    return ".".join([name, *parts])
+    return ""
 
 
 def _namespaces(
