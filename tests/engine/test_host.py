@@ -671,7 +671,7 @@ def test_a_package_that_fails_is_one_finding(engine: Engine, tmp_path: Path) -> 
         def f():  # target
             return x, early
         def g():  # target
-            return something
+            return something.x
         """,
         path=str(tmp_path / "broken" / "model.py"),
     )
