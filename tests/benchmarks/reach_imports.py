@@ -7,7 +7,7 @@ compared with. Each argument is a package whose files are compared, with a range
 for the folders below it where only some are meant. Plain Python imports each module in a fork of a
 process that has torch; the engine analyses its file with a pipeline that only reports the names.
 ``--warm`` imports modules in both before, for packages that would otherwise import them for seconds
-for each of hundreds of files.
+for each of hundreds of files; ``--warm-others`` does so with all that a package imports of others.
 """
 
 from __future__ import annotations
@@ -133,7 +133,31 @@ class Outcome:
 
 def _import_all(names: list[str]) -> None:
     for name in names:
-        importlib.import_module(name)
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def others(package: str) -> list[str]:
+    """The modules of other packages that importing one brings along, found in a fork."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+            before = set(sys.modules)
+            _import_all([package])
+            top = package.partition(".")[0]
+            names = [name for name in sys.modules if name.partition(".")[0] != top]
+            found = [name for name in names if name not in before]
+            with os.fdopen(write, "w") as out:
+                out.write(json.dumps(found))
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answers:
+        text = answers.read()
+    os.waitpid(pid, 0)
+    return json.loads(text) if text else []
 
 
 def plain(name: str) -> tuple[int, int]:
@@ -283,24 +307,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", nargs="+", help="such as timm.models, transformers.models:a-l")
     parser.add_argument("--warm", nargs="*", default=[], help="modules that both import before")
+    parser.add_argument("--warm-others", action="store_true")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth file")
     parser.add_argument("--match", default="", help="only modules whose names have this")
     parser.add_argument("--edits", type=int, default=0, help="compare after so many edits, too")
     parser.add_argument("--processes", choices=("fork", "spawn"), default="fork")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    os.environ[_WARM] = " ".join(given.warm)
+    warm = list(given.warm)
+    if given.warm_others:
+        _import_all(["torch"])
+        warm += [name for argument in given.packages for name in others(argument.partition(":")[0])]
+    os.environ[_WARM] = " ".join(warm)
     # As for the code that is analysed.
     os.environ.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "MPLBACKEND": "Agg"})
     engine = Engine(given.processes)
     with open(os.devnull, "w") as void, contextlib.redirect_stdout(void):  # noqa: PTH123
-        _import_all(["torch", *given.warm])
+        _import_all(["torch", *warm])
     sys.path.remove(str(ENGINE))
     worst = 0
     for argument in given.packages:
         total = agreed = imported = left_out = 0
         seconds = [0.0, 0.0]
         edits: list[float] = []
-        for name, path in modules_of(argument):
+        for name, path in list(modules_of(argument))[:: given.every]:
             if given.match not in name:
                 continue
             if name in sys.modules:
@@ -322,7 +352,7 @@ def main() -> int:
             seconds = [seconds[0] + python.seconds, seconds[1] + own.seconds]
             for line in found:
                 print(f"  {name}: {line}", flush=True)
-            if total % 50 == 0:
+            if total % 10 == 0:
                 print(f"  {argument}: {agreed} of {total} so far", file=sys.stderr)
         worst += total - agreed
         if left_out:
