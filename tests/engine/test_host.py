@@ -658,25 +658,30 @@ def test_the_module_looks_like_a_module(engine: Engine, tmp_path: Path) -> None:
     assert result.value("g") == repr("def g():  # target")
 
 
-def test_a_package_that_fails_is_told_where_it_is_needed(engine: Engine, tmp_path: Path) -> None:
+def test_a_package_that_fails_is_one_finding(engine: Engine, tmp_path: Path) -> None:
+    # Python would not execute the file at all, so the finding is on what needs the package first.
     (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "__init__.py").write_text("import nowhere_to_be_found\n")
+    (tmp_path / "broken" / "__init__.py").write_text("early = 1\nimport nowhere_to_be_found\n")
     (tmp_path / "broken" / "near.py").write_text("x = 4\n")
     result = engine.analyse(
         """\
+        import os
         from .near import x
-        from broken import something
+        from broken import early, something, __version__
         def f():  # target
-            return x
+            return x, early
         def g():  # target
-            return something
+            return something.x
         """,
         path=str(tmp_path / "broken" / "model.py"),
     )
-    assert result.value("f") == "4"
+    assert result.value("f") == "(4, 1)"
     finding = result.trouble()
     assert finding.range.start.line == 1
     assert "nowhere_to_be_found" in finding.message
+    assert [Path(related.path).parent.name for related in finding.related] == ["broken"]
+    assert result.status("g") == "failed"
+    assert "nowhere_to_be_found" in (result.reports["g"].error or "")
 
 
 def test_namespace_packages_are_found_below_a_root(engine: Engine, tmp_path: Path) -> None:

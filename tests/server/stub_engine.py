@@ -14,6 +14,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
                           stands `` | ``; one in brackets, as ``(16)``, is a constant
 ``# print: TEXT``           output of user code
+``# imports: NAME``         the import of this module goes on
 ``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
 ``# registers: ns::name``   executing the text registers this operator
 ``# forecast: NAME``        every other NAME compiles again, and the code of the line is why;
@@ -51,7 +52,7 @@ from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
 SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
 PATTERN = re.compile(
-    r"#\s*(break|file|fix|related|unnecessary|slow|print|die|deaf|registers)\b:?\s*(.*)$"
+    r"#\s*(break|file|fix|related|unnecessary|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
 )
 
 
@@ -250,6 +251,8 @@ class Stub:
             elif word == "file":
                 code, _, message = rest.partition(" ")
                 held = p.Finding(code, message, self.code(row, lines[row], match.start()))
+            elif word == "imports":
+                self.say(p.Importing(number, rest))
             elif word == "slow":
                 until = time.monotonic() + float(rest)
                 while time.monotonic() < until and number not in self.cancelled:

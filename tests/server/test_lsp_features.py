@@ -248,6 +248,16 @@ async def test_a_long_run_shows_progress_and_can_be_ended_there(editor: Any) -> 
     assert await editor.seen(uri) == [BREAK]
 
 
+async def test_what_is_being_imported_is_shown(editor: Any) -> None:
+    uri = editor.open("model.py", "import torch  # imports: big.library\n# slow: 60\n" + NET)
+    reports = editor.client.progress_reports
+    await editor.until(
+        lambda: any(value.message == "importing big.library" for values in reports.values()
+                    for value in values)
+    )
+    editor.close(uri)
+
+
 async def test_a_short_run_shows_none(editor: Any) -> None:
     uri = editor.open("model.py", "class A: pass\n")
     await editor.until_state("ready")

@@ -20,6 +20,7 @@ from ..protocol import (
     FoundProbe,
     Frame,
     GuardsFound,
+    Importing,
     Log,
     Mode,
     OperatorsRegistered,
@@ -43,10 +44,12 @@ from .output import Budget, Capture
 from .process_backends import Launched, ModuleProcess, branches, limits, processes
 from .process_backends.limits import MIB
 from .wire import (
+    PACKAGES,
     Begun,
     BranchAnswer,
     Branching,
     Exited,
+    Followed,
     Forked,
     Job,
     Launch,
@@ -246,7 +249,7 @@ class Analysis:
                 # The finding may be one of theirs; those that are not needed have nothing to show.
                 self._plan([planned for planned in runs if planned.waits])
             self._launch()
-        elif isinstance(message, (Forked, Exited)):
+        elif isinstance(message, (Followed, Forked, Exited)):
             if self._process is not None:
                 self._process.heard(message)
         elif isinstance(message, Stale):
@@ -258,6 +261,8 @@ class Analysis:
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
         ):
             self._tell_once(line, message)
+        elif isinstance(message, Importing):
+            self._host.forward(line + b"\n")
 
     def _plan(self, runs: list[PlannedRun]) -> None:
         mode, parts = self.request.mode, self.request.parts
@@ -384,9 +389,7 @@ class Analysis:
                 message=f"Executing the module stopped here: {cause}",
                 range=where,
                 stack=words.stack,
-                notes=("fullgraph executes the module again without this statement.",)
-                if words.statement is not None
-                else (),
+                notes=_again(words.statement),
                 mode="real",
                 identity=f"{code}@{place_words(where)}",
             )
@@ -775,6 +778,15 @@ class Analysis:
                 self._host.unwatch(capture.descriptor)
 
         self._host.watch(capture.descriptor, ready)
+
+
+def _again(statement: int | None) -> tuple[str, ...]:
+    """What follows when this has ended the process."""
+    if statement is None:
+        return ()
+    if statement == PACKAGES:
+        return ("fullgraph executes the module again without the packages that it is in.",)
+    return ("fullgraph executes the module again without this statement.",)
 
 
 def _trace_mode(mode: Mode) -> TraceMode:

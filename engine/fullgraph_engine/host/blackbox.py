@@ -19,7 +19,7 @@ from . import wire
 _write, _dumps = os.write, json.dumps
 _MOST = 1 << 20
 _STATEMENT, _STACK, _PLACE = b"@", b"#", b"~"
-_PROGRESS = re.compile(rb"^@(?:(\d+) (\d+))?$")
+_PROGRESS = re.compile(rb"^@(?:(-?\d+) (\d+))?$")
 _THREAD = re.compile(rb"^(Current thread|Thread) 0x")
 _FRAME = re.compile(rb'^  File "(.*)", line (\d+) in (.*)$')
 
@@ -27,7 +27,7 @@ _FRAME = re.compile(rb'^  File "(.*)", line (\d+) in (.*)$')
 @dataclass(frozen=True)
 class LastWords:
     """``statement`` and ``line`` are the index and the zero-based line of the top-level statement
-    that was being executed; None before and after that."""
+    that was being executed, or ``wire.PACKAGES`` and 0; None before and after that."""
 
     statement: int | None
     line: int | None

@@ -5,16 +5,17 @@ import __future__
 
 import ast
 import builtins
-import importlib.util
+import os
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import Finding, Frame, Range, Related, place_words
-from . import blackbox, frames, sandbox, syntax
+from ..protocol import Finding, Frame, Range, place_words
+from . import blackbox, frames, import_failures, modules, sandbox, syntax
+from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
 from .placeholder import Placeholder, Unavailable, describe, origin
 
 _CUDA_MISSING = (
@@ -32,29 +33,6 @@ _CUDA_MISSING = (
     "Attempting to deserialize object on a CUDA device",
 )
 _MEMORY = ("can't allocate memory", "not enough memory", "CUDA out of memory")
-# Distributions that are not called like the module that they bring.
-_DISTRIBUTIONS = {
-    "attr": "attrs",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "dateutil": "python-dateutil",
-    "dotenv": "python-dotenv",
-    "einops_exts": "einops-exts",
-    "hydra": "hydra-core",
-    "pytorch_lightning": "pytorch-lightning",
-    "OpenGL": "PyOpenGL",
-    "PIL": "pillow",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "yaml": "PyYAML",
-}
-
-
-TIME_USED_UP = "the module's time was used up"
-
-
-class TimeIsUp(BaseException):
-    """Raised into a top-level statement that has used up the module's time."""
 
 
 @dataclass
@@ -80,9 +58,13 @@ class Execution:
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
     refused: tuple[Range, ...] = ()
     """Calls that torch will refuse, as was found already; their errors are not told again."""
+    beside: str = ""
+    """A folder whose modules are imported if they are found nowhere else."""
     failures: int = 0
     late: int | None = None
     """The statement that used up the time, if one did; it may be one that is skipped."""
+    _roots: set[object] = field(default_factory=set)
+    """Of the failed imports that were reported."""
     _open_import: Unavailable | None = None
     """A failed ``from x import *``: any name might have come from it."""
 
@@ -134,6 +116,11 @@ class Execution:
         error = self._execute(node, namespace, self._flags)
         if error is None:
             return None
+        if self._is_beside(node, error):
+            sys.path.append(self.beside)
+            error = self._execute(node, namespace, self._flags)
+            if error is None:
+                return None
         if origin(error) and isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             # Only an annotation may need the missing name: then the definition can do without.
             if self._execute(node, namespace, self._flags | _LAZY_ANNOTATIONS) is None:
@@ -151,6 +138,7 @@ class Execution:
     def _execute(
         self, node: ast.stmt, namespace: dict[str, Any], flags: int
     ) -> BaseException | None:
+        before = self.clock.executing
         try:
             code = compile(
                 ast.Module([node], []), self.path, "exec", flags=flags, dont_inherit=True
@@ -160,7 +148,7 @@ class Execution:
         except BaseException as error:
             return error
         finally:
-            self.clock.executing = False
+            self.clock.executing = before
         return None
 
     # -- failures -----------------------------------------------------------------------------
@@ -169,32 +157,31 @@ class Execution:
         self, node: ast.Import | ast.ImportFrom, error: BaseException, namespace: dict[str, Any]
     ) -> None:
         """Bind the names that can be imported; one finding for each reason why others cannot."""
-        told: set[str] = set()
         for alias in node.names:
             single = syntax.one_alias(node, alias)
             own = self._execute(single, namespace, self._flags) if len(node.names) > 1 else error
             if own is None:
                 self._bound(single)
                 continue
-            reason = _reason(own)
-            self._bind(single, namespace, node.lineno - 1, reason, own)
-            if isinstance(own, (TimeIsUp, Unavailable)):
-                if isinstance(own, TimeIsUp):
-                    self._failed(node, own, namespace)
+            cause = self._spread(own)
+            line, why = node.lineno - 1, reason(import_failures.root(own))
+            if cause is not None:
+                line, why = cause.line, cause.reason
+            self._bind(single, namespace, line, why)
+            if isinstance(own, TimeIsUp):
+                self._failed(node, own, namespace)
                 return
-            if reason not in told:
-                told.add(reason)
-                self._tell_import(node, alias, own, single)
+            if cause is None:
+                self._report_import(node, alias, own)
 
-    def _tell_import(
-        self,
-        node: ast.Import | ast.ImportFrom,
-        alias: ast.alias,
-        error: BaseException,
-        single: ast.stmt,
+    def _report_import(
+        self, node: ast.Import | ast.ImportFrom, alias: ast.alias, error: BaseException
     ) -> None:
+        same = import_failures.same_root(error, self.path)
+        if same in self._roots:
+            return
+        self._roots.add(same)
         self.failures += 1
-        stack = frames.of_traceback(error.__traceback__)
         if isinstance(node, ast.Import):
             name, where = alias.name, syntax.range_of(alias)
         else:
@@ -207,35 +194,40 @@ class Execution:
                 name = f"{name}.{alias.name}" if node.module else name + alias.name
             else:
                 where = syntax.module_range(node, self.lines)
-        self.emit(
-            Finding(
-                code="trace/import-error",
-                message=f"Cannot import `{name}`: {_reason(error)}",
-                range=where,
-                hints=_import_hints(error),
-                stack=stack,
-                related=_elsewhere(stack, self.path),
-                mode="real",
-                identity=f"import-error:{name}",
-                data={"module": getattr(error, "name", None) or name},
-            )
-        )
+        self.emit(import_failures.statement(name, error, where, self.path))
+
+    def _is_beside(self, node: ast.stmt, error: BaseException) -> bool:
+        """Whether a file inside a package imports its neighbor as a script would."""
+        if not self.beside or self.beside in sys.path:
+            return False
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            return False
+        if not isinstance(error, ModuleNotFoundError) or not error.name:
+            return False
+        if error.name not in [name.partition(".")[0] for name in names]:
+            return False
+        near = os.path.join(self.beside, error.name)  # noqa: PTH118
+        return os.path.isdir(near) or os.path.isfile(f"{near}.py")  # noqa: PTH112, PTH113
 
     def _failed(self, node: ast.stmt, error: BaseException, namespace: dict[str, Any]) -> None:
         self.failures += 1
         cause = self._consequence(node, error)
         if cause is not None:
             # Found where it began; here it only spreads to the names of this statement.
-            self._bind(node, namespace, cause.line, cause.reason, error)
+            self._bind(node, namespace, cause.line, cause.reason)
             return
-        reason = _reason(error)
+        why = reason(error)
         stack = frames.of_traceback(error.__traceback__)
         here = frames.innermost(stack, self.path)
         line = here.line if here is not None else node.lineno - 1
         where = syntax.head_of(node, self.lines)
         if here is not None and not isinstance(error, SyntaxError):
             where = frames.range_of(here, self.lines)
-        self._bind(node, namespace, line, reason)
+        self._bind(node, namespace, line, why)
         if here is not None and here is not stack[-1] and self._is_refused(here):
             return
         code = "trace/eager-error"
@@ -246,22 +238,22 @@ class Execution:
             message = "This statement used up the time that executing the module may take"
             notes = ("Statements after it were executed only if they define or import something.",)
         elif isinstance(error, SystemExit):
-            message = f"The module exits here: {reason}"
+            message = f"The module exits here: {why}"
             notes = ("fullgraph went on with the next statement.",)
-        elif sandbox.REFUSED in reason or _is_denied_natively(error):
+        elif sandbox.REFUSED in why or _is_denied_natively(error):
             code = "trace/sandboxed"
-            message = f"Refused while the module was executed: {reason}"
+            message = f"Refused while the module was executed: {why}"
         elif _is_out_of_memory(error):
-            message = f"Out of memory while the module was executed: {reason}"
+            message = f"Out of memory while the module was executed: {why}"
         else:
-            message = f"The module fails here: {reason}"
+            message = f"The module fails here: {why}"
         self.emit(
             Finding(
                 code=code,
                 message=message,
                 range=where,
                 stack=stack,
-                related=_elsewhere(stack, self.path),
+                related=elsewhere(stack, self.path),
                 notes=notes,
                 mode="real",
                 identity=f"{code}@{place_words(where)}",
@@ -280,7 +272,7 @@ class Execution:
 
     def _consequence(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
         """The earlier failure that this one comes from, if it does."""
-        found = origin(error)
+        found = self._spread(error)
         if found is not None:
             return found
         if isinstance(error, NameError) and self._open_import is not None:
@@ -289,6 +281,18 @@ class Execution:
             for name in syntax.used(node) & self.unavailable.keys():
                 return self.unavailable[name]
         return None
+
+    @staticmethod
+    def _spread(error: BaseException) -> Unavailable | None:
+        """The missing name, or the failed package, that an exception comes from."""
+        found = origin(error)
+        if found is not None:
+            return found
+        package = modules.failed_package(import_failures.root(error))
+        if package is None:
+            return None
+        why = f"the package `{package.__name__}` failed: {package.reason}"
+        return Unavailable(package.__name__, package.line, why)
 
     # -- names --------------------------------------------------------------------------------
 
@@ -302,7 +306,6 @@ class Execution:
         namespace: dict[str, Any],
         line: int,
         reason: str,
-        error: BaseException | None = None,
     ) -> None:
         """Put placeholders where the statement would have put values."""
         star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
@@ -331,22 +334,6 @@ def _is_deeper(node: ast.stmt) -> bool:
     )
 
 
-def _reason(error: BaseException) -> str:
-    """One line, in Python's words."""
-    if isinstance(error, SystemExit):
-        code = "" if error.code is None else repr(error.code)
-        return f"sys.exit({code})"
-    if isinstance(error, TimeIsUp):
-        return TIME_USED_UP
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # an exception of the user's whose own text fails
-        text = ""
-    if isinstance(error, ImportError) and text:
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 def _wants_fake(error: BaseException) -> bool:
     if _is_out_of_memory(error):
         return True
@@ -365,37 +352,3 @@ def _is_out_of_memory(error: BaseException) -> bool:
 def _is_denied_natively(error: BaseException) -> bool:
     """C++ code (``torch.save``) that the kernel did not let open a file."""
     return isinstance(error, RuntimeError) and "Permission denied" in str(error)
-
-
-def _import_hints(error: BaseException) -> tuple[str, ...]:
-    missing = getattr(error, "name", None)
-    if not isinstance(error, ModuleNotFoundError) or not isinstance(missing, str) or not missing:
-        return ()
-    top = missing.partition(".")[0]
-    if top != missing and _exists(top):
-        return (f"`{top}` is there, but has no `{missing}`: check its version.",)
-    distribution = _DISTRIBUTIONS.get(top, top)
-    return (
-        f"Install it into the interpreter that fullgraph uses: "
-        f"`{sys.executable} -m pip install {distribution}`",
-        "A module of your own is found in the workspace folders and in the folder of this file.",
-    )
-
-
-def _exists(name: str) -> bool:
-    try:
-        return name in sys.modules or importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def _elsewhere(stack: Iterable[Frame], path: str) -> tuple[Related, ...]:
-    """The frames below the analysed file: where a module that it imports failed."""
-    found: list[Related] = []
-    for frame in stack:
-        if frame.path == path:
-            found.clear()
-        else:
-            where = frames.range_of(frame, [])
-            found.append(Related(frame.path, where, f"in `{frame.function}`"))
-    return tuple(reversed(found[-5:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import sys
 import types
@@ -56,7 +57,7 @@ def line_range(line: int, lines: list[str]) -> Range:
 
 
 def _is_machinery(path: str) -> bool:
-    return path.startswith((_ENGINE, "<frozen"))
+    return path.startswith((_ENGINE, "<frozen")) or path == importlib.__file__
 
 
 def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import os
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from ..protocol import (
     Event,
     Finding,
     FindingFound,
+    Importing,
     Log,
     OperatorsRegistered,
     Position,
@@ -31,9 +31,11 @@ from ..protocol import (
 )
 from ..targets import Tracee
 from . import (
+    ahead,
     blackbox,
     exits,
     frames,
+    import_failures,
     modules,
     placeholder,
     preamble,
@@ -42,14 +44,20 @@ from . import (
     syntax,
     wire,
 )
-from .execution import TIME_USED_UP, Clock, Execution, TimeIsUp
+from .execution import Clock, Execution
+from .import_failures import TIME_USED_UP, TimeIsUp
+from .import_progress import ImportProgress
 from .pipeline import Pipeline, Probe, Target
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
 from .process_backends.fork_server import ForkServer
 from .wire import (
+    PACKAGES,
+    Ahead,
     Begun,
     Continue,
+    FileState,
+    Followed,
     Job,
     Kept,
     Launch,
@@ -120,9 +128,17 @@ class _Module:
         self.wanted: list[int] = []
         self.note = ""
         self.source: modules.Source | None = None
+        self.place = modules.Place("", False, ())
+        self.progress: ImportProgress | None = None
+        self.text_ended = 0.0
+        """When the text was executed, if packages that import it were not through then."""
+        self.fault: BaseException | None = None
+        """What went wrong in the engine while Python was importing."""
         self.said: list[Finding] = []
         """What executing the imports has found: it holds for every generation."""
         self.keeping: Keeping | None = None
+        self.generation = False
+        """This process was forked off a preamble, or is one."""
 
     @property
     def analyse(self) -> Analyse:
@@ -134,6 +150,9 @@ class _Module:
 
     def say(self, finding: Finding) -> None:
         self.tell(FindingFound(self.analyse.request, finding))
+
+    def say_import(self, module: str) -> None:
+        self.tell(Importing(self.analyse.request, module))
 
     def found(self, finding: Finding) -> None:
         """A finding of execution, as opposed to one of the text alone."""
@@ -308,40 +327,88 @@ class _Module:
 
     def execute(self) -> None:
         text, path = self.analyse.text, self.analyse.path
-        level = syntax.relative_level(self.tree)
-        place = modules.place(path, self.analyse.roots, level)
+        place = modules.place(path, self.analyse.roots, self.user_path, self.tree)
+        self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
-        sys.path[:] = [*own, *self.user_path, *place.also]
+        sys.path[:] = [*own, *self.user_path]
         modules.show(path, text)
-        self.source = modules.Source(place.name, path, text, place.package, self.statements)
+        self.progress = ImportProgress(self.say_import)
+        self.source = modules.Source(
+            place.name, path, text, place.package, self.statements, self.progress.begins
+        )
         sys.meta_path.insert(0, self.source)
         if self.given.keep_control >= 0:
             self.keeping = Keeping(_monotonic(), frozenset(sys.modules), preamble.Unfound())
             sys.meta_path.append(self.keeping.unfound)
             self.sandbox.noted = set()
         with self.pipeline.untraced():
-            load = modules.load
-            try:
-                self.clock.executing = True
-                modules.load_packages(place.name)
-            except wire.Lost:
-                raise
-            except BaseException as error:
-                self.found(_package_failed(place.name.rpartition(".")[0], error, self.lines))
-                load = functools.partial(modules.load_alone, path=path)
-            finally:
-                self.clock.executing = False
-            try:
-                load(place.name)
-            except Exception:
-                # Code may take itself out of sys.modules; it was executed all the same.
-                if self.execution is None:
-                    raise
+            self.load(place)
+        self.progress.silent = True  # what is imported from here on belongs to a run
+        self.report_followed()
         blackbox.undo_dump()
         descriptors.flush()
 
+    def load(self, place: modules.Place) -> None:
+        """Import the module, and with it the packages above it, as Python would."""
+        skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
+        failed, reason = None, skipped.reason if skipped is not None else ""
+        if skipped is None:
+            failed = self.imported(place.name)
+            if failed is None:
+                return
+            reason = import_failures.reason(import_failures.root(failed))
+            self.package_failed(failed)
+        line = self.package_line()
+        modules.stand_in(place.name, self.analyse.path, failed, reason, line)
+        if self.execution is None:
+            failed = self.imported(place.name)
+            if failed is not None:
+                raise failed
+
+    def imported(self, name: str) -> BaseException | None:
+        """The exception that the packages above the module failed with, if they did."""
+        error: BaseException | None = None
+        if "." in name:
+            blackbox.at_statement(self.given.box, PACKAGES, 0)
+        try:
+            self.clock.executing = True
+            modules.load(name)
+        except BaseException as raised:
+            error = raised
+        finally:
+            self.clock.executing = False
+        if self.fault is not None:  # packages may have caught it
+            raise self.fault
+        if isinstance(error, wire.Lost):
+            raise error
+        # Code may take itself out of sys.modules; it was executed all the same.
+        gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
+        blackbox.after_statements(self.given.box)
+        return None if gone else error
+
+    def package_failed(self, error: BaseException) -> None:
+        """Report why the packages above the module failed, unless the text itself is why."""
+        if isinstance(error, TimeIsUp):
+            self.clock.over = True
+        if placeholder.origin(error) is None:
+            where = frames.line_range(self.package_line(), self.lines)
+            package = self.place.name.rpartition(".")[0]
+            self.found(import_failures.package(package, error, where, self.analyse.path))
+
+    def package_line(self) -> int:
+        """Where the packages above the module are needed first, from 0."""
+        node = syntax.first_import_of(self.tree, self.place.name)
+        return node.lineno - 1 if node is not None else 0
+
     def statements(self, module: types.ModuleType) -> None:
         """The module's own code, in the middle of Python's import of it."""
+        try:
+            self.execute_text(module)
+        except BaseException as error:
+            self.fault = error
+            raise
+
+    def execute_text(self, module: types.ModuleType) -> None:
         self.module = module
         execution = Execution(
             self.tree,
@@ -353,6 +420,7 @@ class _Module:
             self.skipped(),
             self.clock,
             refused=self.refused,
+            beside=self.place.beside,
         )
         execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
@@ -371,7 +439,21 @@ class _Module:
         if self.analyse.nice:  # a preamble would keep it for all that it forks
             limits.give_way(self.analyse.nice)
         execution.run(module, imports, len(self.tree.body))
-        blackbox.after_statements(self.given.box)
+        # The packages above it may not be through yet.
+        blackbox.at_statement(self.given.box, PACKAGES, 0)
+        if self.generation and len(ahead.unfinished()) > 1 and self.progress is not None:
+            self.text_ended, self.progress.names = _monotonic(), []
+
+    def report_followed(self) -> None:
+        """Say what was imported after the text, if it took long enough to do that only once."""
+        names: tuple[str, ...] = ()
+        progress = self.progress
+        seconds = _monotonic() - self.text_ended
+        if progress is not None and progress.names is not None:
+            names = tuple(name for name in progress.names if name in sys.modules)
+            progress.names = None
+        if names and seconds >= preamble.WORTH_KEEPING:
+            self.tell(Followed(names, seconds))
 
     def skipped(self) -> dict[int, str]:
         """Statements that are not executed, and why."""
@@ -392,14 +474,11 @@ class _Module:
     def keep(self, keeping: Keeping, imports: int) -> None:
         """Stay as a preamble. Returns in a generation, which goes on after the imports."""
         given = self.given
-        files = preamble.dependencies(
-            [module for name, module in list(sys.modules.items()) if name not in keeping.before],
-            (self.sandbox.noted or set()) - {self.analyse.path},
-            keeping.unfound,
-            self.user_path,
-        )
+        noted = self.sandbox.noted or set()
+        files = self.dependencies(keeping, noted)
         self.sandbox.noted = None
         self.before_runs()
+        self.generation = True
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
@@ -408,8 +487,36 @@ class _Module:
             return
         descriptors.close_all([given.control, given.report])
         descriptors.detach()
-        _, fresh = server.wait()
+
+        def import_ahead(command: Ahead) -> None:
+            self.import_ahead(command, keeping, noted)
+            report = Kept(lines, self.dependencies(keeping, noted))
+            wire.report(given.keep_report, report)
+
+        _, fresh = server.wait(ahead=import_ahead)
         self.go_on(fresh, imports)
+
+    def import_ahead(self, command: Ahead, keeping: Keeping, noted: set[str]) -> None:
+        """Import in the preamble what its packages import after the text, as far as it does not
+        need the text. ``noted`` gets the files that it reads."""
+        assert self.progress is not None
+        self.progress.silent = True
+        names = ahead.tried(command.names, 5 * command.seconds + 5, self.forking)
+        self.sandbox.noted = noted
+        sys.meta_path.append(keeping.unfound)
+        with self.pipeline.untraced():
+            good = ahead.import_all(names)
+        sys.meta_path.remove(keeping.unfound)
+        self.sandbox.noted = None
+        self.progress.silent = False
+        if good != names or processes.threads() > 1:
+            wire.report(self.given.keep_report, Stale())
+        self.before_runs()
+
+    def dependencies(self, keeping: Keeping, noted: set[str]) -> tuple[FileState, ...]:
+        loaded = [one for name, one in list(sys.modules.items()) if name not in keeping.before]
+        path = self.analyse.path
+        return preamble.dependencies(loaded, noted, keeping.unfound, self.user_path, path)
 
     def go_on(self, fresh: Given, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
@@ -537,19 +644,4 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
         range=where,
         mode="real",
         identity="trace/syntax-error",
-    )
-
-
-def _package_failed(package: str, cause: BaseException, lines: list[str]) -> Finding:
-    return Finding(
-        code="trace/import-error",
-        message=(
-            f"Cannot import the package `{package}` that this file is in: "
-            f"{type(cause).__name__}: {cause}"
-        ),
-        range=frames.line_range(0, lines),
-        hints=("The file was executed without its package.",),
-        stack=frames.of_traceback(cause.__traceback__),
-        mode="real",
-        identity=f"import-error:{package}",
     )

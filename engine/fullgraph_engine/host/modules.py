@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -12,11 +13,14 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 from . import syntax
+
+INSTALLED = ("site-packages", "dist-packages")
+"""How folders end that packages are installed in."""
 
 Executor = Callable[[types.ModuleType], None]
 
@@ -29,41 +33,105 @@ class Place:
     package: bool
     """The file is an ``__init__.py``."""
     search: tuple[str, ...]
-    also: tuple[str, ...]
-    """Searched after everything else: a file in a package is often run from its own folder."""
+    beside: str = ""
+    """Its folder, where that is inside a package: searched only for what is found nowhere else."""
 
 
-def place(path: str, roots: Sequence[str], level: int = 0) -> Place:
+def place(
+    path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
+) -> Place:
     """As Python would import the file: with its packages, from the folder above them.
 
-    ``level`` is the highest number of dots in its relative imports: they need packages, which
-    without ``__init__.py`` are namespace packages below a root.
+    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` are
+    namespace packages where the imports of ``tree`` need them to be packages.
     """
     file = Path(path)
     if not file.is_absolute():
-        return Place(_free(_stem(path)), False, tuple(roots), ())
+        return Place(_free(_stem(path)), False, tuple(roots))
     package = file.name == "__init__.py"
+    installed = _editable(file)
+    if installed and installed not in sys.modules:
+        return Place(installed, package, tuple(roots), str(file.parent))
     folder = file.parent
     parents: list[str] = []
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         parents.insert(0, folder.name)
         folder = folder.parent
-    if not parents and level:
-        above = [Path(root) for root in roots if Path(root) in folder.parents]
-        top = max(above, key=lambda root: len(root.parts), default=folder)
-        for _ in range(max(level, len(folder.parts) - len(top.parts))):
-            parents.insert(0, folder.name)
-            folder = folder.parent
-    search = (*roots, str(folder)) if str(folder) not in roots else tuple(roots)
+    spaces = _namespaces(folder, len(parents), roots, user_path, tree)
+    parents = [*spaces, *parents]
+    for _ in spaces:
+        folder = folder.parent
+    search = tuple(dict.fromkeys((*roots, str(folder))))
     if not parents or not all(name.isidentifier() for name in parents):
-        return Place(_free(_stem(path)), False, search, ())
+        # A script: its own folder goes first, as when it is started.
+        search = tuple(dict.fromkeys((str(file.parent), *roots)))
+        return Place(_free(_stem(path)), False, search)
     parts = parents if package else [*parents, _stem(path)]
+    beside = str(file.parent)
     loaded = sys.modules.get(parents[0])
-    if loaded is not None and _file_of(loaded) != str(folder / parents[0] / "__init__.py"):
-        return Place(_free(_stem(path)), False, search, (str(file.parent),))
+    if loaded is not None and not _is_at(loaded, folder / parents[0]):
+        return Place(_free(_stem(path)), False, search, beside)
     if ".".join(parts) in sys.modules:  # a module of torch itself
         parts, package = [*parents, f"{_stem(path)}__file"], False
-    return Place(".".join(parts), package, search, (str(file.parent),))
+    if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
+        search = tuple(dict.fromkeys((str(folder), *search)))
+    return Place(".".join(parts), package, search, beside)
+
+
+def _editable(file: Path) -> str:
+    """The module's name in an editable install whose finder maps packages to folders; or empty.
+
+    setuptools writes such a finder where a folder is not called like its package.
+    """
+    for finder in sys.meta_path:
+        owner = sys.modules.get(getattr(finder, "__module__", ""))
+        mapping = getattr(owner, "MAPPING", None)
+        for name, folder in mapping.items() if isinstance(mapping, dict) else ():
+            if Path(folder) in file.parents:
+                parts = list(file.relative_to(folder).with_suffix("").parts)
+                if parts[-1] == "__init__":
+                    parts.pop()
+                if all(part.isidentifier() for part in parts):
+                    return ".".join([name, *parts])
+    return ""
+
+
+def _namespaces(
+    folder: Path,
+    packages: int,
+    roots: Sequence[str],
+    user_path: Sequence[str],
+    tree: ast.Module | None,
+) -> list[str]:
+    """The folders from ``folder`` upwards that are packages without ``__init__.py``."""
+    search = (*roots, *user_path)
+    if str(folder) in search:
+        return []
+    above = [Path(entry) for entry in search if Path(entry) in folder.parents]
+    top = max(above, key=lambda entry: len(entry.parts), default=None)
+    names = list(folder.relative_to(top).parts) if top is not None else []
+    if top is None or not all(name.isidentifier() for name in names):
+        names = []
+    level = syntax.relative_level(tree) if tree is not None else 0
+    named = bool(names) and tree is not None and names[0] in syntax.imported(tree)
+    installed = str(top).endswith(INSTALLED)
+    count = 0
+    if installed or level > packages or (top and named and _is_first(top / names[0], search)):
+        count = max(len(names), level - packages)
+    return list(folder.parts[len(folder.parts) - count :])
+
+
+def _is_at(module: types.ModuleType, folder: Path) -> bool:
+    if _file_of(module) == str(folder / "__init__.py"):
+        return True
+    # A namespace package has no file.
+    return str(folder) in list(getattr(module, "__path__", ()))
+
+
+def _is_first(folder: Path, search: Sequence[str]) -> bool:
+    """Whether the package of this name that Python finds is the one in this folder."""
+    spec = PathFinder.find_spec(folder.name, list(search))
+    return spec is None or str(folder) in list(spec.submodule_search_locations or ())
 
 
 def _file_of(module: types.ModuleType) -> str:
@@ -88,9 +156,19 @@ class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     text that is being edited, too, and circular imports end as they would for Python.
     """
 
-    def __init__(self, name: str, path: str, text: str, package: bool, execute: Executor) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        text: str,
+        package: bool,
+        execute: Executor,
+        looked_for: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._name, self._path, self._text = name, path, text
         self._package, self._execute = package, execute
+        self._looked_for = looked_for
+        """Called with the name of every module that Python does not have yet."""
 
     def find_spec(
         self,
@@ -99,6 +177,7 @@ class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
         if fullname != self._name:
+            self._looked_for(fullname)
             return None
         spec = ModuleSpec(fullname, self, origin=self._path, is_package=self._package)
         spec.has_location = True
@@ -142,43 +221,33 @@ def show(path: str, text: str) -> None:
     linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
 
 
-class _WaitingPackage(types.ModuleType):
-    """A package above the file, whose own code runs when something of it is asked for.
+class FailedPackage(types.ModuleType):
+    """A package above the file whose own code failed: what that had bound by then, and its modules.
 
-    ``from .sibling import f`` needs only the package's folder. Its ``__init__`` may import all of a
-    library, or fail for want of something that the file does not use.
+    Whatever else is asked of it is missing for ``reason``, which was reported once.
     """
 
+    reason = ""
+    line = 0
+    """Where it was reported, from 0."""
+
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
         child = f"{self.__name__}.{name}"
         if child in sys.modules or importlib.util.find_spec(child) is not None:
             return importlib.import_module(child)
-        spec = self.__spec__
-        self.__class__ = types.ModuleType  # type: ignore[assignment]
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module(self)
-        return getattr(self, name)
+        raise AttributeError(
+            f"`{child}` is not available: the package failed ({self.reason})", name=name, obj=self
+        )
 
 
-def load_packages(name: str) -> None:
-    """Put the packages above a module in place, without running their code before it is needed."""
-    parts = name.split(".")[:-1]
-    for depth in range(1, len(parts) + 1):
-        parent = ".".join(parts[:depth])
-        if parent in sys.modules:
-            continue
-        spec = importlib.util.find_spec(parent)
-        if spec is None:
-            raise ModuleNotFoundError(f"No module named {parent!r}", name=parent)
-        package = _WaitingPackage(parent)
-        package.__spec__, package.__loader__ = spec, spec.loader
-        package.__package__, package.__file__ = parent, spec.origin
-        package.__path__ = list(spec.submodule_search_locations or ())
-        sys.modules[parent] = package
-        if depth > 1:
-            setattr(sys.modules[".".join(parts[: depth - 1])], parts[depth - 1], package)
+def failed_package(error: BaseException) -> FailedPackage | None:
+    """The package whose failure an exception comes from, if it does."""
+    owner: object = None
+    if isinstance(error, AttributeError):
+        owner = error.obj
+    elif isinstance(error, ImportError):
+        owner = sys.modules.get(error.name or "")
+    return owner if isinstance(owner, FailedPackage) else None
 
 
 def load(name: str) -> types.ModuleType:
@@ -186,15 +255,35 @@ def load(name: str) -> types.ModuleType:
     return module if module is not None else importlib.import_module(name)
 
 
-def load_alone(name: str, path: str) -> types.ModuleType:
-    """Import the module with empty packages above it, so that relative imports still work."""
-    parts = name.split(".")[:-1]
+def stand_in(name: str, path: str, error: BaseException | None, reason: str, line: int = 0) -> None:
+    """Put packages in place of those above a module that could not be imported."""
+    left = _left_by(error)
+    parts = name.split(".")
     folder = Path(path).parent
-    for depth in range(len(parts), 0, -1):
-        parent = ".".join(parts[:depth])
-        hollow = types.ModuleType(parent)
-        hollow.__path__ = [str(folder)]
-        hollow.__spec__ = ModuleSpec(parent, None, is_package=True)
-        sys.modules[parent] = hollow
+    if Path(path).name == "__init__.py":
         folder = folder.parent
-    return importlib.import_module(name)
+    for depth in range(len(parts) - 1, 0, -1):
+        parent = ".".join(parts[:depth])
+        if parent not in sys.modules:
+            package = FailedPackage(parent)
+            package.__path__ = [str(folder)]
+            package.__spec__ = ModuleSpec(parent, None, is_package=True)
+            package.__dict__.update(left.get(parent, {}))
+            package.reason, package.line = reason, line
+            sys.modules[parent] = package
+        folder = folder.parent
+    for depth in range(2, len(parts)):
+        above = sys.modules[".".join(parts[: depth - 1])]
+        setattr(above, parts[depth - 1], sys.modules[".".join(parts[:depth])])
+
+
+def _left_by(error: BaseException | None) -> dict[str, dict[str, Any]]:
+    """The namespaces of modules whose code an exception came out of, by their names."""
+    found: dict[str, dict[str, Any]] = {}
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_name == "<module>":
+            found[str(frame.f_globals.get("__name__"))] = frame.f_globals
+        trace = trace.tb_next
+    return found

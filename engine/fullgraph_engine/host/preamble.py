@@ -20,16 +20,19 @@ from typing import Protocol
 from ..protocol import Analyse
 from . import syntax, wire
 from .lines import LineReader
+from .modules import INSTALLED
 from .process_backends import Owner, descriptors, packets, processes
 from .process_backends.channels import Given
 from .process_backends.limits import MIB
-from .wire import Continue, Exited, FileState, Forked, Job, Kept
+from .wire import Ahead, Continue, Exited, FileState, Followed, Forked, Job, Kept, Stale
 
 WORTH_KEEPING = 0.05
 """Seconds that the imports must have taken."""
 _MOST = 4
 _MOST_MEMORY = 2048 * MIB
-_INSTALLED = ("site-packages", "dist-packages")
+_MOST_AHEAD = 50_000
+"""Characters of names that are told in one packet."""
+_STANDARD = sysconfig.get_path("stdlib")
 _UNREAL = ("/proc/", "/dev/", "/sys/")
 
 _stat, _abspath, _isfile = os.stat, os.path.abspath, os.path.isfile
@@ -49,21 +52,39 @@ class Unfound(importlib.abc.MetaPathFinder):
     ) -> ModuleSpec | None:
         name = fullname.rpartition(".")[2]
         for folder in sys.path if path is None else path:
-            if not folder.endswith(_INSTALLED):
+            if not folder.endswith(INSTALLED):
                 self.places.update((f"{folder}/{name}", f"{folder}/{name}.py"))
         return None
 
 
 def dependencies(
-    modules: Iterable[object], opened: Iterable[str], unfound: Unfound, user_path: list[str]
+    modules: Iterable[object],
+    opened: Iterable[str],
+    unfound: Unfound,
+    user_path: list[str],
+    path: str,
 ) -> tuple[FileState, ...]:
-    """The state of what the imports have read, but of installed packages only their folders."""
-    installed = [entry for entry in user_path if entry.endswith(_INSTALLED)]
-    beneath = (*installed, sysconfig.get_path("stdlib"))
+    """The state of what the imports of ``path`` have read, but of installed packages, other than
+    the one that it is in, only their folders."""
+    installed = [entry for entry in user_path if entry.endswith(INSTALLED)]
+    beneath = (*installed, _STANDARD)
     files = {_abspath(name) for name in opened if not name.endswith(".pyc")}
     files.update(_files(modules))
-    own = {name for name in files if not name.startswith((*beneath, *_UNREAL)) and _isfile(name)}
+    # The text in place of it is what was executed: saving it changes nothing.
+    files.discard(path)
+    around = next((_package(path, entry) for entry in installed if path.startswith(entry)), "")
+    own = {
+        name
+        for name in files
+        if (not name.startswith((*beneath, *_UNREAL)) or (around and name.startswith(around)))
+        and _isfile(name)
+    }
     return tuple(state(name) for name in sorted(own | set(installed) | unfound.places))
+
+
+def _package(path: str, folder: str) -> str:
+    """The folder of the outermost package of a path below ``folder``."""
+    return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
 
 
 def _files(modules: Iterable[object]) -> Iterator[str]:
@@ -119,6 +140,7 @@ class Preamble:
         self._host, self._shelf, self._control = host, shelf, control
         self._reports = LineReader(reports)
         self._doomed = False
+        self._asked_ahead = False
         self._number = 0
         self._generations: dict[int, Owner] = {}
         shelf.alive.append(self)
@@ -163,6 +185,19 @@ class Preamble:
             self.used = time.monotonic()
         return sent
 
+    def followed(self, message: Followed) -> None:
+        """Have the process import, once, what a generation had to import after the text."""
+        if self.kept is None or self._doomed or self._asked_ahead:
+            return
+        self._asked_ahead = True
+        size, names = 0, list[str]()
+        for name in message.names:
+            size += len(name) + 3
+            if size > _MOST_AHEAD:
+                break
+            names.append(name)
+        packets.send(self._control, wire.encode(Ahead(tuple(names), message.seconds)), [])
+
     def discard(self) -> None:
         """End the process, once its generations have."""
         self._doomed = True
@@ -194,7 +229,11 @@ class Preamble:
     def _take(self, lines: list[bytes]) -> None:
         for line in lines:
             message = wire.received(line)
-            if isinstance(message, Kept):
+            if isinstance(message, Kept) and self.kept is not None:
+                self.kept = message  # it depends on more files
+            elif isinstance(message, Stale):
+                self._shelf.drop(self)
+            elif isinstance(message, Kept):
                 self.kept = message
                 for generation in self._generations.values():
                     generation.became(0)

@@ -43,6 +43,31 @@ def relative_level(tree: ast.Module) -> int:
     return max(levels, default=0)
 
 
+def imported(tree: ast.Module) -> set[str]:
+    """The top-level names of what the file imports absolutely."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def first_import_of(tree: ast.Module, package: str) -> ast.stmt | None:
+    """The first statement that imports something of a package, absolutely or relatively."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [package if node.level else node.module or ""]
+        else:
+            continue
+        if any(name.partition(".")[0] == package.partition(".")[0] for name in names):
+            return node
+    return None
+
+
 def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
     return Range(
         Position(node.lineno - 1, node.col_offset),

@@ -102,7 +102,17 @@ class Kept:
 
 @dataclass(frozen=True)
 class Stale:
-    """A generation found that its text does not begin as its preamble does."""
+    """A generation found that its text does not begin as its preamble does; or a preamble that it
+    can be used no more."""
+
+
+@dataclass(frozen=True)
+class Followed:
+    """In a generation, the packages above the text imported these modules after the text; it took
+    so many seconds."""
+
+    names: tuple[str, ...]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -166,6 +176,7 @@ Upward = Union[
     Unparsable,
     Kept,
     Stale,
+    Followed,
     Forked,
     Exited,
     RunDone,
@@ -203,9 +214,23 @@ class Continue:
     number: int
 
 
+PACKAGES = -1
+"""In place of a statement's index: the packages above the file."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """To a preamble: import those of these modules that can be imported before the text is
+    executed. It may take several times as many seconds."""
+
+    names: tuple[str, ...]
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Skip:
-    """A top-level statement that ended the process before and is not executed again."""
+    """A top-level statement, or ``PACKAGES``, that ended the process before and is not executed
+    again."""
 
     statement: int
     reason: str
@@ -267,7 +292,7 @@ class Trial:
     start: tuple[str, ...]
 
 
-Downward = Union[Launch, Continue]
+Downward = Union[Launch, Continue, Ahead]
 Order = Union[Job, Reduction, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {

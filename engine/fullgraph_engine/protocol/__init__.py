@@ -329,6 +329,14 @@ class TargetsFound:
 
 
 @dataclass(frozen=True)
+class Importing:
+    """The imports of the text, or the packages above it, are being executed: now this module."""
+
+    request: int
+    module: str
+
+
+@dataclass(frozen=True)
 class TargetStarted:
     request: int
     name: str
@@ -490,6 +498,7 @@ Event = Union[
     Ready,
     Unusable,
     TargetsFound,
+    Importing,
     TargetStarted,
     FindingFound,
     TargetDone,

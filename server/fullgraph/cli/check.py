@@ -27,6 +27,7 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     ForecastFound,
+    Importing,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -58,6 +59,9 @@ class Listener(Protocol):
         """The engine is being started, which takes seconds."""
 
     def tracing(self, path: str, target: str) -> None: ...
+
+    def importing(self, path: str, module: str) -> None:
+        """What the file imports is being executed, which may take seconds."""
 
     def done(self, file: CheckedFile) -> None:
         """A file is done. Files come in the order in which they were given."""
@@ -225,6 +229,8 @@ class Check:
             elif isinstance(event, ForecastFound):
                 forecasts.append(event)
                 findings += event.findings
+            elif isinstance(event, Importing):
+                self._listener.importing(file.path, event.module)
             elif isinstance(event, TargetStarted):
                 self._listener.tracing(file.path, event.name)
             elif isinstance(event, TargetsFound):

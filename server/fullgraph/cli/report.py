@@ -45,6 +45,10 @@ class Report:
         place = f"{self._done + 1}/{self._files} " if self._files > 1 else ""
         self._progress.show(f"Tracing {place}{path}: {target}")
 
+    def importing(self, path: str, module: str) -> None:
+        place = f"{self._done + 1}/{self._files} " if self._files > 1 else ""
+        self._progress.show(f"Importing for {place}{path}: {module}")
+
     def done(self, file: CheckedFile) -> None:
         self._done += 1
         self._progress.hide()

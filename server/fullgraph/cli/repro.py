@@ -38,6 +38,7 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     ForecastFound,
+    Importing,
     TargetInfo,
     TargetsFound,
     TargetStarted,
@@ -204,6 +205,8 @@ class _Search:
                     return _Found(self._of_target(event.targets))
                 self._names = [target.name for target in event.targets]
                 self._check_target()
+            elif isinstance(event, Importing):
+                self._tell(f"Importing {event.module}")
             elif isinstance(event, TargetStarted):
                 self._tell(f"Tracing {event.name}")
             elif isinstance(event, (FindingFound, ForecastFound)):

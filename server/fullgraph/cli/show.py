@@ -18,6 +18,7 @@ from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Analyse,
     Failed,
+    Importing,
     TargetsFound,
     TargetStarted,
 )
@@ -100,6 +101,8 @@ async def documents_of(
                 named = [one.name for one in event.targets]
                 names = [chosen.target] if chosen.target else named
                 drafts = {name: Draft(kind, name, text) for name in names}
+            elif isinstance(event, Importing):
+                tell(f"Importing {event.module}")
             elif isinstance(event, TargetStarted):
                 tell(f"Tracing {event.name}")
             elif isinstance(event, Failed):

@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcException
 
 from fullgraph.render.documents import TITLES
 from fullgraph.session.unit import Unit
-from fullgraph_engine.protocol import Event, TargetDone, TargetsFound, TargetStarted
+from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound, TargetStarted
 from fullgraph_engine.protocol.documents import DocumentKind
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ class _Bar:
             self._targets = len(event.targets)
         elif isinstance(event, TargetDone):
             self._done.add(event.report.name)
+        elif isinstance(event, Importing):
+            self.say(f"importing {event.module}", self._percentage())
         elif isinstance(event, TargetStarted):
             self.say(event.name, self._percentage())
 

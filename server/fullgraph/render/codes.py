@@ -281,7 +281,9 @@ CODES: tuple[Code, ...] = (
         Severity.ERROR,
         "An import failed",
         "The file was executed without this import. Targets that do not use it are traced all the "
-        "same. Install the package into the interpreter that traces (`fullgraph doctor` says which "
+        "same. The message says why the deepest import failed, the related places how it was "
+        "reached; it may belong to a package above the file, whose code Python executes first. "
+        "Install what is missing into the interpreter that traces (`fullgraph doctor` says which "
         "that is), or add its folder to the setting `extra-paths`.",
     ),
     Code(

@@ -34,6 +34,7 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     ForecastFound,
+    Importing,
     Log,
     Position,
     Range,
@@ -397,7 +398,7 @@ class Unit:
 
     def take(self, event: Event) -> None:
         """An event of the run that goes on."""
-        if isinstance(event, (Log, TargetStarted)):
+        if isinstance(event, (Importing, Log, TargetStarted)):
             self._surroundings.run_advanced(self, event)
             return
         changed = self.results.apply(event)

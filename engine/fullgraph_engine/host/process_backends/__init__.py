@@ -16,7 +16,7 @@ from .channels import Channels
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
-    from ..wire import Exited, Forked, Job, Launch, Order, Planned
+    from ..wire import Exited, Followed, Forked, Job, Launch, Order, Planned
 
 BackendName = Literal["fork", "spawn"]
 
@@ -63,8 +63,8 @@ class ModuleProcess(Protocol):
             OSError: there is no room for another process.
         """
 
-    def heard(self, message: Forked | Exited | Planned) -> None:
-        """What the process says of its runs."""
+    def heard(self, message: Forked | Exited | Followed | Planned) -> None:
+        """What the process says of its runs, or of its imports."""
 
     def outdated(self) -> None:
         """The process that it was started from cannot serve this text."""

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 
 from .. import wire
-from ..wire import Downward, Exited, Forked
+from ..wire import Ahead, Continue, Exited, Forked, Launch
 from . import descriptors, packets, processes
 from .channels import Given
 
@@ -31,11 +31,16 @@ class ForkServer:
         self._children: dict[int, tuple[int, int]] = {}
         """By pid: the number that it was asked for by, and a descriptor that tells its end."""
 
-    def wait(self, aside: Callable[[], None] | None = None) -> tuple[Downward, Given]:
+    def wait(
+        self,
+        aside: Callable[[], None] | None = None,
+        ahead: Callable[[Ahead], None] = lambda _: None,
+    ) -> tuple[Launch | Continue, Given]:
         """Serve until the parent goes. Returns only in a child, with what it was forked for.
 
-        ``aside`` is called once, when there are children and no more are asked for: what it does
-        keeps nobody waiting, but is done before the end of a child is told.
+        ``ahead`` is called when something is to be imported ahead. ``aside`` is called once, when
+        there are children and no more are asked for: what it does keeps nobody waiting, but is done
+        before the end of a child is told.
         """
         followed = False
         while True:
@@ -57,12 +62,16 @@ class ForkServer:
             packet = packets.receive(self._control)
             if packet is None:
                 _exit(0)
-            command, given = wire.decode(packet[0]), Given(*packet[1])
+            command = wire.decode(packet[0])
+            if isinstance(command, Ahead):
+                ahead(command)
+                continue
+            given = Given(*packet[1])
             if self.fork(command, given):
                 return command, given
             followed = True
 
-    def fork(self, command: Downward, given: Given | None = None) -> bool:
+    def fork(self, command: Launch | Continue, given: Given | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
         descriptors.flush()

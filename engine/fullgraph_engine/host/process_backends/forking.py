@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import wire
 from ..preamble import Preamble, Shelf
-from ..wire import Exited, Forked, Job, Launch, Order, Planned
+from ..wire import Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, channels, descriptors, packets, processes
 from .channels import Channels, Given
 
@@ -86,6 +86,7 @@ class ForkedModule:
         self._backend, self._owner = backend, owner
         self._control: socket.socket | None = None
         self._preamble: Preamble | None = None
+        """The one that this process is forked off, or becomes."""
         self._runs: dict[int, Owner] = {}
 
     def begin(self, job: Job, given: Given, *, keep: bool) -> None:
@@ -116,8 +117,10 @@ class ForkedModule:
         self._runs[command.number] = owner
         return Launched(ours)
 
-    def heard(self, message: Forked | Exited | Planned) -> None:
-        if isinstance(message, Planned):
+    def heard(self, message: Forked | Exited | Followed | Planned) -> None:
+        if isinstance(message, Followed) and self._preamble is not None:
+            self._preamble.followed(message)
+        if isinstance(message, (Followed, Planned)):
             return
         owner = self._runs.get(message.number)
         if owner is None:

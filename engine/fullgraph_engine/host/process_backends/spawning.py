@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import wire
-from ..wire import Again, Exited, Forked, Job, Launch, Order, Planned
+from ..wire import Again, Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, processes
 from .spare import Spare, Starter
 
@@ -138,7 +138,7 @@ class SpawnedModule:
         spare.close()
         return Launched(spare.channels, spare.pid, begun=False)
 
-    def heard(self, message: Forked | Exited | Planned) -> None:
+    def heard(self, message: Forked | Exited | Followed | Planned) -> None:
         if isinstance(message, Planned):
             self._late = message.late
 

@@ -240,6 +240,9 @@ class _Watch:
         place = f"{len(self.finished) + 1}/{self.files} " if self.files > 1 else ""
         self.progress.show(f"{self.side}: Tracing {place}{path}: {target}")
 
+    def importing(self, path: str, module: str) -> None:
+        self.progress.show(f"{self.side}: Importing for {path}: {module}")
+
     def done(self, file: CheckedFile) -> None:
         self.finished.append(file.path)
 

@@ -1,0 +1,139 @@
+"""Importing ahead of a text what its packages import after it.
+
+A package may import the file that is edited (``from .model import Net``) and then much else. A
+preamble ends in the middle of that, where the text begins, so every edit would import the rest
+again. What does not need the text, or anything else that the packages have not bound by then, can
+be imported in the preamble itself. Which modules these are is found out by trying, in a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import types
+from collections.abc import Callable, Iterable
+from importlib.machinery import PathFinder
+from typing import NoReturn
+
+from .process_backends import processes
+
+_fork, _exit, _kill, _waitpid = os.fork, os._exit, os.kill, os.waitpid
+_read, _write, _close, _pipe, _select = os.read, os.write, os.close, os.pipe, select.select
+
+# Looked for by importlib and inspect on any module.
+_IGNORED = frozenset(("__path__", "__wrapped__", "__warningregistry__"))
+
+
+def unfinished() -> list[types.ModuleType]:
+    """The modules whose code is being executed right now."""
+    found = []
+    for module in list(sys.modules.values()):
+        spec = getattr(module, "__spec__", None) if type(module) is types.ModuleType else None
+        if getattr(spec, "_initializing", False):
+            found.append(module)
+    return found
+
+
+class _Unfinished(types.ModuleType):
+    """Notes that it was asked for something that its code has not bound yet."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name not in _IGNORED and not self._is_module(name):
+            _asked.update(module.__name__ for module in unfinished())
+            _asked.add(self.__name__)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def _is_module(self, name: str) -> bool:
+        path = self.__dict__.get("__path__")
+        if path is None:
+            return False
+        return f"{self.__name__}.{name}" in sys.modules or bool(
+            PathFinder.find_spec(f"{self.__name__}.{name}", path)
+        )
+
+
+_asked: set[str] = set()
+"""Modules that were being executed when one of them asked."""
+
+
+def import_all(names: Iterable[str]) -> list[str]:
+    """Import modules in the middle of the import of others; returns those that went well.
+
+    One that did not is as if nobody had imported it, but for what its code did elsewhere.
+    """
+    waiting = unfinished()
+    good = []
+    for module in waiting:
+        module.__class__ = _Unfinished
+    try:
+        for name in names:
+            if name in sys.modules:
+                continue
+            _asked.clear()
+            threads = processes.threads()
+            try:
+                importlib.import_module(name)
+                failed = False
+            except BaseException:
+                failed = True
+            if failed or _asked or processes.threads() > threads:
+                for one in (_asked | {name}) - {module.__name__ for module in waiting}:
+                    sys.modules.pop(one, None)
+            else:
+                good.append(name)
+    finally:
+        for module in waiting:
+            module.__class__ = types.ModuleType
+    return good
+
+
+def tried(names: Iterable[str], seconds: float, forking: Callable[[bool], None]) -> list[str]:
+    """Which modules ``import_all`` can import here, tried in a fork that ends within ``seconds``.
+
+    ``forking`` is called with True before a process is started or ended and with False after it.
+    """
+    come, go = _pipe()
+    forking(True)
+    try:
+        pid = _fork()
+    except OSError:
+        _close(come)
+        _close(go)
+        return []
+    finally:
+        forking(False)
+    if pid == 0:
+        try:
+            _write_all(go, json.dumps(import_all(names)).encode())
+        finally:
+            _exit(0)
+    _close(go)
+    answer = b""
+    while _select([come], [], [], seconds)[0]:
+        part = _read(come, 1 << 16)
+        if not part:
+            break
+        answer += part
+    _close(come)
+    forking(True)
+    try:
+        _kill(pid, signal.SIGKILL)
+        _waitpid(pid, 0)
+    except OSError:
+        pass
+    finally:
+        forking(False)
+    try:
+        return [str(name) for name in json.loads(answer)]
+    except ValueError:  # it was late, or died
+        return []
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[_write(descriptor, view) :]

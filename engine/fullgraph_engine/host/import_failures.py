@@ -1,0 +1,156 @@
+"""Why an import failed: one finding at its root, however many names it takes along."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable
+
+from ..protocol import Finding, Frame, Range, Related
+from . import frames
+
+# Distributions that are not called like the module that they bring.
+_DISTRIBUTIONS = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "einops_exts": "einops-exts",
+    "hydra": "hydra-core",
+    "pytorch_lightning": "pytorch-lightning",
+    "OpenGL": "PyOpenGL",
+    "PIL": "pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
+
+TIME_USED_UP = "the module's time was used up"
+
+
+class TimeIsUp(BaseException):
+    """Raised into a top-level statement that has used up the module's time."""
+
+
+def reason(error: BaseException) -> str:
+    """One line, in Python's words."""
+    if isinstance(error, SystemExit):
+        code = "" if error.code is None else repr(error.code)
+        return f"sys.exit({code})"
+    if isinstance(error, TimeIsUp):
+        return TIME_USED_UP
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # an exception of the user's whose own text fails
+        text = ""
+    if isinstance(error, ImportError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def root(error: BaseException) -> BaseException:
+    """The exception that others only pass on (``raise ImportError(...) from error``)."""
+    seen: set[int] = set()
+    while error.__cause__ is not None and id(error) not in seen:
+        seen.add(id(error))
+        error = error.__cause__
+    return error
+
+
+def stack_of(error: BaseException) -> tuple[Frame, ...]:
+    """The frames down to the root, outermost first."""
+    stack: list[Frame] = []
+    last, current = root(error), error
+    while True:
+        stack += [f for f in frames.of_traceback(current.__traceback__) if f not in stack]
+        if current is last or current.__cause__ is None:
+            return tuple(stack)
+        current = current.__cause__
+
+
+def elsewhere(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
+    """The frames below the analysed file, the deepest first, where it failed because of ``why``."""
+    found: list[Related] = []
+    for frame in stack:
+        if frame.path == path:
+            found.clear()
+            continue
+        words = f"in `{frame.function}`"
+        if why and frame.function == "<module>":
+            words = "imported from here"
+        found.append(Related(frame.path, frames.range_of(frame, []), words))
+    if why and found:
+        found[-1] = Related(found[-1].path, found[-1].range, why)
+    return tuple(reversed(found[-5:]))
+
+
+def same_root(error: BaseException, path: str) -> object:
+    """Equal for failures that have one cause."""
+    last = root(error)
+    deepest = elsewhere(stack_of(error), path)[:1]
+    return reason(last), [(place.path, place.range) for place in deepest].__repr__()
+
+
+def statement(name: str, error: BaseException, where: Range, path: str) -> Finding:
+    """Of an import statement of the file."""
+    return _finding(f"Cannot import `{name}`", name, error, where, path, "import-error")
+
+
+def package(name: str, error: BaseException, where: Range, path: str) -> Finding:
+    """Of the packages above the file, whose own code failed."""
+    if isinstance(error, TimeIsUp):
+        stack = stack_of(error)
+        return Finding(
+            code="trace/timeout",
+            message=f"Importing `{name}`, the package of this file, used up the time that "
+            "executing the module may take",
+            range=where,
+            stack=stack,
+            related=elsewhere(stack, path),
+            notes=("Statements were executed only if they define or import something.",),
+            mode="real",
+            identity=f"trace/timeout:{name}",
+        )
+    begin = f"Cannot import `{name}`, the package of this file"
+    return _finding(begin, name, error, where, path, "import-error:package")
+
+
+def _finding(
+    begin: str, name: str, error: BaseException, where: Range, path: str, identity: str
+) -> Finding:
+    last, stack = root(error), stack_of(error)
+    why = reason(last)
+    return Finding(
+        code="trace/import-error",
+        message=f"{begin}: {why}",
+        range=where,
+        hints=_hints(last),
+        stack=stack,
+        related=elsewhere(stack, path, why),
+        mode="real",
+        identity=f"{identity}:{name}",
+        data={"module": getattr(last, "name", None) or name},
+    )
+
+
+def _hints(error: BaseException) -> tuple[str, ...]:
+    missing = getattr(error, "name", None)
+    if not isinstance(error, ModuleNotFoundError) or not isinstance(missing, str) or not missing:
+        return ()
+    top = missing.partition(".")[0]
+    if top != missing and _exists(top):
+        return (f"`{top}` is there, but has no `{missing}`: check its version.",)
+    distribution = _DISTRIBUTIONS.get(top, top)
+    return (
+        f"Install it into the interpreter that fullgraph uses: "
+        f"`{sys.executable} -m pip install {distribution}`",
+        "A module of your own is found in the workspace folders and in the folder of this file.",
+    )
+
+
+def _exists(name: str) -> bool:
+    try:
+        return name in sys.modules or importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
