@@ -61,7 +61,8 @@ def _enclosed(
     found = [
         Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
     ]
-    return enclosing.probes(target, found[:_MOST_ENCLOSING])
+    called = enclosing.probes(target, found[:_MOST_ENCLOSING])
+    return searched.otherwise(target, namespace, called)
 
 
 def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:

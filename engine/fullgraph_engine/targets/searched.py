@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..protocol import ProbeInfo
-from . import enclosing, notation
+from . import enclosing, notation, tensors
 from .discovery import Target
 from .enclosing import Enclosing, NotCalled
 from .notation import NotationError
@@ -87,6 +87,32 @@ class _Searched:
         call = call_of(self.target, found.notation, namespace)
         call.source, call.comment = "synthesis", comment
         return call
+
+
+def otherwise(target: Target, namespace: Namespace, first: Sequence[Probe]) -> list[Probe]:
+    """The same probes; the first leads to a search where it turns out to have no call to make."""
+    if not first or not can_be_searched(target, namespace):
+        return list(first)
+    return [replace(first[0], _build=_Otherwise(target, first[0])), *first[1:]]
+
+
+@dataclass(frozen=True)
+class _Otherwise:
+    target: Target
+    first: Probe
+
+    def __call__(self, namespace: Namespace) -> Call:
+        try:
+            return self.first.build(namespace)
+        except NotCalled as error:
+            cut_short = error.unbuilt or error.cut_short is not None
+            if cut_short and tensors.fake_mode() is not None:
+                raise  # tensors with data may lead further
+            before = error
+        try:
+            return _Searched(self.target)(namespace)
+        except NoProbe as error:
+            raise NoProbe(f"{before} {error}") from None
 
 
 @dataclass(frozen=True)
