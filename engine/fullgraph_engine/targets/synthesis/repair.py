@@ -155,7 +155,11 @@ class Repairs:
         for cost, a, b in ((0.5, met, wanted), (1.2, wanted, met)):
             same = [site for site in found if site.number == a]
             for site in same:
-                yield cost + _distance(site, phase), site.put(candidate, b)
+                square = self._square(candidate, site, b)
+                if square is not None:
+                    yield cost + _distance(site, phase), square
+                apart = 0.0 if square is None else 0.7
+                yield cost + apart + _distance(site, phase), site.put(candidate, b)
             several = [site for site in same if site.path[0] == "inputs"]
             if len(several) > 1:
                 yield cost + 0.6, _put_all(candidate, several, b)
@@ -166,6 +170,16 @@ class Repairs:
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
         yield from self._sides(candidate, met, wanted)
+
+    def _square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
+        """Both sides of an image that has equal ones; None where the number is no side of one."""
+        value = candidate.get(site.path)
+        if not isinstance(value, TensorText) or site.dim is None or site.dim < 2:
+            return None
+        shape = sizes(value)
+        if len(shape) < 4 or len(set(shape[2:])) > 1:
+            return None
+        return _with_sides(candidate, site.path, value, range(2, len(shape)), number_)
 
     def _scaled(self, candidate: Candidate, site: Site, met: int, wanted: int) -> Iterator[Step]:
         """Where ``met`` is a multiple of a number, or a bit more than it."""
@@ -473,6 +487,13 @@ class Repairs:
                 yield from self._alternatives(candidate, ("inputs", name), 4.0)
         for name, _ in candidate.init:
             yield from self._alternatives(candidate, ("init", name), 4.0 + 2.0 * outcome.phase)
+        for path, found in candidate.values():
+            if isinstance(found, Sequence) and found.items and path[0] == "init":
+                for count in (4, 3, 2, 1, 5):
+                    if count != len(found.items):
+                        items = tuple(found.items[at % len(found.items)] for at in range(count))
+                        cost = 3.0 + 0.3 * count + outcome.phase
+                        yield cost, candidate.with_value(path, Sequence(found.kind, items))
         for site in sites(candidate):
             if site.path[0] == "init" and site.dim is None:
                 for one in (1, 2, 4, 8, WIDTH):
