@@ -69,7 +69,8 @@ def united(old: Arguments, new: Arguments) -> Arguments:
         if key not in symbols and not (isinstance(one, Fixed) and one == other):
             # The first dimension of the first tensor is most often the batch.
             name = "b" if batch is not None and key == (_key(batch[0]), _key(batch[1])) else ""
-            symbols[key] = Symbol(name or next(names), _hint(one, other))
+            taken = {symbol.hint for symbol in symbols.values()}
+            symbols[key] = Symbol(name or next(names), _hint(one, other, taken))
     others = iter(pairs)
     numbers = iter(list(_numbers(new)))
 
@@ -137,10 +138,12 @@ def _read(text: str) -> Arguments:
     return notation.parse(f"forward({text})").inputs or Arguments()
 
 
-def _hint(one: Size, other: Size) -> int:
-    """A size for the run: one that Dynamo does not treat apart, if there is one."""
+def _hint(one: Size, other: Size, taken: set[int | None]) -> int:
+    """A size for the run: one that Dynamo does not treat apart, nor takes for that of another
+    symbol, if there is one."""
     values = [value for value in (_value(one), _value(other)) if value is not None]
-    return next((value for value in values if value > 1), values[0])
+    good = [value for value in values if value > 1]
+    return next((value for value in good if value not in taken), (good or values)[0])
 
 
 def _value(size: Size) -> int | None:
