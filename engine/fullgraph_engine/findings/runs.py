@@ -23,7 +23,9 @@ from ..protocol import (
     SeenValue,
     Status,
     TargetReport,
+    TracedPaths,
     TraceMode,
+    TracePath,
 )
 from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
@@ -31,7 +33,15 @@ from ..protocol.shapes import PlaceShapes
 from ..targets import Call, ProbeError, Tracee
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
-from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
+from ..tracing import modes
+from ..tracing.recording import (
+    Break,
+    Equality,
+    Failure,
+    Recording,
+    Specialisation,
+    TracedLines,
+)
 from . import (
     breaks,
     course,
@@ -47,6 +57,7 @@ from . import (
 )
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
+from .paths import Asked, Explorer, Known, Policy, Traveled, altered, flags_of
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -74,6 +85,11 @@ class Outcome:
     guards: tuple[GuardedFrame, ...] = ()
     guards_note: str = ""
     course: tuple[CourseStep, ...] = ()
+    raised: bool = False
+    """It needs real tensors since fake ones raised, not for their values."""
+    known: str = ""
+    """What the part "paths" goes on from, if there is anything for it to do."""
+    paths: TracedPaths | None = None
 
 
 def run_target(
@@ -85,12 +101,14 @@ def run_target(
     documents: Commission | None = None,
     branch: Branch | None = None,
     foretell: Callable[[Forecast], None] | None = None,
+    known: str = "",
 ) -> Outcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
     The parts know nothing of each other, so they can be processes side by side. The second only
     looks for dimensions that get pinned, the forecast for what compiles again, for which it needs a
-    ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell.
+    ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell. The
+    further paths need a ``branch`` as well, and what is ``known`` from the first.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -110,6 +128,9 @@ def run_target(
             attempt.first()
         elif part == "second":
             attempt.second()
+        elif part == "paths":
+            if branch is not None and known:
+                attempt.explore(branch, Known.unpacked(known))
         elif branch is not None and foretell is not None:
             made = attempt.forecast(branch)
             if attempt.auto_failure is None:
@@ -128,6 +149,9 @@ def run_target(
         *attempt.shapes(),
         *attempt.guards(),
         attempt.course(),
+        raised=attempt.auto_failure is not None,
+        known=attempt.known() if part == "first" else "",
+        paths=attempt.paths,
     )
 
 
@@ -209,6 +233,11 @@ class _Attempt:
         self.given = unsteady.Given()
         self.finished = False
         self.writer: Writer | None = None
+        self.lines: TracedLines | None = None
+        self.paths = TracedPaths()
+        self._call: Call | None = None
+        self._read = False
+        """Values of tensors that had them."""
         self._truths: list[int] = []
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
@@ -240,7 +269,9 @@ class _Attempt:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
-            self.recording = recording
+            self.recording, self._call = recording, call
+            self.lines = recording.lines
+            self._read = mode is None or mode.read
             self._report_recording(recording)
             if recording.failure is None:
                 self.finished = True
@@ -254,6 +285,7 @@ class _Attempt:
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
+            mode.read = False
         wanted = self.asked_dynamic or self.names_sizes
         with self._written() as witness, explanations.taping(wanted) as self._tapes:
             return tracing.trace(
@@ -327,6 +359,66 @@ class _Attempt:
             for finding in made.findings:
                 self.ledger.add(finding)
             return made
+
+    def known(self) -> str:
+        """What further paths go on from; empty if there is none to go."""
+        recording, call = self.recording, self._call
+        if recording is None or call is None or not self.finished:
+            return ""
+        module: Any = call.function
+        matters = modes.matter(module, read=recording.lines.reads_mode)
+        known = Known(
+            recording.lines.traced,
+            recording.lines.entered,
+            self._read or any(chosen.answer is not None for chosen in recording.chosen),
+            module.training if matters else None,
+            tuple(flags_of(call)),
+            frozenset(finding.identity for finding in self.ledger.findings),
+        )
+        return known.packed() if Explorer(self.source, known).begin() else ""
+
+    def explore(self, branch: Branch, known: Known) -> None:
+        """Other paths than that of the probe: only what is not on that one."""
+        if not self.fake:
+            known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
+        explorer = Explorer(self.source, known)
+        explorer.run(self._travel, branch, self.ledger.add)
+        self.paths, self.lines = explorer.traced, explorer.lines
+        if self.auto and explorer.could_be_real:
+            self.auto_failure = "the fake runs raised"
+
+    def _travel(self, path: TracePath) -> Traveled:
+        """In a process of its own."""
+        ledger = _Ledger(self.tracee, "", lambda _: None)
+        attempt = _Attempt(self.tracee, ledger)
+        attempt.auto = False
+        policy = Policy(path.answers, self.source)
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.begin()
+                mode.answer = policy
+            try:
+                call = altered(self.tracee.call(), path)
+            except BaseException as error:
+                return Traveled(failure=_one_line(tracing.failure_of(error)))
+            if mode is not None:
+                # The data of inputs could be any other.
+                mode.forget((call.args, call.kwargs))
+                policy.asked.clear()
+            could_be_real = attempt._could_be_real(call)
+            recording = attempt._trace(call, mode)
+            failure = recording.failure
+            if failure is None:
+                attempt._report_recording(recording)
+                attempt._amend(recording)
+                ledger.finish()
+        return Traveled(
+            tuple(ledger.findings),
+            recording.lines,
+            tuple(Asked(place, answer) for place, answer in policy.asked.items()),
+            "" if failure is None else f"it raised {_one_line(failure)}",
+            could_be_real,
+        )
 
     def _build(self) -> Call | None:
         try:
@@ -488,6 +580,10 @@ class _Attempt:
             seconds=round(seconds, 4),
             error=self.error,
             chosen=len(recording.chosen) if recording else 0,
+            lines=len(self.lines.entered) if self.lines else None,
+            lines_traced=len(self.lines.traced) if self.lines else None,
+            untraced=tuple(sorted(self.lines.entered - self.lines.traced)) if self.lines else (),
+            paths=self.paths.reports,
         )
 
 

@@ -25,6 +25,7 @@ from ..protocol import (
     SeenValue,
     TargetKind,
     TargetReport,
+    TracedPaths,
     Wanted,
 )
 from ..protocol.course import CourseStep
@@ -90,6 +91,12 @@ class Outcome(Protocol):
     def guards_note(self) -> str: ...
     @property
     def course(self) -> Sequence[CourseStep]: ...
+    @property
+    def raised(self) -> bool: ...
+    @property
+    def known(self) -> str: ...
+    @property
+    def paths(self) -> TracedPaths | None: ...
 
 
 class Sown(Protocol):

@@ -25,6 +25,7 @@ from ..protocol import (
     Reproduce,
     TargetInfo,
     TargetReport,
+    TracedPaths,
 )
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
@@ -116,8 +117,14 @@ class Exited:
 
 @dataclass(frozen=True)
 class RunDone:
+    """``raised``: it needs real tensors since fake ones raised. ``known`` is what a run of the part
+    "paths" is launched with, empty where it would find none."""
+
     report: TargetReport
     needs_real: str | None
+    raised: bool = False
+    known: str = ""
+    paths: Union[TracedPaths, None] = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,8 @@ class Launch:
     """What earlier attempts of it that could not fork have found out."""
     last: bool = False
     """There is no time for another attempt."""
+    known: str = ""
+    """From the first run of its target and probe."""
 
 
 @dataclass(frozen=True)
