@@ -15,7 +15,7 @@ import json
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from ..protocol import Finding, Frame, PathReport, Range, TracedPaths, TracePath
@@ -162,6 +162,10 @@ class Explorer:
         self._answered: set[tuple[Range, Number]] = set()
         self._flagged: set[tuple[Flag, Side]] = set()
         self._told = set(known.identities)
+        self._own = set(known.identities)
+        """Of findings that are there with the usual answers too."""
+        self._places: set[Range] = set()
+        """Where these are asked for."""
         self._lines, self._entered = set(known.traced), set(known.entered)
 
     @property
@@ -244,16 +248,19 @@ class Explorer:
             if identity not in self._told and way.words:
                 self._told.add(identity)
                 emit(dataclasses.replace(finding, path=way))
+        self._compare_modes(path, traveled, found.keys())
+
+    def _compare_modes(self, path: TracePath, traveled: Traveled, found: Set[str]) -> None:
+        """Which findings of the mode of the probe are not there in the other one."""
         training = self._known.training
-        only_mode = path == TracePath(training=not training)
-        if training is not None and only_mode and not (self._known.asked or traveled.asked):
-            lacking = sorted(
-                identity
-                for identity in self._known.identities - found.keys()
-                if identity.startswith(TOLD)
-            )
+        places = {asked.place for asked in traveled.asked}
+        if path == TracePath():
+            self._own &= found
+            self._places = places
+        elif path == TracePath(training=not training) and places <= self._places:
+            lacking = (identity for identity in self._own - found if identity.startswith(TOLD))
             self.traced = dataclasses.replace(
-                self.traced, narrowed=tuple(lacking), mode=bool(training)
+                self.traced, narrowed=tuple(sorted(lacking)), mode=training
             )
 
     def _chosen(self, traveled: Traveled, before: set[int]) -> list[tuple[PathAnswer, Side]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ class Tracee:
     path: str
     text: str = field(repr=False)
     mode: Mode = "auto"
+    alter: Callable[[Call], Call] | None = field(default=None, repr=False)
+    """What is another one in the call than its probe says."""
 
     @property
     def fake(self) -> bool:
@@ -38,4 +41,5 @@ class Tracee:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
         chance.begin_again()
-        return self.probe.build(self.namespace)
+        call = self.probe.build(self.namespace)
+        return call if self.alter is None else self.alter(call)

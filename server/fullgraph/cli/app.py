@@ -127,6 +127,10 @@ _TryDynamic = Annotated[
     bool | None,
     typer.Option("--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False),
 ]
+_TryPaths = Annotated[
+    bool | None,
+    typer.Option("--try-paths/--no-try-paths", help=_HELP["try-paths"], show_default=False),
+]
 _Forecast = Annotated[
     bool,
     typer.Option(
@@ -164,6 +168,7 @@ def _check(
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
+    try_paths: _TryPaths = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -218,6 +223,7 @@ def _check(
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
+        "try-paths": try_paths,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -275,6 +281,7 @@ def _diff(
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
+    try_paths: _TryPaths = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -305,6 +312,7 @@ def _diff(
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
+        "try-paths": try_paths,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
         "select": _joined(select),
