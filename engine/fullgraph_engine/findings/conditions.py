@@ -80,7 +80,7 @@ class Conditions:
         def asks(_code: _Code, node: ast.AST) -> bool:
             if not isinstance(node, ast.expr):
                 return False
-            return extent(node) == asked if exact else _within(extent(node), asked)
+            return extent(node) == asked if exact else within(extent(node), asked)
 
         return self._on(asked, asks)
 
@@ -215,7 +215,7 @@ def _compared(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpo
     number = _number(right)
     if number is None:
         left, number, operator = right, _number(left), _TURNED.get(operator, operator)
-    simple = isinstance(left, (ast.Name, ast.Attribute)) or _within(asked, extent(left))
+    simple = isinstance(left, (ast.Name, ast.Attribute)) or within(asked, extent(left))
     # Of an expression around the value nothing is known.
     return (number, operator) if simple and not isinstance(left, ast.BinOp) else nothing
 
@@ -233,7 +233,8 @@ def _sides(
 ) -> Iterator[Side]:
     for truth, block in ((True, taken), (False, other)):
         begins = _beginning(block)
-        if begins:
+        # Behind an exception nothing is told.
+        if begins and not isinstance(block[-1], ast.Raise):
             lines = frozenset(
                 line for each in block for line in range(each.lineno - 1, each.end_lineno or 0)
             )
@@ -335,7 +336,8 @@ def _parameters(node: Function | ast.Module) -> frozenset[str]:
     return frozenset(one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
 
 
-def _within(inner: Range, outer: Range) -> bool:
+def within(inner: Range, outer: Range) -> bool:
+    """Whether one range is a part of another one, or the same."""
     return _key(outer.start) <= _key(inner.start) and _key(inner.end) <= _key(outer.end)
 
 

@@ -15,13 +15,14 @@ import json
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from ..protocol import Finding, Frame, PathReport, Range, TracedPaths, TracePath
+from ..protocol import Finding, Frame, PathReport, Position, Range, TracedPaths, TracePath
 from ..protocol.paths import PathAnswer, PathValue
 from ..targets import Call
-from ..tracing.recording import TracedLines
+from ..tracing import stacks
+from ..tracing.recording import Recording, TracedLines
 from ..tracing.variations import Inputs, with_parameters
 from . import conditions
 from .conditions import Conditions, Number, Side
@@ -32,6 +33,8 @@ MOST = 16
 """Paths of one target."""
 LONGEST = 20.0
 """Seconds that they may take, in wall time."""
+REPAIRS = 4
+"""How many of the usual answers may lead into exceptions."""
 ATTEMPTS = 3
 """Paths towards one side of one condition."""
 PATIENCE = 8
@@ -53,15 +56,27 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """An answer that eager code of the file was given at a place, for the first time there."""
+
+    place: Range
+    answer: Number
+
+
+@dataclass(frozen=True)
 class Known:
     """What the path of the probe has shown. ``asked``: code asked tensors for values there.
 
-    ``training`` is the mode of the module, if it matters; ``identities`` are of its findings.
+    ``answers`` are those of a fake run; ``complete``: there were no others, so that it need not be
+    traced again with chosen ones. ``training`` is the mode of the module, if it matters;
+    ``identities`` are of its findings.
     """
 
     traced: frozenset[int] = frozenset()
     entered: frozenset[int] = frozenset()
     asked: bool = False
+    complete: bool = False
+    answers: tuple[Asked, ...] = ()
     training: bool | None = None
     flags: tuple[Flag, ...] = ()
     identities: frozenset[str] = frozenset()
@@ -72,6 +87,8 @@ class Known:
             sorted(self.traced),
             sorted(self.entered),
             self.asked,
+            self.complete,
+            [[*_numbers(asked.place), asked.answer] for asked in self.answers],
             self.training,
             [[flag.name, flag.other] for flag in self.flags],
             sorted(self.identities),
@@ -81,25 +98,27 @@ class Known:
 
     @classmethod
     def unpacked(cls, text: str) -> Known:
-        traced, entered, asked, training, flags, identities = json.loads(
+        traced, entered, asked, complete, answers, training, flags, identities = json.loads(
             zlib.decompress(base64.b85decode(text))
         )
         return cls(
             frozenset(traced),
             frozenset(entered),
             asked,
+            complete,
+            tuple(Asked(_range(*numbers), answer) for *numbers, answer in answers),
             training,
             tuple(Flag(*flag) for flag in flags),
             frozenset(identities),
         )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """An answer that eager code of the file was given at a place, for the first time there."""
+def _numbers(range_: Range) -> tuple[int, int, int, int]:
+    return range_.start.line, range_.start.byte, range_.end.line, range_.end.byte
 
-    place: Range
-    answer: Number
+
+def _range(first: int, start: int, last: int, end: int) -> Range:
+    return Range(Position(first, start), Position(last, end))
 
 
 @dataclass(frozen=True)
@@ -115,10 +134,16 @@ class Traveled:
 
 
 class Policy:
-    """Gives the answers of a path: at each place one, and from then on those of every run."""
+    """Gives the answers of a path: at each place one, and from then on the usual ones.
 
-    def __init__(self, answers: Iterable[PathAnswer], source: SourceText) -> None:
+    These are the given ones but for truths at places in ``turned``.
+    """
+
+    def __init__(
+        self, answers: Iterable[PathAnswer], turned: Set[Range], source: SourceText
+    ) -> None:
         self._answers = {answer.range: answer.value for answer in answers}
+        self._turned = turned
         self._source = source
         self._times: Counter[Range] = Counter()
         self.asked: dict[Range, Number] = {}
@@ -127,6 +152,8 @@ class Policy:
         if frame is None or frame.path != self._source.path:
             return given
         place = self._source.range_of(frame)
+        if place in self._turned and isinstance(given, bool):
+            given = not given
         self._times[place] += 1
         if self._times[place] == 1:
             answer = self._answers.get(place, given)
@@ -166,6 +193,9 @@ class Explorer:
         """Of findings that are there with the usual answers too."""
         self._places: set[Range] = set()
         """Where these are asked for."""
+        self._turned = frozenset(a.place for a in known.answers if a.answer is True)
+        """Where the usual answer is True, since the other one leads into an exception."""
+        self._repairs = REPAIRS
         self._lines, self._entered = set(known.traced), set(known.entered)
 
     @property
@@ -176,8 +206,12 @@ class Explorer:
     def begin(self) -> bool:
         """Whether there is a path to try."""
         known = self._known
-        if known.asked and any(self._may_open(side) for side in self._conditions.sides):
-            # The answers of the first run are not known, or were those of real tensors.
+        if known.asked and known.complete:
+            self._places = {asked.place for asked in known.answers}
+            self._answered |= {(asked.place, asked.answer) for asked in known.answers}
+            self._vary_answers(TracePath(), known.answers)
+        elif known.asked and any(self._may_open(side) for side in self._conditions.sides):
+            # The first answers were those of real tensors, or of inputs with known values.
             self._plan(TracePath())
         if known.training is not None:
             self._plan(TracePath(training=not known.training))
@@ -186,7 +220,7 @@ class Explorer:
 
     def run(
         self,
-        travel: Callable[[TracePath], Traveled],
+        travel: Callable[[TracePath, frozenset[Range]], Traveled],
         branch: Branch,
         emit: Callable[[Finding], None],
     ) -> None:
@@ -201,7 +235,8 @@ class Explorer:
             if goal is not None:
                 self._attempts[goal] += 1
             left = max(until - time.monotonic(), 0.1)
-            answer = branch(functools.partial(travel, path), left, _name(path))
+            travel_it = functools.partial(travel, path, self._turned)
+            answer = branch(travel_it, left, f"{_name(path)} {sorted(map(_numbers, self._turned))}")
             until -= answer.used
             self._take(path, answer, emit)
         self.could_be_real = self.could_be_real and not any(
@@ -225,11 +260,27 @@ class Explorer:
         if traveled.failure:
             self._report(PathReport(words, "failed", traveled.failure))
             self.could_be_real |= traveled.could_be_real
+            if self._repair(path, traveled):
+                return
         else:
             self._report(PathReport(words, "traced"))
             self._tell(path, traveled, before, emit)
-        self._vary_answers(path, traveled)
+        self._vary_answers(path, traveled.asked)
         self._vary_flags(path)
+
+    def _repair(self, path: TracePath, traveled: Traveled) -> bool:
+        """Go the same way again with another answer to what was asked before it raised.
+
+        Most checks are of what is wrong, and False is their usual answer. Some are of the opposite.
+        """
+        last = traveled.asked[-1] if traveled.asked else None
+        given = {answer.range for answer in path.answers}
+        if last is None or last.answer is not False or last.place in given or not self._repairs:
+            return False
+        self._repairs -= 1
+        self._turned |= {last.place}
+        self._waiting.appendleft(_Next(path))
+        return True
 
     def _report(self, report: PathReport) -> None:
         self.traced = dataclasses.replace(self.traced, reports=(*self.traced.reports, report))
@@ -303,21 +354,26 @@ class Explorer:
         begins = side.begins & self._entered
         return not side.begins or (bool(begins) and not begins & self._lines)
 
-    def _vary_answers(self, path: TracePath, traveled: Traveled) -> None:
+    def _vary_answers(self, path: TracePath, all_asked: Sequence[Asked]) -> None:
         given = {answer.range for answer in path.answers}
-        for asked in traveled.asked:
+        places = [asked.place for asked in all_asked]
+        for asked in all_asked:
             if asked.place in given:
                 continue
             for side in self._conditions.on_value(asked.place):
-                if not self._may_open(side):
+                direct = conditions.within(asked.place, side.test)
+                # What a condition itself asks for decides it, and not what led to that.
+                indirect = any(conditions.within(place, side.test) for place in places)
+                if not self._may_open(side) or (indirect and not direct):
                     continue
                 for value in conditions.answers(side, asked.place, asked.answer):
-                    if side.begins or (asked.place, value) not in self._answered:
-                        answer = self._answer(asked.place, value, side)
-                        changed = dataclasses.replace(path, answers=(*path.answers, answer))
-                        self._plan(changed, side if side.begins else None)
-                    if not side.begins:
-                        self._answered.add((asked.place, value))
+                    if (not side.begins or side.test == asked.place) and (
+                        (asked.place, value) in self._answered
+                    ):
+                        continue
+                    answer = self._answer(asked.place, value, side)
+                    changed = dataclasses.replace(path, answers=(*path.answers, answer))
+                    self._plan(changed, side if side.begins else None)
 
     def _vary_flags(self, path: TracePath) -> None:
         given = {value.name for value in path.values}
@@ -358,6 +414,19 @@ def _name(path: TracePath) -> str:
     """The same for the same path in another process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)
     return "; ".join([path.words, *answers])
+
+
+def answers_of(recording: Recording, source: SourceText) -> Iterator[Asked]:
+    """The first answer at each place of the file where a run was given one."""
+    places: set[Range] = set()
+    for chosen in recording.chosen:
+        frame = stacks.innermost(chosen.stack)
+        if chosen.answer is None or frame is None or frame.path != source.path:
+            continue
+        place = source.range_of(frame)
+        if place not in places:
+            places.add(place)
+            yield Asked(place, chosen.answer)
 
 
 def flags_of(call: Call) -> Iterator[Flag]:

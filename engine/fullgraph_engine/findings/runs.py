@@ -57,7 +57,7 @@ from . import (
 )
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
-from .paths import Asked, Explorer, Known, Policy, Traveled, altered, flags_of
+from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -370,7 +370,9 @@ class _Attempt:
         known = Known(
             recording.lines.traced,
             recording.lines.entered,
-            self._read or any(chosen.answer is not None for chosen in recording.chosen),
+            self._read or bool(recording.chosen),
+            not self._read,
+            tuple(answers_of(recording, self.source)),
             module.training if matters else None,
             tuple(flags_of(call)),
             frozenset(finding.identity for finding in self.ledger.findings),
@@ -387,12 +389,12 @@ class _Attempt:
         if self.auto and explorer.could_be_real:
             self.auto_failure = "the fake runs raised"
 
-    def _travel(self, path: TracePath) -> Traveled:
+    def _travel(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """In a process of its own."""
         ledger = _Ledger(self.tracee, "", lambda _: None)
         attempt = _Attempt(self.tracee, ledger)
         attempt.auto = False
-        policy = Policy(path.answers, self.source)
+        policy = Policy(path.answers, turned, self.source)
         with tracing.tensor_mode(self.fake) as mode:
             if mode is not None:
                 mode.begin()
