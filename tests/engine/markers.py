@@ -23,6 +23,8 @@ they are; those that leave something open share the range::
 ``since`` is that version and all after it, ``before`` all that came earlier; a bare number is a
 Python.
 
+What only a path beside that of the probe leads to is said so: ``"only in training mode"``.
+
 Comments of their own, anywhere at the beginning of a line, state the rest. ``since`` and
 ``before`` may end each of them::
 
@@ -33,7 +35,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest. ``si
     # python: 3.12                    the oldest Python that the file means anything to
     # torch: 2.9 it brought f()       the oldest torch that it means anything to, and why
     # dynamic: off                    no second run with first dimensions dynamic
-    # paths: Net 3                    how many other paths were tried; 0 where that is not stated
+    # paths: Net 3                    how many other paths were tried
     # lines: Net 41                   also lines_traced: those of its code, and of them the traced
     # forecast: on                    further calls with other sizes and values
     # host: only                      statements of it raise, and only the host goes on after them
@@ -415,6 +417,8 @@ def _differences(marker: Marker, finding: Finding, columns: bool) -> Iterable[st
     for text in marker.texts:
         if text not in words:
             yield f'not said: "{text}"'
+    if finding.only and not any(text.startswith("only ") for text in marker.texts):
+        yield f'to be stated: "only {finding.only}"'
     related = "\n".join(_related(finding))
     for text in marker.related:
         if text not in related:
