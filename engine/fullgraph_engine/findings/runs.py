@@ -565,7 +565,7 @@ class _Attempt:
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
-        status: Status = "traced" if self.finished else "failed"
+        status: Status = "traced" if self.finished or self.paths.reports else "failed"
         return TargetReport(
             name=self.target.name,
             kind=self.target.kind,

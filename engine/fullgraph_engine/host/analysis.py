@@ -23,6 +23,7 @@ from ..protocol import (
     Mode,
     OperatorsRegistered,
     Part,
+    PathReport,
     Range,
     ShapesFound,
     TargetDone,
@@ -35,6 +36,7 @@ from ..protocol import (
     place_words,
     visible,
 )
+from ..protocol.paths import PathStatus
 from . import blackbox, frames, run, syntax, wire
 from .blackbox import LastWords
 from .lines import LineReader
@@ -405,6 +407,9 @@ class Analysis:
                 if attempt.part == "forecast":
                     taken = self.request.forecast_seconds
                     self._not_foretold(planned, f"Not tried: others had taken {taken:g} seconds.")
+                else:
+                    taken = self.request.path_seconds
+                    self._not_gone(planned, "late", f"others had taken {taken:g} seconds")
                 return True
         self._number += 1
         number = self._number
@@ -524,7 +529,9 @@ class Analysis:
             return
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
-        if part == "paths" and done is not None:
+        if part == "paths" and (done is None or done.report.status != "traced"):
+            self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
+        elif part == "paths" and done is not None:
             self._went_on(plan, done)
         if part not in ("first", "seeds"):
             return  # what it found it has told; how it ended is its own affair
@@ -564,6 +571,13 @@ class Analysis:
                 paths=done.report.paths,
             )
         )
+
+    def _not_gone(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
+        """Say in the report of the first run that no others were, or not to the end."""
+        first = self._firsts.get((plan.target, plan.probe))
+        if first is not None and first.done is not None:
+            paths = (PathReport("along other paths", status, reason),)
+            self._report(replace(first.done.report, probe_number=plan.probe, paths=paths))
 
     def _take_back(self, before: Run, launched: Run) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""

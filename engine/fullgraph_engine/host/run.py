@@ -167,10 +167,11 @@ class Run:
                 branch = Branches(self.forking, until)
             else:
                 branch = Replay(launch.answers, self.tell, until, last=launch.last)
-            asked.update(branch=branch)
-            asked.update(
-                foretell=self.foretell if launch.part == "forecast" else None, known=launch.known
-            )
+            asked["branch"] = branch
+            if launch.part == "forecast":
+                asked["foretell"] = self.foretell
+            else:
+                asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
         for finding in outcome.findings:
             self.emit(finding)
