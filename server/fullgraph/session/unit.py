@@ -26,6 +26,7 @@ from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
 from fullgraph.session.shapes import ShapesByTarget, all_shapes
+from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (
     Analyse,
     Analysed,
@@ -148,6 +149,7 @@ class Unit:
         self.extended = Extended()
         """The index with the operators that this file registered."""
         self.guards_shown: set[str] = set()
+        self.untraced_shown: set[str] = set()
         """Targets all of whose guards are shown as diagnostics."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
@@ -226,10 +228,14 @@ class Unit:
         settings = self._surroundings.settings(self)
         findings = self.results.findings(foretold=settings.forecast)
         found = merge(findings, settings, self.results.names)
-        if not self.guards_shown:
+        if not (self.guards_shown or self.untraced_shown):
             return found
-        shown = (shown.report for shown in self.reports())
-        return (*found, *guard_findings(sorted(self.guards_shown), self.results.guards, shown))
+        reports = [shown.report for shown in self.reports()]
+        return (
+            *found,
+            *guard_findings(sorted(self.guards_shown), self.results.guards, reports),
+            *untraced_findings(sorted(self.untraced_shown), reports, self.document.positions),
+        )
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
