@@ -38,6 +38,7 @@ from fullgraph_engine.protocol import (
     Log,
     Position,
     Range,
+    TargetDone,
     TargetStarted,
 )
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -516,10 +517,16 @@ class _Run:
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        # Nobody waits for other paths: they are no reason to trace an edit later.
+        waited: float | None = None
         async for event in self._analysis:
             if isinstance(event, (Analysed, Failed)):
-                self._unit.run_ended(self, event, loop.time() - begun)
-            elif not self.obsolete:
+                ended = loop.time() if waited is None else waited
+                self._unit.run_ended(self, event, ended - begun)
+                continue
+            if waited is None and _is_of_other_paths(event):
+                waited = loop.time()
+            if not self.obsolete:
                 self._unit.take(event)
 
 
@@ -542,6 +549,12 @@ class _Forecast:
                 self._unit.forecast_ended(self, event)
             elif isinstance(event, ForecastFound) and not self._obsolete:
                 self._unit.take_forecast(event)
+
+
+def _is_of_other_paths(event: Event) -> bool:
+    if isinstance(event, FindingFound):
+        return event.finding.run.endswith("*")
+    return isinstance(event, TargetDone) and bool(event.report.paths)
 
 
 def _parses(text: str, python: str) -> bool:
