@@ -309,7 +309,8 @@ class Explorer:
             self._own &= found
             self._places = places
         elif path == TracePath(training=not training) and places <= self._places:
-            lacking = (identity for identity in self._own - found if identity.startswith(TOLD))
+            told = (*TOLD, "trace/eager-error", "trace/compile-error")
+            lacking = (identity for identity in self._own - found if identity.startswith(told))
             self.traced = dataclasses.replace(
                 self.traced, narrowed=tuple(sorted(lacking)), mode=training
             )

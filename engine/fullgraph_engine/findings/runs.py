@@ -236,6 +236,7 @@ class _Attempt:
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
         self._call: Call | None = None
+        self._training = False
         self._read = False
         """Values of tensors that had them."""
         self._truths: list[int] = []
@@ -259,6 +260,8 @@ class _Attempt:
                 call = self._build()
                 if call is None:
                     return
+                # The call may change it.
+                training = bool(getattr(call.function, "training", False))
                 recording = self._trace(call, mode)
                 if recording.failure is None or mode is None or not mode.truths or not left:
                     break
@@ -270,6 +273,7 @@ class _Attempt:
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
             self.recording, self._call = recording, call
+            self._training = training
             self.lines = recording.lines
             self._read = mode is None or mode.read
             self._report_recording(recording)
@@ -363,20 +367,25 @@ class _Attempt:
     def known(self) -> str:
         """What further paths go on from; empty if there is none to go."""
         recording, call = self.recording, self._call
-        if recording is None or call is None or not self.finished:
+        if recording is None or call is None or self.auto_failure is not None:
             return ""
         module: Any = call.function
         matters = modes.matter(module, read=recording.lines.reads_mode)
         known = Known(
             recording.lines.traced,
             recording.lines.entered,
-            self._read or bool(recording.chosen),
-            not self._read,
-            tuple(answers_of(recording, self.source)),
-            module.training if matters else None,
-            tuple(flags_of(call)),
-            frozenset(finding.identity for finding in self.ledger.findings),
+            training=self._training if matters else None,
+            identities=frozenset(finding.identity for finding in self.ledger.findings),
         )
+        if self.finished:
+            known = dataclasses.replace(
+                known,
+                asked=self._read or bool(recording.chosen),
+                complete=not self._read,
+                answers=tuple(answers_of(recording, self.source)),
+                flags=tuple(flags_of(call)),
+            )
+        # What raises may do so in one mode alone, and hardly for a flag.
         return known.packed() if Explorer(self.source, known).begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
