@@ -203,6 +203,18 @@ class Explorer:
         """Those that some path came to."""
         return TracedLines(frozenset(self._lines), frozenset(self._entered))
 
+    def could_answer(self, recording: Recording) -> bool:
+        """Whether other answers than those of a run of which none is known may lead elsewhere.
+
+        Code that asks breaks the graph, so it is known where it does, but in functions that run in
+        eager mode as a whole.
+        """
+        if any(record.outcome != "resumed" for record in recording.breaks):
+            return any(self._may_open(side) for side in self._conditions.sides)
+        frames = (self._source.innermost(record.stack) for record in recording.breaks)
+        places = {self._source.range_of(frame) for frame in frames if frame is not None}
+        return any(self._may_open(s) for place in places for s in self._conditions.on_value(place))
+
     def begin(self) -> bool:
         """Whether there is a path to try."""
         known = self._known
@@ -210,7 +222,7 @@ class Explorer:
             self._places = {asked.place for asked in known.answers}
             self._answered |= {(asked.place, asked.answer) for asked in known.answers}
             self._vary_answers(TracePath(), known.answers)
-        elif known.asked and any(self._may_open(side) for side in self._conditions.sides):
+        elif known.asked:
             # The first answers were those of real tensors, or of inputs with known values.
             self._plan(TracePath())
         if known.training is not None:

@@ -386,7 +386,11 @@ class _Attempt:
                 flags=tuple(flags_of(call)),
             )
         # What raises may do so in one mode alone, and hardly for a flag.
-        return known.packed() if Explorer(self.source, known).begin() else ""
+        explorer = Explorer(self.source, known)
+        if known.asked and not known.complete and not explorer.could_answer(recording):
+            known = dataclasses.replace(known, asked=False)
+            explorer = Explorer(self.source, known)
+        return known.packed() if explorer.begin() else ""
 
     def explore(self, branch: Branch, known: Known) -> None:
         """Other paths than that of the probe: only what is not on that one."""
