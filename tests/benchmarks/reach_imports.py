@@ -96,7 +96,7 @@ class Pipeline(RealPipeline):
     def plan(self, target: Any, namespace: dict[str, Any]) -> Any:
         return ()
 
-    def missing_probe(self, target: Any, namespace: dict[str, Any] | None, text: str) -> Finding:
+    def missing_probe(self, target: Any, text: str) -> Finding:
         # A module may put another one in its place.
         module = sys.modules.get((namespace or {}).get("__name__", ""))
         names = described(vars(module) if module is not None else namespace or {})

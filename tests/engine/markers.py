@@ -23,6 +23,8 @@ they are; those that leave something open share the range::
 ``since`` is that version and all after it, ``before`` all that came earlier; a bare number is a
 Python.
 
+What only a path beside that of the probe leads to is said so: ``"only in training mode"``.
+
 Comments of their own, anywhere at the beginning of a line, state the rest. ``since`` and
 ``before`` may end each of them::
 
@@ -33,6 +35,8 @@ Comments of their own, anywhere at the beginning of a line, state the rest. ``si
     # python: 3.12                    the oldest Python that the file means anything to
     # torch: 2.9 it brought f()       the oldest torch that it means anything to, and why
     # dynamic: off                    no second run with first dimensions dynamic
+    # paths: Net 3                    how many other paths were tried
+    # lines: Net 41                   also lines_traced: those of its code, and of them the traced
     # forecast: on                    further calls with other sizes and values
     # host: only                      statements of it raise, and only the host goes on after them
 
@@ -82,7 +86,7 @@ _PART = re.compile(
 )
 _LAST_BOUND = re.compile(rf"\s+{_BOUND}$")
 _HEADER = re.compile(r"^# (?P<key>[a-z]+): (?P<value>.*\S)\s*$", re.M)
-_NUMBERS = ("graphs", "ops", "breaks", "skips", "chosen", "recompiles")
+_NUMBERS = ("graphs", "ops", "breaks", "skips", "chosen", "recompiles", "lines", "lines_traced")
 
 
 class BadFixture(ValueError):
@@ -173,7 +177,7 @@ class Fixture:
     def parts(self) -> tuple[protocol.Part, ...]:
         second: tuple[protocol.Part, ...] = ("second",) if self.try_dynamic else ()
         forecast: tuple[protocol.Part, ...] = ("forecast",) if self.forecast else ()
-        return ("first", *second, *forecast)
+        return ("first", *second, "paths", *forecast)
 
     @property
     def name(self) -> str:
@@ -208,7 +212,7 @@ def read(path: Path) -> Fixture:
         elif key == "inputs":
             name, given = value.split(" ", 1)
             inputs.append((name, given))
-        elif key in _NUMBERS:
+        elif key in (*_NUMBERS, "paths"):
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
         elif key not in ("mode", "python", "torch", "dynamic", "forecast", "host", "fullgraph"):
@@ -365,6 +369,7 @@ def shown(finding: Finding) -> str:
     for name in ("explanation", "context"):
         if getattr(finding, name):
             words.append(f"      {name}: {getattr(finding, name)}")
+    words.extend([f"      only {finding.only}"] if finding.only else [])
     words.extend(f"      hint: {hint}" for hint in finding.hints)
     words.extend(f"      note: {note}" for note in finding.notes)
     words.extend(f"      related: {words}" for words in _related(finding))
@@ -404,11 +409,16 @@ def _differences(marker: Marker, finding: Finding, columns: bool) -> Iterable[st
     if marker.target and marker.target != finding.target:
         yield f"@{marker.target} expected, @{finding.target} found"
     words = "\n".join(
-        (finding.message, finding.explanation, finding.context, *finding.hints, *finding.notes)
+        (
+            *(finding.message, finding.explanation, finding.context, *finding.hints),
+            *(*finding.notes, f"only {finding.only}" if finding.only else ""),
+        )
     )
     for text in marker.texts:
         if text not in words:
             yield f'not said: "{text}"'
+    if finding.only and not any(text.startswith("only ") for text in marker.texts):
+        yield f'to be stated: "only {finding.only}"'
     related = "\n".join(_related(finding))
     for text in marker.related:
         if text not in related:
@@ -445,8 +455,10 @@ def _report_differences(fixture: Fixture, reports: Sequence[TargetReport]) -> It
         shown = [r.probe.inputs for r in reports if r.name == name and r.probe is not None]
         if given not in shown:
             yield f"inputs of {name}: {given} expected, {' or '.join(shown) or 'none'} found"
+    latest = {(report.name, report.probe_number): report for report in reports}
     for key, name, number in fixture.numbers:
-        total = sum(getattr(report, key) for report in reports if report.name == name)
+        counts = [getattr(r, key) for r in latest.values() if r.name == name]
+        total = sum(len(count) if key == "paths" else count for count in counts)
         if total != number:
             yield f"{key} of {name}: {number} expected, {total} found"
 
@@ -588,8 +600,10 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
             run = f"{target.name}#{number}"
             order["found"] = tuple(remembered.values())
             args = (target, probe, module.__dict__, order, run)
+            order["raised"] = False
             answer = forked(one_run, *args, order["mode"], seconds=SECONDS / 2)
             if answer.get("needs_real"):
+                order["raised"] = answer["raised"]
                 answer = forked(one_run, *args, "real", seconds=SECONDS / 2)
             if "error" in answer:
                 return dict(answer)
@@ -617,6 +631,18 @@ def one_run(
     if order["try_dynamic"] and outcome.report.status == "traced":
         torch._dynamo.reset()
         run_target(tracee, "second", emitted.append, f"{run}+")
+    report = outcome.report
+    if outcome.known:
+        # With real tensors where fake ones raise; values that they lack are chosen.
+        further_mode = "real" if order.get("raised") else order["mode"]
+        paths = further_paths(tracee, outcome, run, emitted, further_mode)
+        report = dataclasses.replace(
+            report,
+            lines=paths.lines,
+            lines_traced=paths.lines_traced,
+            untraced=paths.untraced,
+            paths=paths.paths,
+        )
     if order["forecast"]:
         from fullgraph_engine.findings import forecast
         from fullgraph_engine.host.process_backends.branches import Branches
@@ -627,10 +653,34 @@ def one_run(
         run_target(tracee, "forecast", emitted.append, f"{run}~", **asked)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
-        "report": protocol.to_plain(outcome.report),
+        "report": protocol.to_plain(report),
         "needs_real": outcome.needs_real,
         "further": outcome.further,
+        "raised": outcome.raised,
     }
+
+
+def further_paths(
+    tracee: Any, first: Any, run: str, emitted: list[Finding], mode: Any
+) -> TargetReport:
+    """What the host does with a first run that others may go on from."""
+    import torch._dynamo
+
+    from fullgraph_engine.findings import run_target
+    from fullgraph_engine.host.process_backends.branches import Branches
+
+    torch._dynamo.reset()
+    asked = {"branch": Branches(), "known": first.known}
+    outcome = run_target(
+        dataclasses.replace(tracee, mode=mode), "paths", emitted.append, f"{run}*", **asked
+    )
+    if outcome.needs_real:
+        return further_paths(tracee, first, run, emitted, "real")
+    for finding in first.findings:
+        if finding.identity in outcome.paths.narrowed:
+            path = protocol.TracePath(training=outcome.paths.mode)
+            emitted.append(dataclasses.replace(finding, path=path))
+    return outcome.report
 
 
 def silence() -> None:

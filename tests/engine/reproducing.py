@@ -102,6 +102,7 @@ class Host:
             run=finding.run,
             message=finding.message,
             real=finding.mode == "real",
+            path=finding.path,
         )
         analyse = self._analysis(path, (finding.target,))
         last: ReproFound | None = None

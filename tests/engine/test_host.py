@@ -447,6 +447,72 @@ def test_a_module_that_takes_its_forecasts_with_it(engine: Engine) -> None:
     assert set(forecasts(result)) == {"f#0~", "f#1~"}
 
 
+def goes(*functions: str, returns: str = "other ways", target: str = "f") -> str:
+    """A target, and functions that the stub takes for its other paths."""
+    ways = (f"def goes_{n}():\n    {body}\n" for n, body in enumerate(functions))
+    return f"import os, time\n{''.join(ways)}def {target}():  # target\n    return {returns!r}\n"
+
+
+def on_paths(result: Result) -> list[tuple[str, str]]:
+    return [(f.run, f.message) for f in result.findings if f.code == "stub/path"]
+
+
+def test_other_paths_go_on_from_the_first_run(engine: Engine) -> None:
+    text = goes("return 1", "raise ValueError('no')")
+    result = engine.analyse(text, parts=("first", "paths"))
+    assert on_paths(result) == [
+        ("f#0*", "f auto goes_0 1"),
+        ("f#0*", "f auto goes_1 it raised ValueError: no"),
+    ]
+    first, last = (event.report for event in result.events if isinstance(event, TargetDone))
+    assert (first.lines_traced, first.paths) == (2, ())
+    assert (last.lines_traced, last.lines, last.seconds) == (3, 4, first.seconds)
+    assert [(path.words, path.status) for path in last.paths] == [
+        ("goes_0", "traced"),
+        ("goes_1", "failed"),
+    ]
+    # What only the first has is told again, of the same run.
+    told = [(f.run, f.only) for f in result.findings if f.code == "stub/value"]
+    assert told == [("f#0", ""), ("f#0", "in training mode")]
+
+
+def test_other_paths_wait_for_the_first_runs_of_all(engine: Engine) -> None:
+    text = goes("return 1") + "def g():  # target\n    return 'later'\n"
+    result = engine.analyse(text, parts=("first", "second", "paths"), jobs=1)
+    codes = [f.message for f in result.findings if f.code in ("stub/value", "stub/path")]
+    assert codes[:3] == ["f gave 'other ways'", "g gave 'later'", "f auto goes_0 1"]
+
+
+def test_where_no_path_is_open_there_is_no_run(engine: Engine) -> None:
+    result = engine.analyse(goes("return 1", returns="one way"), parts=("first", "paths"))
+    assert not on_paths(result)
+    assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
+
+
+def test_other_paths_may_need_real_tensors(engine: Engine) -> None:
+    text = goes("return 1", returns="other ways need real")
+    result = engine.analyse(text, parts=("first", "paths"))
+    assert on_paths(result) == [("f#0*", "f real goes_0 1")]
+
+
+def test_other_paths_that_are_ended_leave_the_first_run(engine: Engine) -> None:
+    text = goes("time.sleep(600)")
+    result = engine.analyse(text, parts=("first", "paths"), limits=Limits(seconds=0.7))
+    assert isinstance(result.end, Analysed)
+    assert result.status("f") == "traced"
+    assert [path.status for path in result.reports["f"].paths] in (["late"], ["failed"])
+
+
+def test_all_other_paths_together_end_in_time(engine: Engine) -> None:
+    text = goes("while True: pass")
+    text += "".join(f"def g{n}():  # target\n    return 'other ways'\n" for n in range(2))
+    result = engine.analyse(text, parts=("first", "paths"), path_seconds=0.5, jobs=1)
+    reports = {name: report.paths for name, report in result.reports.items()}
+    assert set(reports) == {"f", "g0", "g1"}
+    assert [path.status for path in reports["g1"]] == ["late"]
+    assert all(report.status == "traced" for report in result.reports.values())
+
+
 def test_two_requests_at_once(engine: Engine) -> None:
     first = engine.begin("def f():  # target\n    return 'sleep'\n")
     second = engine.begin("def g():  # target\n    return 2\n")

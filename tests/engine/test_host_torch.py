@@ -432,6 +432,64 @@ def test_a_forecast_is_the_same_where_nothing_is_forked(
     assert spawned == forked
 
 
+BRANCHING = """\
+import torch
+
+
+# fullgraph: f32[4]
+class Net(torch.nn.Module):
+    def forward(self, x, loud=False):
+        x = x + 1
+        if not self.training:
+            print("evaluated")
+        if loud:
+            print("loud")
+        if x.sum() > 1e9:
+            print("large")
+        return x - 1
+"""
+MODE, FLAG, DATA = "in evaluation mode", "if `loud` is True", "where `x.sum() > 1e9` is true"
+
+
+@pytest.fixture(scope="module")
+def branching(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with breaks in one mode, behind a flag, and behind a condition on data."""
+    path = tmp_path_factory.mktemp("branching") / "model.py"
+    path.write_text(BRANCHING)
+    return path
+
+
+def test_other_paths_are_the_same_where_nothing_is_forked(
+    hosts: dict[str, Host], branching: Path
+) -> None:
+    forked, spawned = (
+        hosts[processes].findings(branching, "Net", parts=("first", "paths"))
+        for processes in ("fork", "spawn")
+    )
+    assert {finding.only: finding.range.start.line for finding in forked} == {
+        "": 11,
+        MODE: 8,
+        FLAG: 10,
+        DATA: 12,
+    }
+    assert {finding.identity: finding for finding in spawned} == {
+        finding.identity: finding for finding in forked
+    }
+
+
+def test_a_repro_goes_the_path_of_its_finding(hosts: dict[str, Host], branching: Path) -> None:
+    host = hosts["fork"]
+    found = {f.only: f for f in host.findings(branching, "Net", parts=("first", "paths"))}
+    for only in (MODE, FLAG):
+        made = host.reproduce(branching, found[only], 90.0)
+        assert made.verified, made
+    # What was answered for data is in no inputs that are known.
+    made = host.reproduce(branching, found[DATA], 90.0)
+    assert made.found is None
+    assert DATA in made.reason
+    assert "give the target a probe" in made.reason
+
+
 def test_a_repro_is_made_where_nothing_is_forked(hosts: dict[str, Host], growing: Path) -> None:
     host = hosts["spawn"]
     finding = next(f for f in host.findings(growing, "prints") if f.code.startswith("graph-break/"))

@@ -27,8 +27,8 @@ def found(message: str, target: str, line: int, code: str = "graph-break/x") -> 
     return FindingFound(1, Finding(code, message, at(line), target))
 
 
-def done(target: str, line: int = 0) -> TargetDone:
-    return TargetDone(1, TargetReport(target, "module", at(line), "traced"))
+def done(target: str, line: int = 0, probe: int = 0) -> TargetDone:
+    return TargetDone(1, TargetReport(target, "module", at(line), "traced", probe_number=probe))
 
 
 def targets(*names: str) -> TargetsFound:
@@ -122,14 +122,14 @@ def test_a_target_that_is_no_more_goes_at_once() -> None:
 def test_two_probes_of_a_target() -> None:
     results = Results()
     results.begin()
-    for event in (found("one", "A", 1), done("A"), found("two", "A", 2), done("A")):
+    for event in (found("one", "A", 1), done("A"), found("two", "A", 2), done("A", probe=1)):
         results.apply(event)
     results.complete()
     results.begin()
     results.apply(found("one", "A", 1))
     results.apply(done("A"))
     assert messages(results) == ["one", "two"]
-    results.apply(done("A"))
+    results.apply(done("A", probe=1))
     assert messages(results) == ["one"]
 
 

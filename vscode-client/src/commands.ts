@@ -49,6 +49,8 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       view.atTarget((place) => server.command(names.showBytecode, place)),
     "fullgraph.toggleGuards": () =>
       view.atTarget((place) => server.command(names.toggleGuards, place)),
+    "fullgraph.toggleUntraced": () =>
+      view.atTarget((place) => server.command(names.toggleUntraced, place)),
     "fullgraph.toggleGutter": async () => {
       const settings = vscode.workspace.getConfiguration("fullgraph");
       const now = settings.get<boolean>("gutter.enabled") === true;

@@ -59,6 +59,7 @@ export const server = {
   showEvents: "fullgraph.server.showEvents",
   showBytecode: "fullgraph.server.showBytecode",
   toggleGuards: "fullgraph.server.toggleGuards",
+  toggleUntraced: "fullgraph.server.toggleUntraced",
   repro: "fullgraph.server.repro",
   reproIssue: "fullgraph.server.reproIssue",
 } as const;

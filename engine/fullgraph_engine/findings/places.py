@@ -56,6 +56,10 @@ class SourceText:
                 return Place(self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index])
         return Place(fallback, shown, shown, ())
 
+    def innermost(self, stack: Stack) -> Frame | None:
+        """The innermost frame of a stack that is in this file."""
+        return next((frame for frame in reversed(stack) if frame.path == self.path), None)
+
     def range_of(self, frame: Frame) -> Range:
         """The columns of a frame, else its statement, else its line without indentation."""
         if frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte):

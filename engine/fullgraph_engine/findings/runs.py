@@ -24,7 +24,9 @@ from ..protocol import (
     SeenValue,
     Status,
     TargetReport,
+    TracedPaths,
     TraceMode,
+    TracePath,
 )
 from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
@@ -32,7 +34,15 @@ from ..protocol.shapes import PlaceShapes
 from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
-from ..tracing.recording import Break, Equality, Failure, Recording, Specialisation
+from ..tracing import modes
+from ..tracing.recording import (
+    Break,
+    Equality,
+    Failure,
+    Recording,
+    Specialisation,
+    TracedLines,
+)
 from . import (
     breaks,
     course,
@@ -48,6 +58,7 @@ from . import (
 )
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
+from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -77,6 +88,11 @@ class Outcome:
     course: tuple[CourseStep, ...] = ()
     further: int = 0
     """How many of the probes that wait for this one are needed."""
+    raised: bool = False
+    """It needs real tensors since fake ones raised, not for their values."""
+    known: str = ""
+    """What the part "paths" goes on from, if there is anything for it to do."""
+    paths: TracedPaths | None = None
 
 
 def run_target(
@@ -88,12 +104,14 @@ def run_target(
     documents: Commission | None = None,
     branch: Branch | None = None,
     foretell: Callable[[Forecast], None] | None = None,
+    known: str = "",
 ) -> Outcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
     The parts know nothing of each other, so they can be processes side by side. The second only
     looks for dimensions that get pinned, the forecast for what compiles again, for which it needs a
-    ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell.
+    ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell. The
+    further paths need a ``branch`` as well, and what is ``known`` from the first.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -113,6 +131,9 @@ def run_target(
             attempt.first()
         elif part == "second":
             attempt.second()
+        elif part == "paths":
+            if branch is not None and known:
+                attempt.explore(branch, Known.unpacked(known))
         elif branch is not None and foretell is not None:
             made = attempt.forecast(branch)
             if attempt.auto_failure is None:
@@ -133,6 +154,9 @@ def run_target(
         *attempt.guards(),
         attempt.course(),
         further,
+        raised=attempt.auto_failure is not None,
+        known=attempt.known() if part == "first" else "",
+        paths=attempt.paths,
     )
 
 
@@ -216,6 +240,12 @@ class _Attempt:
         self.without_probe = False
         """The probe turned out to be none."""
         self.writer: Writer | None = None
+        self.lines: TracedLines | None = None
+        self.paths = TracedPaths()
+        self._call: Call | None = None
+        self._training = False
+        self._read = False
+        """Values of tensors that had them."""
         self._truths: list[int] = []
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
@@ -239,6 +269,8 @@ class _Attempt:
                     return
                 if mode is not None and call.comment:
                     mode.begin(turned)  # what was asked while it was looked for is no matter
+                # The call may change it.
+                training = bool(getattr(call.function, "training", False))
                 recording = self._trace(call, mode)
                 if recording.failure is None or mode is None or not mode.truths or not left:
                     break
@@ -249,7 +281,10 @@ class _Attempt:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
-            self.recording = recording
+            self.recording, self._call = recording, call
+            self._training = training
+            self.lines = recording.lines
+            self._read = mode is None or mode.read
             self._report_recording(recording)
             if recording.failure is None:
                 self.finished = True
@@ -268,6 +303,7 @@ class _Attempt:
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
+            mode.read = False
         wanted = self.asked_dynamic or self.names_sizes
         with self._written() as witness, explanations.taping(wanted) as self._tapes:
             return tracing.trace(
@@ -341,6 +377,77 @@ class _Attempt:
             for finding in made.findings:
                 self.ledger.add(finding)
             return made
+
+    def known(self) -> str:
+        """What further paths go on from; empty if there is none to go."""
+        recording, call = self.recording, self._call
+        if recording is None or call is None or self.auto_failure is not None:
+            return ""
+        module: Any = call.function
+        matters = modes.matter(module, read=recording.lines.reads_mode)
+        known = Known(
+            recording.lines.traced,
+            recording.lines.entered,
+            training=self._training if matters else None,
+            identities=frozenset(finding.identity for finding in self.ledger.findings),
+        )
+        if self.finished:
+            known = dataclasses.replace(
+                known,
+                asked=self._read or bool(recording.chosen),
+                complete=not self._read,
+                answers=tuple(answers_of(recording, self.source)),
+                flags=tuple(flags_of(call)),
+            )
+        # What raises may do so in one mode alone, and hardly for a flag.
+        explorer = Explorer(self.source, known)
+        if known.asked and not known.complete and not explorer.could_answer(recording):
+            known = dataclasses.replace(known, asked=False)
+            explorer = Explorer(self.source, known)
+        return known.packed() if explorer.begin() else ""
+
+    def explore(self, branch: Branch, known: Known) -> None:
+        """Other paths than that of the probe: only what is not on that one."""
+        if not self.fake:
+            known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
+        explorer = Explorer(self.source, known)
+        explorer.run(self._travel, branch, self.ledger.add)
+        self.paths, self.lines = explorer.traced, explorer.lines
+        if self.auto and explorer.could_be_real:
+            self.auto_failure = "the fake runs raised"
+
+    def _travel(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
+        """In a process of its own."""
+        ledger = _Ledger(self.tracee, "", lambda _: None)
+        attempt = _Attempt(self.tracee, ledger)
+        attempt.auto = False
+        policy = Policy(path.answers, turned, self.source)
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.begin()
+                mode.answer = policy
+            try:
+                call = altered(self.tracee.call(), path)
+            except BaseException as error:
+                return Traveled(failure=_one_line(tracing.failure_of(error)))
+            if mode is not None:
+                # The data of inputs could be any other.
+                mode.forget((call.args, call.kwargs))
+                policy.asked.clear()
+            could_be_real = attempt._could_be_real(call)
+            recording = attempt._trace(call, mode)
+            failure = recording.failure
+            if failure is None:
+                attempt._report_recording(recording)
+                attempt._amend(recording)
+                ledger.finish()
+        return Traveled(
+            tuple(ledger.findings),
+            recording.lines,
+            tuple(Asked(place, answer) for place, answer in policy.asked.items()),
+            "" if failure is None else f"it raised {_one_line(failure)}",
+            could_be_real,
+        )
 
     def _build(self) -> Call | None:
         try:
@@ -509,7 +616,8 @@ class _Attempt:
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
-        status: Status = "traced" if self.finished else "failed"
+        finished = self.finished or self.paths.reports
+        status: Status = "traced" if finished else "failed"
         if self.without_probe:
             status = "no-probe"
         return TargetReport(
@@ -528,6 +636,10 @@ class _Attempt:
             seconds=round(seconds, 4),
             error=self.error,
             chosen=len(recording.chosen) if recording else 0,
+            lines=len(self.lines.entered) if self.lines else None,
+            lines_traced=len(self.lines.traced) if self.lines else None,
+            untraced=tuple(sorted(self.lines.entered - self.lines.traced)) if self.lines else (),
+            paths=self.paths.reports,
         )
 
 

@@ -25,6 +25,7 @@ from ..protocol import (
     Mode,
     OperatorsRegistered,
     Part,
+    PathReport,
     Range,
     ShapesFound,
     TargetDone,
@@ -32,10 +33,12 @@ from ..protocol import (
     TargetsFound,
     TargetStarted,
     TraceMode,
+    TracePath,
     ValuesSeen,
     place_words,
     visible,
 )
+from ..protocol.paths import PathStatus
 from . import blackbox, frames, run, syntax, wire
 from .blackbox import LastWords
 from .lines import LineReader
@@ -113,6 +116,8 @@ class Attempt:
     mode: Mode
     part: Part
     answers: tuple[BranchAnswer, ...] = ()
+    known: str = ""
+    """From the first run of the same, if this is one of its further paths."""
 
 
 @dataclass
@@ -183,7 +188,10 @@ class Analysis:
         self._begun: set[int] = set()
         self._given_up: dict[tuple[int, int], Run] = {}
         """Attempts that are made again, by target and probe."""
-        self._forecasts_until: float | None = None
+        self._until: dict[Part, float] = {}
+        """When all runs of a part have to be through, once the first of them is launched."""
+        self._firsts: dict[tuple[int, int], Run] = {}
+        """Runs that were traced, by target and probe, of which there may be further paths."""
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
@@ -271,6 +279,7 @@ class Analysis:
         self._pending += [
             Attempt(planned, second if part == "second" else mode, part)
             for part in parts
+            if part != "paths"  # they go on from the first
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
@@ -425,13 +434,17 @@ class Analysis:
         """False if the module process is gone: its end is on the way, and told then."""
         planned, most = attempt.plan, self.request.limits
         seconds, last = most.seconds, False
-        if attempt.part == "forecast":
-            left = self._forecast_left()
+        if attempt.part in ("forecast", "paths"):
+            left = self._left(attempt.part)
             last = left <= 0 and bool(attempt.answers)
             seconds = seconds if last else min(seconds, left)
             if seconds <= 0:
-                taken = self.request.forecast_seconds
-                self._not_foretold(planned, f"Not tried: others had taken {taken:g} seconds.")
+                if attempt.part == "forecast":
+                    taken = self.request.forecast_seconds
+                    self._not_foretold(planned, f"Not tried: others had taken {taken:g} seconds.")
+                else:
+                    taken = self.request.path_seconds
+                    self._not_gone(planned, "late", f"others had taken {taken:g} seconds")
                 return True
         self._number += 1
         number = self._number
@@ -445,7 +458,8 @@ class Analysis:
             most.memory,
             attempt.answers,
             last,
-            self._host.found.of(self.request.path),
+            found=self._host.found.of(self.request.path),
+            known=attempt.known,
         )
         process = self._process
         owner = _RunOwner(self, number)
@@ -472,14 +486,12 @@ class Analysis:
             self._host.send(TargetStarted(self.request.request, planned.info.name))
         return True
 
-    def _forecast_left(self) -> float:
-        """Seconds for the forecast that is launched now."""
-        if not self.request.forecast_seconds:
-            return float("inf")
+    def _left(self, part: Part) -> float:
+        """Seconds for the forecast, or the further paths, that are launched now."""
+        request = self.request
+        most = request.forecast_seconds if part == "forecast" else request.path_seconds
         now = time.monotonic()
-        if self._forecasts_until is None:
-            self._forecasts_until = now + self.request.forecast_seconds
-        return self._forecasts_until - now
+        return self._until.setdefault(part, now + most) - now if most else float("inf")
 
     def _read_run(self, number: int) -> None:
         launched = self._running.get(number)
@@ -508,6 +520,10 @@ class Analysis:
             launched.seen.append(line)
         elif isinstance(message, _TOLD):
             launched.foretold |= isinstance(message, ForecastFound)
+            if launched.attempt.part == "paths":
+                if line in self._told:
+                    return  # an earlier attempt has told it
+                self._told.add(line)
             if isinstance(message, FindingFound):
                 launched.findings[message.finding.identity] = message.finding
             self._host.forward(line + b"\n")
@@ -546,12 +562,16 @@ class Analysis:
             if part == "first":
                 self._given_up[plan.target, plan.probe] = launched
                 self._remember(done.report)
-            self._pending.insert(0, Attempt(plan, "real", part))
+            self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
             return
         if part in ("first", "seeds"):
             self._settled.add(plan.target)
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
+        if part == "paths" and (done is None or done.report.status != "traced"):
+            self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
+        elif part == "paths" and done is not None:
+            self._went_on(plan, done)
         if part not in ("first", "seeds"):
             return  # what it found it has told; how it ended is its own affair
         before = self._given_up.get((plan.target, plan.probe))
@@ -566,6 +586,12 @@ class Analysis:
             self._remember(done.report)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
+            if done.known and "paths" in self.request.parts:
+                self._firsts[plan.target, plan.probe] = launched
+                # With real tensors where fake ones raise; values that they lack are chosen.
+                raised = before is not None and before.done is not None and before.done.raised
+                mode: Mode = "real" if raised else self.request.mode
+                self._pending.append(Attempt(plan, mode, "paths", known=done.known))
 
     def _remember(self, report: TargetReport) -> None:
         """What a search has found is there for the runs that come, and after an edit."""
@@ -575,6 +601,34 @@ class Analysis:
             self._host.found.forget(self.request.path, report.name)
         elif probe is not None and probe.comment:
             self._host.found.add(self.request.path, FoundProbe(report.name, probe.comment))
+
+    def _went_on(self, plan: PlannedRun, done: RunDone) -> None:
+        """Tell what the further paths say of the first."""
+        first = self._firsts.get((plan.target, plan.probe))
+        if first is None or first.done is None or done.paths is None:
+            return
+        for identity in done.paths.narrowed:
+            finding = first.findings.get(identity)
+            if finding is not None:
+                path = TracePath(training=done.paths.mode)
+                self._finding(replace(finding, path=path))
+        self._report(
+            replace(
+                first.done.report,
+                probe_number=plan.probe,
+                lines=done.report.lines,
+                lines_traced=done.report.lines_traced,
+                untraced=done.report.untraced,
+                paths=done.report.paths,
+            )
+        )
+
+    def _not_gone(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
+        """Say in the report of the first run that no others were, or not to the end."""
+        first = self._firsts.get((plan.target, plan.probe))
+        if first is not None and first.done is not None:
+            paths = (PathReport("along other paths", status, reason),)
+            self._report(replace(first.done.report, probe_number=plan.probe, paths=paths))
 
     def _take_back(self, before: Run, launched: Run) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""

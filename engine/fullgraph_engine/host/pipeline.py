@@ -26,6 +26,7 @@ from ..protocol import (
     SeenValue,
     TargetKind,
     TargetReport,
+    TracedPaths,
     Wanted,
 )
 from ..protocol.course import CourseStep
@@ -101,6 +102,13 @@ class Outcome(Protocol):
     @property
     def further(self) -> int:
         """How many of the probes that wait for this one are needed."""
+
+    @property
+    def raised(self) -> bool: ...
+    @property
+    def known(self) -> str: ...
+    @property
+    def paths(self) -> TracedPaths | None: ...
 
 
 class Sown(Protocol):

@@ -77,27 +77,24 @@ class Run:
         if self.forking is None:
             self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
-        needs_real: str | None = None
-        further = 0
         try:
             if self.differs:
-                done = self.unsteady()
+                done = RunDone(self.unsteady(), None)
             elif self.launch.part == "seeds":
-                done, needs_real = self.sow()
+                done = self.sow()
             else:
-                outcome = self.trace()
-                done, needs_real, further = outcome.report, outcome.needs_real, outcome.further
+                done = self.trace()
         except wire.Lost:
             raise
         except BaseException as error:
             if isinstance(error, MemoryError):
                 limits.lift()
-            done = self.failed(error, round(_monotonic() - started, 4))
-        missing = placeholder.behind(done.error or needs_real or "")
+            done = RunDone(self.failed(error, round(_monotonic() - started, 4)), None)
+        missing = placeholder.behind(done.report.error or done.needs_real or "")
         if missing is not None:
-            done, needs_real = replace(done, error=str(missing)), None
+            done = RunDone(replace(done.report, error=str(missing)), None)
         descriptors.flush()
-        self.tell(RunDone(done, needs_real, further))
+        self.tell(done)
 
     def settle(self, given: Given) -> None:
         """Take up the descriptors, listen to the parent, and keep within the limits."""
@@ -156,12 +153,12 @@ class Run:
 
     # -- the parts ----------------------------------------------------------------------------
 
-    def trace(self) -> Outcome:
+    def trace(self) -> RunDone:
         launch = self.launch
         asked: dict[str, Any] = {}
         if self.analyse.documents:
             asked["documents"] = Commission(self.analyse.documents, self.written)
-        if launch.part == "forecast":
+        if launch.part in ("forecast", "paths"):
             descriptors.flush()
             silence()
             until = _monotonic() + (1 - _LAST) * launch.seconds
@@ -170,12 +167,23 @@ class Run:
                 branch = Branches(self.forking, until)
             else:
                 branch = Replay(launch.answers, self.tell, until, last=launch.last)
-            asked.update(branch=branch, foretell=self.foretell)
+            asked["branch"] = branch
+            if launch.part == "forecast":
+                asked["foretell"] = self.foretell
+            else:
+                asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
         for finding in outcome.findings:
             self.emit(finding)
         self.tell_seen(outcome)
-        return outcome
+        return RunDone(
+            outcome.report,
+            outcome.needs_real,
+            outcome.further,
+            outcome.raised,
+            outcome.known,
+            outcome.paths,
+        )
 
     def tell_seen(self, outcome: Outcome) -> None:
         """What a run has seen besides what it finds."""
@@ -192,16 +200,15 @@ class Run:
             left_out = len(outcome.course) - len(steps)
             self.tell(CourseFound(number, target, steps, left_out, probe))
 
-    def sow(self) -> tuple[TargetReport, str | None]:
-        """Write programs that may show the wanted finding. The report, and why the run should be
-        repeated with real tensors, or None."""
+    def sow(self) -> RunDone:
+        """Write programs that may show the wanted finding."""
         assert self.analyse.wanted is not None
         sown = self.pipeline.sow(self.tracee, self.analyse.wanted)
         if sown.needs_real is None:
             self.tell(SeedsMade(sown.packed, sown.reason))
         target, probe = self.tracee.target, self.tracee.probe
         report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
-        return report, sown.needs_real
+        return RunDone(report, sown.needs_real)
 
     def unsteady(self) -> TargetReport:
         """Where nothing is forked the module is executed for each run."""
@@ -264,7 +271,13 @@ def main(run: Run, given: Given) -> NoReturn:
         _exit(0)
 
 
-_SUFFIXES: dict[Part, str] = {"first": "", "second": "+", "forecast": "~", "seeds": "!"}
+_SUFFIXES: dict[Part, str] = {
+    "first": "",
+    "second": "+",
+    "paths": "*",
+    "forecast": "~",
+    "seeds": "!",
+}
 
 
 def name_of(target: str, probe: int, part: Part) -> str:

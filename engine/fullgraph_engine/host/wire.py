@@ -26,6 +26,7 @@ from ..protocol import (
     Reproduce,
     TargetInfo,
     TargetReport,
+    TracedPaths,
 )
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
@@ -133,11 +134,16 @@ class Exited:
 
 @dataclass(frozen=True)
 class RunDone:
-    """``further``: so many of the runs that wait for this one are needed."""
+    """``further``: so many of the runs that wait for this one are needed. ``raised``: it needs real
+    tensors since fake ones raised. ``known`` is what a run of the part "paths" is launched with,
+    empty where it would find none."""
 
     report: TargetReport
     needs_real: str | None
     further: int = 0
+    raised: bool = False
+    known: str = ""
+    paths: Union[TracedPaths, None] = None
 
 
 @dataclass(frozen=True)
@@ -204,6 +210,8 @@ class Launch:
     """There is no time for another attempt."""
     found: tuple[FoundProbe, ...] = ()
     """What other runs have found by trying."""
+    known: str = ""
+    """From the first run of its target and probe."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
 from .operators import Operator
+from .paths import PathReport as PathReport
+from .paths import TracedPaths as TracedPaths
+from .paths import TracePath as TracePath
 from .places import Frame as Frame
 from .places import Position as Position
 from .places import Range as Range
@@ -46,9 +49,11 @@ _loads, _dumps = json.loads, json.dumps
 
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
-Part = Literal["first", "second", "forecast", "seeds"]
-"""A run traces a target as its probe gives it, looks for dimensions that get pinned, or calls it
-again to see what compiles again; or it writes programs that may show one of its findings."""
+Part = Literal["first", "second", "paths", "forecast", "seeds"]
+"""A run traces a target as its probe gives it, looks for dimensions that get pinned, traces the
+other paths that the target can take, or calls it again to see what compiles again; or it writes
+programs that may show one of its findings. "paths" go on from what "first" has found, and are
+traced only where they can lead elsewhere."""
 TargetKind = Literal["module", "function", "call"]
 Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
@@ -115,11 +120,19 @@ class Finding:
     """The run it belongs to. In one run a later finding of the same identity replaces an earlier
     one (its count grew); between runs, findings of one identity are one, and counts add up."""
     data: dict[str, Any] = field(default_factory=dict)
+    path: Union[TracePath, None] = None
+    """The path that it was found on, where the one of the probe does not have it; or what of that
+    one it takes."""
+
+    @property
+    def only(self) -> str:
+        """When it is there, in words (``in training mode``); empty: whenever the probe is used."""
+        return self.path.words if self.path is not None else ""
 
 
 def probe_of(run: str) -> int | None:
     """The number of the probe in the name of a run: 1 of ``Net#1``, and of its further parts."""
-    number = run.rpartition("#")[2].rstrip("+~!")
+    number = run.rpartition("#")[2].rstrip("+*~!")
     return int(number) if number.isdigit() else None
 
 
@@ -160,8 +173,9 @@ class TargetInfo:
 class TargetReport:
     """How the runs of one target with one probe ended. ``seconds`` is wall time.
 
-    ``probe_number`` says which of the target's probes it is, from 0. A count is None where this
-    torch does not show what is counted.
+    ``probe_number`` says which of the target's probes it is, from 0; a later report of the same
+    replaces an earlier one, when more paths were traced. A count is None where this torch does not
+    show what is counted.
     """
 
     name: str
@@ -181,6 +195,13 @@ class TargetReport:
     chosen: int = 0
     """How many values were taken from the oracle because a fake tensor had none."""
     probe_number: int = 0
+    lines: int | None = None
+    """Lines with code of the functions of the file that were traced, or of which a part was."""
+    lines_traced: int | None = None
+    untraced: tuple[int, ...] = ()
+    """Those that were not, zero-based."""
+    paths: tuple[PathReport, ...] = ()
+    """The other paths that were tried."""
 
 
 def visible(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
@@ -197,6 +218,7 @@ _COUNTS: dict[Fact, tuple[str, ...]] = {
     "skips": ("skips",),
     "guards": ("guards",),
     "recompiles": ("recompiles",),
+    "lines": ("lines", "lines_traced"),
 }
 
 
@@ -238,6 +260,8 @@ class Analyse:
     """What to do with each target. Without "first", targets are not reported again."""
     forecast_seconds: float = 0.0
     """What all forecasts together may take, in wall time; 0: no limit."""
+    path_seconds: float = 0.0
+    """The same for all further paths."""
     nice: int = 0
     """By how much the user's code, once the imports are executed, gives way to other processes."""
     documents: tuple[DocumentKind, ...] = ()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Union
 
+from .paths import TracePath
 from .places import Range
 
 ReproStage = Literal["looking", "reducing", "verifying"]
@@ -46,6 +47,8 @@ class Wanted:
     only_floating: bool = False
     data: bool = False
     """Tensors keep their contents, also where random ones show the same."""
+    path: Union[TracePath, None] = None
+    """The path that it was found on."""
 
 
 @dataclass(frozen=True)

@@ -218,6 +218,8 @@ class Programs:
             return target.name
         is_class = isinstance(self.tracee.namespace.get(name), type)
         entry = f"{name}({call.init})" if is_class else name
+        if is_class and not getattr(call.function, "training", True):
+            entry += ".eval()"
         try:
             ast.parse(entry, mode="eval")
         except SyntaxError:

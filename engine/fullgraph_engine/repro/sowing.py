@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
 
 from .. import tracing
 from ..findings import run_target
+from ..findings.paths import altered
 from ..findings.places import SourceText
 from ..protocol import Finding, Part, Wanted
 from ..targets import NoProbe, Tracee
@@ -47,6 +49,14 @@ def sow(tracee: Tracee, wanted: Wanted) -> Sown:
 def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
     if wanted.backend:
         return _sow_graphs(tracee, wanted)
+    path = wanted.path
+    if path is not None and path.answers:
+        return Sown(
+            reason=f"`{wanted.code}` was found only {path.words}, which is what fullgraph chose "
+            "for a fake tensor; give the target a probe whose inputs lead there and try again."
+        )
+    if path is not None:
+        tracee = replace(tracee, alter=partial(altered, path=path))
     part: Part = "second" if wanted.run.endswith("+") else "first"
     if wanted.run.endswith("~") or wanted.code == "guard/mutated":
         return _sow_further(tracee, wanted)

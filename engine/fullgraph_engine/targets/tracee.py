@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,8 @@ class Tracee:
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
     """What was found for targets of the file in other runs."""
+    alter: Callable[[Call], Call] | None = field(default=None, repr=False)
+    """What is another one in the call than its probe says."""
 
     @property
     def fake(self) -> bool:
@@ -41,4 +44,5 @@ class Tracee:
         """
         searched.remember({one.target: one.comment for one in self.found})
         chance.begin_again()
-        return self.probe.build(self.namespace)
+        call = self.probe.build(self.namespace)
+        return call if self.alter is None else self.alter(call)

@@ -37,6 +37,9 @@ TRANSLATOR = internal(
     "values", "symbolic interpreters of functions", _SC, "InstructionTranslatorBase.__init__"
 )
 OPCODES = internal("values", "their instructions", _SC, "InstructionTranslatorBase.dispatch_table")
+LINE = internal(
+    "lines", "the lines that they come to", _SC, "InstructionTranslatorBase.starts_line"
+)
 ROOT_TRANSLATOR = internal(
     "shapes", "symbolic interpreters of frames", _SC, "InstructionTranslator.__init__"
 )
@@ -61,6 +64,7 @@ INTERNALS = (
     BYTECODE_HOOK,
     TRANSLATOR,
     OPCODES,
+    LINE,
     ROOT_TRANSLATOR,
     SUMMARY,
     INNERMOST_SUMMARY,

@@ -13,6 +13,7 @@ from ..torch_internals import breaks, dynamo, frames, graphs
 from ..torch_internals.shapes import deferred_asserts, source_of_symbol
 from . import causes, failed_guards, guards, nodes, stacks
 from .instructions import Instructions
+from .lines import Lines
 from .recording import (
     Break,
     Cause,
@@ -74,6 +75,7 @@ class Recorder:
         self.instructions = Instructions(file, self.lose)
         self.values = Values(self.instructions)
         self.shapes = Shapes(self.instructions)
+        self.lines = Lines(file)
         self.guards = guards.Guards(self.recording)
         self.bottom = bottom
         self.on_break = on_break
@@ -99,6 +101,8 @@ class Recorder:
                 failed = failure is not None and failure.phase == "tracer"
                 self.recording.shapes = self.shapes.seen(failed)
                 self.recording.shapes_left_out = self.shapes.left_out
+            with undisturbed(self):
+                self.recording.lines = self.lines.seen()
 
     def lose(self, error: Exception) -> None:
         """Note a mistake of ours."""
@@ -296,6 +300,7 @@ class Recorder:
 
     def began(self, translator: Any) -> None:
         """A new symbolic interpreter."""
+        self.lines.began(translator.f_code)
         if self.instructions.attend(translator):
             self.values.parameters(translator)
             if translator.symbolic_locals:  # those of a frame come later

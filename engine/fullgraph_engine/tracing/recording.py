@@ -284,11 +284,28 @@ class TracedFrame:
 
 @dataclass(frozen=True)
 class ChosenValue:
-    """A value that a fake tensor did not have and the run took from its oracle."""
+    """A value that a fake tensor did not have and the run took from its oracle.
+
+    ``answer`` is the value itself where it is a truth or a number.
+    """
 
     operator: str
     value: str
     stack: Stack
+    answer: bool | int | float | None = None
+
+
+@dataclass(frozen=True)
+class TracedLines:
+    """Of the functions of one file that Dynamo entered: their lines with instructions, zero-based,
+    and those of them that it came to.
+
+    ``reads_mode``: code outside torch reads whether a module is in training mode.
+    """
+
+    traced: frozenset[int] = frozenset()
+    entered: frozenset[int] = frozenset()
+    reads_mode: bool = False
 
 
 @dataclass(frozen=True)
@@ -361,6 +378,7 @@ class Recording:
     shapes: list[ShapedPlace] = field(default_factory=list)
     shapes_left_out: int = 0
     """Values that were too many."""
+    lines: TracedLines = TracedLines()
     failure: Failure | None = None
     losses: list[str] = field(default_factory=list)
     """Mistakes of the recorder, each in a few words: something may be missing."""

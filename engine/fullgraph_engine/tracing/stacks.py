@@ -149,6 +149,11 @@ def is_torch(path: str) -> bool:
     return path.startswith(_STDLIB) and "site-packages" not in path
 
 
+def innermost(stack: Stack) -> Frame | None:
+    """The innermost frame of code outside torch and the interpreter's own library."""
+    return next((frame for frame in reversed(stack) if not is_torch(frame.path)), None)
+
+
 def collapse(stack: Stack) -> Stack:
     """One frame where a function is followed by its own resume functions, under its own name.
 

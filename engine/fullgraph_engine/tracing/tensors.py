@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from ..protocol import Frame
 from ..torch_internals import dynamo, fake_tensors, guards
 from ..torch_internals.fake_tensors import (
     DataDependentOutputException,
@@ -76,7 +77,9 @@ class RunTensorMode(FakeTensorMode):
     """The outer tensor mode of a fake run.
 
     ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
-    one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``.
+    one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``;
+    ``answer`` may give another truth or number to the code that asks, the innermost of which is
+    outside torch. ``read`` says whether there was one to read in a tensor that keeps its values.
     With ``keeps_dynamic`` what eager code makes of a dimension that was marked dynamic is marked
     as well: the next graph would take it for a constant.
     """
@@ -91,6 +94,8 @@ class RunTensorMode(FakeTensorMode):
         self.prefer_real = False
         self.turned: frozenset[int] = frozenset()
         self.truths: list[int] = []
+        self.answer: Callable[[Frame | None, float], float] | None = None
+        self.read = False
         self.keeps_dynamic = False
         self._answers = 0
         self._generator = torch.Generator().manual_seed(0)
@@ -105,6 +110,7 @@ class RunTensorMode(FakeTensorMode):
         ``turned`` are numbers of earlier answers that were truth values (see ``truths``).
         """
         self.turned, self.truths, self._answers = turned, [], 0
+        self.answer = None
         self._generator.manual_seed(0)
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
@@ -133,6 +139,8 @@ class RunTensorMode(FakeTensorMode):
             if answer is _NO_ANSWER:
                 raise
             return answer
+        if type(out) in (bool, int, float):
+            self.read = True
         if name in _UNINITIALISED:
             self._forget((out,))
         elif name in _FACTORIES and isinstance(out, FakeTensor) and out.constant is None:
@@ -140,6 +148,10 @@ class RunTensorMode(FakeTensorMode):
         if self.keeps_dynamic:
             _keep_dynamic((args, kwargs), out)
         return out
+
+    def forget(self, values: Any) -> None:
+        """Drop the kept values of all tensors of nested data: they are to be as unknown as data."""
+        self._forget(pytree.tree_leaves(values))
 
     def _forget(self, tensors: Any) -> None:
         """Drop the kept values of tensors, and of all that share memory with them."""
@@ -196,8 +208,13 @@ class RunTensorMode(FakeTensorMode):
             self.truths.append(self._answers)
         self._answers += 1
         if self.on_chosen is not None and not initialising:
+            stack = stacks.above(None)
+            plain = type(out) in (bool, int, float)
+            if plain and self.answer is not None:
+                out = self.answer(stacks.innermost(stack), out)
             shown = out if not isinstance(out, torch.Tensor) else f"{out.numel()} elements"
-            self.on_chosen(ChosenValue(str(func), str(shown)[:80], stacks.above(None)))
+            answer = out if plain else None
+            self.on_chosen(ChosenValue(str(func), str(shown)[:80], stack, answer))
 
         def fake(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):

@@ -101,6 +101,25 @@ class Inputs:
         return bound.args, bound.kwargs, renewed
 
 
+def with_parameters(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments, but for parameters that get other values.
+
+    Raises:
+        TypeError: they do not fit.
+    """
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    bound = inspect.signature(called).bind(*args, **kwargs)
+    given = {**bound.arguments, **values}
+    # In the order of the signature, which positions follow from.
+    bound.arguments = {name: given[name] for name in bound.signature.parameters if name in given}
+    return bound.args, bound.kwargs
+
+
 def can_be_resized(value: Any) -> bool:
     return type(value) in _PLAIN and value.layout is torch.strided
 

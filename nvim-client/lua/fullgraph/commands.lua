@@ -129,6 +129,16 @@ M.commands = {
     end,
     words = targets,
   },
+  untraced = {
+    about = "fade lines of the target at the cursor that were never traced, or no longer",
+    of_text = true,
+    run = function(on, words)
+      with_target(on, words[1], function(target, place)
+        client.execute(on, "toggleUntraced", { { uri = place.uri, target = target } })
+      end)
+    end,
+    words = targets,
+  },
   repro = {
     about = "make a small script that shows the finding on this line",
     of_text = true,

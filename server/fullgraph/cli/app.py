@@ -128,6 +128,10 @@ _TryDynamic = Annotated[
     bool | None,
     typer.Option("--try-dynamic/--no-try-dynamic", help=_HELP["try-dynamic"], show_default=False),
 ]
+_TryPaths = Annotated[
+    bool | None,
+    typer.Option("--try-paths/--no-try-paths", help=_HELP["try-paths"], show_default=False),
+]
 _Forecast = Annotated[
     bool,
     typer.Option(
@@ -165,6 +169,7 @@ def _check(
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
+    try_paths: _TryPaths = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -219,6 +224,7 @@ def _check(
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
+        "try-paths": try_paths,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -276,6 +282,7 @@ def _diff(
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
+    try_paths: _TryPaths = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -306,6 +313,7 @@ def _diff(
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
+        "try-paths": try_paths,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
         "select": _joined(select),

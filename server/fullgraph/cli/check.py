@@ -216,7 +216,7 @@ class Check:
         jobs = max(1, self._settings.parallel // self._parallel)
         request = dataclasses.replace(request, jobs=jobs)
         findings: list[Finding] = []
-        reports: list[TargetReport] = []
+        reports: dict[tuple[str, int], TargetReport] = {}
         forecasts: list[ForecastFound] = []
         notes: list[str] = []
         names: list[str] = []
@@ -225,7 +225,7 @@ class Check:
             if isinstance(event, FindingFound):
                 findings.append(event.finding)
             elif isinstance(event, TargetDone):
-                reports.append(event.report)
+                reports[event.report.name, event.report.probe_number] = event.report
             elif isinstance(event, ForecastFound):
                 forecasts.append(event)
                 findings += event.findings
@@ -239,10 +239,13 @@ class Check:
             elif isinstance(event, Failed) and not any(f.code == _SYNTAX for f in findings):
                 untraced = f"{file.path} could not be traced"
                 problem = sentences(untraced, event.reason, event.next_step)
-        reports.sort(key=lambda report: (report.range.start.line, report.range.start.byte))
+        ordered = sorted(
+            reports.values(),
+            key=lambda report: (report.range.start.line, report.range.start.byte),
+        )
         traced = dataclasses.replace(
             file,
-            targets=tuple(reports),
+            targets=tuple(ordered),
             forecasts=tuple(forecasts),
             findings=kept(merge(findings, self._settings, names), file.text),
             notes=tuple(notes),

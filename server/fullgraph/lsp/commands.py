@@ -22,6 +22,7 @@ from fullgraph.lsp.offer import (
     SHOW_GRAPH,
     SHOW_GUARDS,
     TOGGLE_GUARDS,
+    TOGGLE_UNTRACED,
 )
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
@@ -102,14 +103,23 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
 
 async def toggle_guards(server: Server, arguments: list[Any]) -> bool:
     """Show all guards of a target as diagnostics, or no longer; answers whether they are shown."""
+    return _toggle(server, arguments, lambda unit: unit.guards_shown)
+
+
+async def toggle_untraced(server: Server, arguments: list[Any]) -> bool:
+    """Fade the lines of a target that were never traced, or no longer; answers whether they are."""
+    return _toggle(server, arguments, lambda unit: unit.untraced_shown)
+
+
+def _toggle(server: Server, arguments: list[Any], shown_of: Callable[[Unit], set[str]]) -> bool:
     uri, target = _place(arguments)
     unit = _unit(server, uri)
     if unit is None:
         raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
-    target = target or _only_target(unit)
-    unit.guards_shown ^= {target}
+    target, shown = target or _only_target(unit), shown_of(unit)
+    shown ^= {target}
     server.publication.changed(unit, final=True)
-    return target in unit.guards_shown
+    return target in shown
 
 
 async def repro(server: Server, arguments: list[Any]) -> dict[str, Any]:
@@ -216,6 +226,7 @@ BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
     SHOW_EVENTS: _showing("events"),
     SHOW_BYTECODE: _showing("bytecode"),
     TOGGLE_GUARDS: toggle_guards,
+    TOGGLE_UNTRACED: toggle_untraced,
     REPRO: repro,
     REPRO_ISSUE: repro_issue,
 }

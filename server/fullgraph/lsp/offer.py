@@ -19,6 +19,7 @@ SHOW_GUARDS = "fullgraph.server.showGuards"
 SHOW_EVENTS = "fullgraph.server.showEvents"
 SHOW_BYTECODE = "fullgraph.server.showBytecode"
 TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
+TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
 REPRO = "fullgraph.server.repro"
 REPRO_ISSUE = "fullgraph.server.reproIssue"
 COMMANDS = (
@@ -31,6 +32,7 @@ COMMANDS = (
     SHOW_EVENTS,
     SHOW_BYTECODE,
     TOGGLE_GUARDS,
+    TOGGLE_UNTRACED,
     REPRO,
     REPRO_ISSUE,
 )

@@ -15,6 +15,7 @@ from fullgraph.lsp.offer import (
     SHOW_GUARDS,
     SHOW_KIND,
     TOGGLE_GUARDS,
+    TOGGLE_UNTRACED,
 )
 from fullgraph.lsp.places import range_in
 from fullgraph.render.documents import TITLES
@@ -56,6 +57,15 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
             title=title,
             kind=f"{SHOW_KIND}.guardDiagnostics",
             command=types.Command(title, TOGGLE_GUARDS, arguments=[place]),
+        )
+    if any(shown.report.untraced for shown in unit.reports() if shown.report.name == target):
+        verb = "Do not fade" if target in unit.untraced_shown else "Fade"
+        title = f"{verb} lines of {target} that were never traced"
+        place = {"uri": unit.document.uri, "target": target}
+        yield types.CodeAction(
+            title=title,
+            kind=f"{SHOW_KIND}.untracedLines",
+            command=types.Command(title, TOGGLE_UNTRACED, arguments=[place]),
         )
 
 

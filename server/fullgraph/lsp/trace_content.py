@@ -360,6 +360,9 @@ def _facts(report: TargetReport) -> dict[str, Any]:
         "breaks": report.breaks,
         "guards": report.guards,
         "recompiles": report.recompiles,
+        "lines": report.lines,
+        "linesTraced": report.lines_traced,
+        "paths": [path.words for path in report.paths if path.status == "traced"],
         "seconds": report.seconds,
     }
 

@@ -342,6 +342,16 @@ CODES: tuple[Code, ...] = (
         "Trace it by the command that analyses a file, or split the file.",
     ),
     Code(
+        "trace/untraced",
+        Severity.HINT,
+        "No trace came to these lines",
+        "Shown on request. Dynamo has not traced these lines of a function that it has entered: "
+        "neither along the path of the probe, nor along others that were tried, so nothing is "
+        "known of them. They may run in eager mode, because the function was skipped, or be behind "
+        "a condition that no input of the probe makes true.",
+        "Give the target a probe that leads there.",
+    ),
+    Code(
         "trace/incomplete",
         Severity.WARNING,
         "Part of what Dynamo did could not be written down",

@@ -74,6 +74,13 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
         "guards": report.guards,
         "recompiles": report.recompiles,
         "chosen": report.chosen,
+        "lines": report.lines,
+        "linesTraced": report.lines_traced,
+        "untraced": list(report.untraced),
+        "paths": [
+            {"words": path.words, "status": path.status, "reason": path.reason}
+            for path in report.paths
+        ],
         "seconds": round(report.seconds, 3),
         "error": report.error,
         "forecast": [
@@ -144,6 +151,7 @@ def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
             "hints": list(finding.hints),
             "context": finding.context,
             "notes": list(finding.notes),
+            "only": finding.only,
             "targets": list(item.targets),
             "mode": finding.mode,
             "stack": [_frame(file, frame) for frame in finding.stack],

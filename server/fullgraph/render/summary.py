@@ -22,6 +22,8 @@ def target_line(report: TargetReport) -> str:
             amount(report.guards, "guard"),
         ]
     facts += _inputs(report.probe)
+    if report.lines:
+        facts.append(lines_words(report))
     if report.chosen:
         facts.append(f"{amount(report.chosen, 'value')} chosen")
     facts += [report.mode, seconds(report.seconds)]
@@ -36,6 +38,25 @@ def lens_title(report: TargetReport) -> str:
     if report.status == "traced":
         facts += [amount(report.graphs, "graph"), *_breaks(report)]
     return SEPARATOR.join([*facts, *_inputs(report.probe)])
+
+
+def lines_words(report: TargetReport) -> str:
+    """``lines traced 41 of 52``; empty where that is not known."""
+    if not report.lines or report.lines_traced is None:
+        return ""
+    return f"lines traced {report.lines_traced:,} of {report.lines:,}"
+
+
+def lens_tooltip(report: TargetReport) -> str:
+    """How much of the code was traced, and along which other paths."""
+    found = [lines_words(report)] if report.lines else []
+    traced = [path.words for path in report.paths if path.status == "traced"]
+    if traced:
+        found.append(f"also {'; '.join(traced)}")
+    found += [
+        f"not {path.words}: {path.reason}" for path in report.paths if path.status != "traced"
+    ]
+    return "\n".join(found)
 
 
 def probe_words(probe: ProbeInfo) -> str:

@@ -81,8 +81,13 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
     first = group[0]
     step = codes.row(first.code).next_step
     targets = _distinct(finding.target for finding in group if finding.target)
+    everywhere = next((finding for finding in group if not finding.only), None)
+    only = "" if everywhere else " or ".join(_distinct(finding.only for finding in group))
     finding = dataclasses.replace(
         first,
+        message=f"{first.message}, only {only}" if only else first.message,
+        # What one run has on every path is no matter of paths.
+        path=None if everywhere else first.path,
         hints=first.hints or ((step,) if step else ()),
         count=sum(finding.count for finding in group),
         related=_distinct(related for finding in group for related in finding.related),

@@ -7,6 +7,7 @@ what lies behind it and removes what it touched: of that nothing is known any mo
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fullgraph_engine.protocol import (
@@ -74,9 +75,21 @@ def move_finding(finding: Finding, edit: Edit, path: str) -> Finding | None:
 def move_report(report: TargetReport, edit: Edit) -> TargetReport | None:
     """The report of a target after an edit; None if the target's name was edited."""
     range_ = edit.moved(report.range)
-    if range_ is None or range_ == report.range:
-        return None if range_ is None else report
-    return dataclasses.replace(report, range=range_)
+    if range_ is None:
+        return None
+    untraced = tuple(_moved_lines(report.untraced, edit))
+    if range_ == report.range and untraced == report.untraced:
+        return report
+    return dataclasses.replace(report, range=range_, untraced=untraced)
+
+
+def _moved_lines(lines: Iterable[int], edit: Edit) -> Iterator[int]:
+    """Lines after an edit, without those that it touched."""
+    for line in lines:
+        if line < edit.start.line:
+            yield line
+        elif line > edit.end.line:
+            yield line + edit.lines
 
 
 def _move_related(related: Related, edit: Edit, path: str) -> Related | None:

@@ -68,6 +68,7 @@ def wanted_of(item: FileFinding) -> Wanted:
         run=finding.run,
         message=finding.message,
         real=finding.mode == "real",
+        path=finding.path,
     )
 
 

@@ -24,6 +24,9 @@ NICE = 15
 FORECAST_SECONDS = 120.0
 """What those of one text may take together."""
 
+PATH_SECONDS = 60.0
+"""The same for the paths that probes do not lead along."""
+
 _TORCH = re.compile(r"\btorch")
 
 
@@ -59,6 +62,7 @@ def analyse_request(
     wanted: dict[Part, bool] = {
         "first": True,
         "second": settings.try_dynamic,
+        "paths": settings.try_paths,
         "forecast": forecast,
     }
     roots = list(settings.roots(project))
@@ -79,4 +83,5 @@ def analyse_request(
         jobs=settings.parallel,
         parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
         recorded=recording_of(name, project).classes,
+        path_seconds=PATH_SECONDS,
     )

@@ -32,6 +32,9 @@ from fullgraph_engine.protocol.operators import Operator
 _FILE = ""
 """The key of findings that belong to no target; they are complete only when the run is."""
 
+_LATER = ("+", "*")
+"""How the names of runs end that are only of what the first ones leave open."""
+
 SYNTAX_ERROR = "trace/syntax-error"
 
 
@@ -99,7 +102,11 @@ class Results:
             self._part(event.finding.target).findings.append(event.finding)
             return True
         if isinstance(event, TargetDone):
-            self._part(event.report.name).reports.append(event.report)
+            part = self._part(event.report.name)
+            # Of the same probe there is another one when its further paths were traced.
+            number = event.report.probe_number
+            others = [one for one in part.reports if one.probe_number != number]
+            part.reports = [*others, event.report]
             return True
         if isinstance(event, ValuesSeen):
             self._seen.take(event.target, SeenByTarget.of(event.values()))
@@ -283,7 +290,10 @@ class Results:
             return (new or old or _Part()).copy()
         # A target with several probes is through when as many have reported as did before.
         if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
-            return new.copy()
+            # Its further parts come when all targets are through.
+            seen = {_same(finding) for finding in new.findings}
+            later = [f for f in old.findings if f.run.endswith(_LATER) and _same(f) not in seen]
+            return _Part([*new.findings, *later], list(new.reports))
         seen = {_same(finding) for finding in new.findings}
         done = {report.probe_number for report in new.reports}
         return _Part(

@@ -352,6 +352,13 @@ class Settings:
         "Trace a second time with the first dimension of each input as dynamic, where the probe "
         "names no symbolic dimension, to find dimensions that the code fixes to one size.",
     )
+    try_paths: bool = _setting(
+        True,
+        Flag(),
+        "Trace what the inputs of a probe do not lead to: the other of training and evaluation "
+        "mode, flags and optional arguments, and conditions on the data of tensors. Only where "
+        "lines are left that no trace came to, and after everything else.",
+    )
     forecast: bool = _setting(
         True,
         Flag(),
@@ -458,7 +465,10 @@ class Settings:
 
     def tracing(self) -> tuple[object, ...]:
         """All of them that what a trace finds depends on."""
-        return self.interpreter, self.mode, self.try_dynamic, self.extra_paths, self.limits()
+        return (
+            *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
+            self.limits(),
+        )
 
     def roots(self, project: Path | None) -> tuple[str, ...]:
         """``extra_paths`` as absolute paths; a relative one is below the project root."""

@@ -26,6 +26,7 @@ from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings
 from fullgraph.session.shapes import ShapesByTarget, all_shapes
+from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (
     Analyse,
     Analysed,
@@ -39,6 +40,7 @@ from fullgraph_engine.protocol import (
     Position,
     Range,
     RecordedClass,
+    TargetDone,
     TargetStarted,
 )
 from fullgraph_engine.protocol.shapes import PlaceShapes
@@ -153,6 +155,7 @@ class Unit:
         self.extended = Extended()
         """The index with the operators that this file registered."""
         self.guards_shown: set[str] = set()
+        self.untraced_shown: set[str] = set()
         """Targets all of whose guards are shown as diagnostics."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
@@ -237,10 +240,14 @@ class Unit:
         settings = self._surroundings.settings(self)
         findings = self.results.findings(foretold=settings.forecast)
         found = merge(findings, settings, self.results.names)
-        if not self.guards_shown:
+        if not (self.guards_shown or self.untraced_shown):
             return found
-        shown = (shown.report for shown in self.reports())
-        return (*found, *guard_findings(sorted(self.guards_shown), self.results.guards, shown))
+        reports = [shown.report for shown in self.reports()]
+        return (
+            *found,
+            *guard_findings(sorted(self.guards_shown), self.results.guards, reports),
+            *untraced_findings(sorted(self.untraced_shown), reports, self.document.positions),
+        )
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
@@ -522,10 +529,16 @@ class _Run:
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        # Nobody waits for other paths: they are no reason to trace an edit later.
+        waited: float | None = None
         async for event in self._analysis:
             if isinstance(event, (Analysed, Failed)):
-                self._unit.run_ended(self, event, loop.time() - begun)
-            elif not self.obsolete:
+                ended = loop.time() if waited is None else waited
+                self._unit.run_ended(self, event, ended - begun)
+                continue
+            if waited is None and _is_of_other_paths(event):
+                waited = loop.time()
+            if not self.obsolete:
                 self._unit.take(event)
 
 
@@ -548,6 +561,12 @@ class _Forecast:
                 self._unit.forecast_ended(self, event)
             elif isinstance(event, ForecastFound) and not self._obsolete:
                 self._unit.take_forecast(event)
+
+
+def _is_of_other_paths(event: Event) -> bool:
+    if isinstance(event, FindingFound):
+        return event.finding.run.endswith("*")
+    return isinstance(event, TargetDone) and bool(event.report.paths)
 
 
 def _parses(text: str, python: str) -> bool:

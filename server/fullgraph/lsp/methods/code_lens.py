@@ -9,7 +9,7 @@ from lsprotocol import types
 from fullgraph.lsp.offer import ANALYSE, SHOW_GUARDS
 from fullgraph.lsp.places import range_in
 from fullgraph.render.forecasts import brief
-from fullgraph.render.summary import SEPARATOR, amount, lens_title
+from fullgraph.render.summary import SEPARATOR, amount, lens_title, lens_tooltip
 from fullgraph.session.results import ShownReport
 from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
@@ -34,7 +34,13 @@ def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]
         argument = _argument(unit, shown)
         lenses.append(
             types.CodeLens(
-                range_, types.Command(_title(unit, shown), command, arguments=[argument])
+                range_,
+                types.Command(
+                    _title(unit, shown),
+                    command,
+                    tooltip=lens_tooltip(shown.report) or None,
+                    arguments=[argument],
+                ),
             )
         )
         if shown.report.guards and shown.report.status != "no-probe":

@@ -1,0 +1,349 @@
+"""Where the code of a file goes one way or another, and on what values that depends.
+
+Only for choosing what to trace next: what is found on the way is what Dynamo did.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from ..protocol import Position, Range
+from .places import extent
+
+Function = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
+Number = Union[bool, int, float]
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
+# Beyond what most programs compare with, and a few times around a loop.
+LARGE, _MANY = 1e3, 3
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where a condition leads if it is ``truth``.
+
+    ``begins`` are the lines of its first statement, zero-based, empty where these are no others
+    than those of the condition. ``block`` are all its lines.
+    """
+
+    test: Range
+    truth: bool
+    begins: frozenset[int]
+    block: frozenset[int]
+    loop: bool = False
+    """The condition is what a ``for`` goes through: whether it is empty."""
+    expression: ast.expr = field(compare=False, repr=False, default=ast.Constant(None))
+
+    @property
+    def line(self) -> int:
+        return self.test.start.line
+
+
+@dataclass
+class _Code:
+    """One function of the file, without those inside of it."""
+
+    node: Function | ast.Module
+    sides: list[Side] = field(default_factory=list)
+    flows: list[tuple[ast.expr, frozenset[str]]] = field(default_factory=list)
+    """Expressions, and the names that get their values."""
+
+
+class Conditions:
+    """Of one file; nothing of a text that does not parse."""
+
+    def __init__(self, tree: ast.Module | None) -> None:
+        self._codes: list[_Code] = []
+        self._extents: set[Range] = set()
+        """Of all expressions."""
+        if tree is not None:
+            self._extents = {extent(n) for n in ast.walk(tree) if isinstance(n, ast.expr)}
+            self._read(_Code(tree), tree.body)
+        self._dependent: dict[object, frozenset[int]] = {}
+
+    @property
+    def sides(self) -> Iterator[Side]:
+        for code in self._codes:
+            yield from code.sides
+
+    def on_value(self, asked: Range) -> list[Side]:
+        """The sides that depend on the value that was asked for at a place."""
+        # Without columns a place is a whole statement.
+        exact = asked in self._extents
+
+        def asks(_code: _Code, node: ast.AST) -> bool:
+            if not isinstance(node, ast.expr):
+                return False
+            return extent(node) == asked if exact else within(extent(node), asked)
+
+        return self._on(asked, asks)
+
+    def on_parameter(self, name: str) -> list[Side]:
+        """Those that depend on parameters of this name."""
+        return self._on(
+            name,
+            lambda code, node: (
+                isinstance(node, ast.Name) and node.id == name and name in _parameters(code.node)
+            ),
+        )
+
+    # -- what depends on what -----------------------------------------------------------------
+
+    def _on(self, key: object, is_origin: Any) -> list[Side]:
+        known = self._dependent.get(key)
+        if known is None:
+            known = self._dependent[key] = self._follow(is_origin)
+        return [side for side in self.sides if id(side) in known]
+
+    def _follow(self, is_origin: Any) -> frozenset[int]:
+        """By name only, whatever the order: of attributes and results of functions everywhere."""
+        local: set[tuple[int, str]] = set()
+        everywhere: set[str] = set()
+
+        def depends(code: _Code, expression: ast.expr) -> bool:
+            return any(
+                is_origin(code, node) or (id(code), name) in local or name in everywhere
+                for node in ast.walk(expression)
+                for name in (_name(node),)
+            )
+
+        while True:
+            before = len(local) + len(everywhere)
+            for code in self._codes:
+                for expression, names in code.flows:
+                    if depends(code, expression):
+                        everywhere |= {name for name in names if "." in name or "(" in name}
+                        local |= {(id(code), name) for name in names}
+            if len(local) + len(everywhere) == before:
+                break
+        return frozenset(
+            id(side)
+            for code in self._codes
+            for side in code.sides
+            if depends(code, side.expression)
+        )
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read(self, code: _Code, body: Sequence[ast.stmt]) -> None:
+        self._codes.append(code)
+        self._read_block(code, body)
+
+    def _read_block(self, code: _Code, block: Sequence[ast.stmt]) -> None:
+        for at, statement in enumerate(block):
+            self._read_statement(code, statement, block[at + 1 :])
+
+    def _read_statement(self, code: _Code, node: ast.stmt, rest: Sequence[ast.stmt]) -> None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._read(_Code(node), node.body)
+            return
+        if isinstance(node, ast.ClassDef):
+            self._read_block(code, node.body)
+            return
+        if isinstance(node, ast.If):
+            code.sides += _sides(node.test, node.body, node.orelse or _behind(node.body, rest))
+        elif isinstance(node, ast.While):
+            code.sides += _sides(node.test, node.body, node.orelse or rest)
+        elif isinstance(node, ast.Assert):
+            code.sides += _sides(node.test, rest, ())
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            code.sides += _sides(node.iter, node.body, (), loop=True)
+        code.flows += _flows(code, node)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self._read_expression(code, child)
+        for inner in _blocks(node):
+            self._read_block(code, inner)
+
+    def _read_expression(self, code: _Code, expression: ast.expr) -> None:
+        for node in ast.walk(expression):
+            if isinstance(node, ast.IfExp):
+                code.sides += _choices(node.test, (True, node.body), (False, node.orelse))
+            elif isinstance(node, ast.BoolOp):
+                goes_on = isinstance(node.op, ast.And)
+                for operand, following in zip(node.values, node.values[1:], strict=False):
+                    code.sides += _choices(operand, (goes_on, following))
+            elif isinstance(node, ast.comprehension):
+                for test in node.ifs:
+                    code.sides.append(_side(test, True, frozenset(), frozenset()))
+            elif isinstance(node, ast.NamedExpr):
+                code.flows.append((node.value, frozenset({node.target.id})))
+
+
+def answers(side: Side, asked: Range, given: Number) -> Iterator[Number]:
+    """What to answer in place of ``given`` so that the side may be taken, the most likely first."""
+    if isinstance(given, bool):
+        yield not given
+        return
+    whole = isinstance(given, int)
+    constant, operator = _compared(side.expression, asked)
+    if constant is not None:
+        below, above = constant - 1, constant + 1
+        wanted = {
+            ast.Gt: (above, below),
+            ast.GtE: (above, below),
+            ast.Lt: (below, above),
+            ast.LtE: (below, above),
+            ast.Eq: (constant, above),
+            ast.NotEq: (above, constant),
+        }[operator][not side.truth]
+        yield int(wanted) if whole else float(wanted)
+        return
+    if side.loop or whole:
+        yield from (number for number in (_MANY, 0, -1) if number != given)
+        return
+    yield from (LARGE, -LARGE, 0.0)
+
+
+_TURNED = {ast.Gt: ast.Lt, ast.GtE: ast.LtE, ast.Lt: ast.Gt, ast.LtE: ast.GtE}
+
+
+def _compared(test: ast.expr, asked: Range) -> tuple[float | None, type[ast.cmpop]]:
+    """The number that a value is compared with, and how, if that is all there is to a condition."""
+    nothing = None, ast.Eq
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return nothing
+    left, (right,), operator = test.left, test.comparators, type(test.ops[0])
+    if operator not in (*_TURNED, ast.Eq, ast.NotEq):
+        return nothing
+    number = _number(right)
+    if number is None:
+        left, number, operator = right, _number(left), _TURNED.get(operator, operator)
+    simple = isinstance(left, (ast.Name, ast.Attribute)) or within(asked, extent(left))
+    # Of an expression around the value nothing is known.
+    return (number, operator) if simple and not isinstance(left, ast.BinOp) else nothing
+
+
+def _number(node: ast.expr) -> float | None:
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
+    return value if type(value) in (int, float) else None
+
+
+def _sides(
+    test: ast.expr, taken: Sequence[ast.stmt], other: Sequence[ast.stmt], *, loop: bool = False
+) -> Iterator[Side]:
+    for truth, block in ((True, taken), (False, other)):
+        begins = _beginning(block)
+        # Behind an exception nothing is told.
+        if begins and not isinstance(block[-1], ast.Raise):
+            lines = frozenset(
+                line for each in block for line in range(each.lineno - 1, each.end_lineno or 0)
+            )
+            yield _side(test, truth, begins, lines, loop=loop)
+
+
+def _choices(test: ast.expr, *choices: tuple[bool, ast.expr]) -> Iterator[Side]:
+    """Of an expression: those that call something. Operators of tensors are traced alike."""
+    own = frozenset(_lines(test))
+    for truth, chosen in choices:
+        if any(isinstance(node, ast.Call) for node in ast.walk(chosen)):
+            lines = frozenset(_lines(chosen)) - own
+            yield _side(test, truth, lines, lines)
+
+
+def _side(
+    test: ast.expr,
+    truth: bool,
+    begins: frozenset[int],
+    block: frozenset[int],
+    *,
+    loop: bool = False,
+) -> Side:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _side(test.operand, not truth, begins, block, loop=loop)
+    return Side(extent(test), truth, begins, block, loop, test)
+
+
+def _beginning(block: Sequence[ast.stmt]) -> frozenset[int]:
+    """Lines of the first statement that does something, of a compound one only the first."""
+    for node in block:
+        if isinstance(node, (ast.Pass, ast.Global, ast.Nonlocal)):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        compound = isinstance(getattr(node, "body", None), list)
+        return frozenset({node.lineno - 1} if compound else _lines(node))
+    return frozenset()
+
+
+def _behind(body: Sequence[ast.stmt], rest: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    """What follows an ``if`` without ``else`` only where its condition is false."""
+    return rest if isinstance(body[-1], _LEAVES) else ()
+
+
+def _blocks(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list):
+            yield block
+    for inner in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        yield inner.body
+
+
+def _flows(code: _Code, node: ast.stmt) -> Iterator[tuple[ast.expr, frozenset[str]]]:
+    if isinstance(node, ast.Assign):
+        yield node.value, _targets(node.targets)
+    elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value is not None:
+        yield node.value, _targets([node.target])
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        yield node.iter, _targets([node.target])
+    elif isinstance(node, ast.Return) and node.value is not None:
+        name = getattr(code.node, "name", "")
+        if name:
+            yield node.value, frozenset({f"{name}()"})
+
+
+def _targets(targets: Iterable[ast.expr]) -> frozenset[str]:
+    found: set[str] = set()
+    for target in targets:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            found |= _targets(target.elts)
+        elif isinstance(target, ast.Starred):
+            found |= _targets([target.value])
+        else:
+            found.add(_name(target))
+    return frozenset(found - {""})
+
+
+def _name(node: ast.AST) -> str:
+    """``x``, ``self.x``, or ``f()`` of a call of ``f`` or of a method ``f``; else nothing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = _name(node.value)
+        return f"{owner}.{node.attr}" if owner and not owner.endswith(")") else ""
+    if isinstance(node, ast.Call):
+        called = node.func
+        name = called.attr if isinstance(called, ast.Attribute) else _name(called)
+        return f"{name}()" if name and "." not in name else ""
+    return ""
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(node: Function | ast.Module) -> frozenset[str]:
+    if isinstance(node, ast.Module):
+        return frozenset()
+    given = node.args
+    return frozenset(one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+
+
+def within(inner: Range, outer: Range) -> bool:
+    """Whether one range is a part of another one, or the same."""
+    return _key(outer.start) <= _key(inner.start) and _key(inner.end) <= _key(outer.end)
+
+
+def _key(position: Position) -> tuple[int, int]:
+    return position.line, position.byte
+
+
+def _lines(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno - 1, node.end_lineno or node.lineno)

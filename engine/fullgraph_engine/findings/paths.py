@@ -1,0 +1,453 @@
+"""What a target does where its probe does not lead it.
+
+In its other mode, with its flags turned and optional arguments left out, and where eager code
+between graphs asks a fake tensor for a value and is given another answer. Nothing is guessed of
+what is found: each path is traced, in a process of its own. What is guessed is which paths lead to
+code that none has come to yet.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import json
+import time
+import zlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+
+from ..protocol import Finding, Frame, PathReport, Position, Range, TracedPaths, TracePath
+from ..protocol.paths import PathAnswer, PathValue
+from ..targets import Call
+from ..tracing import stacks
+from ..tracing.recording import Recording, TracedLines
+from ..tracing.variations import Inputs, with_parameters
+from . import conditions
+from .conditions import Conditions, Number, Side
+from .forecast import Answer, Branch
+from .places import SourceText
+
+MOST = 16
+"""Paths of one target."""
+LONGEST = 20.0
+"""Seconds that they may take, in wall time."""
+REPAIRS = 4
+"""How many of the usual answers may lead into exceptions."""
+ATTEMPTS = 3
+"""Paths towards one side of one condition."""
+PATIENCE = 8
+"""How often a place gets the answer that it would get anyway. A loop that never ends on it gets
+others then."""
+TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialised-dimension")
+"""What is told of further paths: what Dynamo does with the code of the path. How often it compiles
+depends on values that were chosen."""
+_LONGEST = 40_000
+"""Of what is known, packed: it goes through a socket."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A parameter that can be another one. ``other``: its other value."""
+
+    name: str
+    other: bool | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An answer that eager code of the file was given at a place, for the first time there."""
+
+    place: Range
+    answer: Number
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the path of the probe has shown. ``asked``: code asked tensors for values there.
+
+    ``answers`` are those of a fake run; ``complete``: there were no others, so that it need not be
+    traced again with chosen ones. ``training`` is the mode of the module, if it matters;
+    ``identities`` are of its findings.
+    """
+
+    traced: frozenset[int] = frozenset()
+    entered: frozenset[int] = frozenset()
+    asked: bool = False
+    complete: bool = False
+    answers: tuple[Asked, ...] = ()
+    training: bool | None = None
+    flags: tuple[Flag, ...] = ()
+    identities: frozenset[str] = frozenset()
+
+    def packed(self) -> str:
+        """As text; empty where it is too much."""
+        plain = [
+            sorted(self.traced),
+            sorted(self.entered),
+            self.asked,
+            self.complete,
+            [[*_numbers(asked.place), asked.answer] for asked in self.answers],
+            self.training,
+            [[flag.name, flag.other] for flag in self.flags],
+            sorted(self.identities),
+        ]
+        text = base64.b85encode(zlib.compress(json.dumps(plain).encode())).decode()
+        return text if len(text) <= _LONGEST else ""
+
+    @classmethod
+    def unpacked(cls, text: str) -> Known:
+        traced, entered, asked, complete, answers, training, flags, identities = json.loads(
+            zlib.decompress(base64.b85decode(text))
+        )
+        return cls(
+            frozenset(traced),
+            frozenset(entered),
+            asked,
+            complete,
+            tuple(Asked(_range(*numbers), answer) for *numbers, answer in answers),
+            training,
+            tuple(Flag(*flag) for flag in flags),
+            frozenset(identities),
+        )
+
+
+def _numbers(range_: Range) -> tuple[int, int, int, int]:
+    return range_.start.line, range_.start.byte, range_.end.line, range_.end.byte
+
+
+def _range(first: int, start: int, last: int, end: int) -> Range:
+    return Range(Position(first, start), Position(last, end))
+
+
+@dataclass(frozen=True)
+class Traveled:
+    """What came of one path. ``failure`` says what it raised, if it did."""
+
+    findings: tuple[Finding, ...] = ()
+    lines: TracedLines = field(default_factory=TracedLines)
+    asked: tuple[Asked, ...] = ()
+    failure: str = ""
+    could_be_real: bool = False
+    """Real tensors may do what the fake ones did not."""
+
+
+class Policy:
+    """Gives the answers of a path: at each place one, and from then on the usual ones.
+
+    These are the given ones but for truths at places in ``turned``.
+    """
+
+    def __init__(
+        self, answers: Iterable[PathAnswer], turned: Set[Range], source: SourceText
+    ) -> None:
+        self._answers = {answer.range: answer.value for answer in answers}
+        self._turned = turned
+        self._source = source
+        self._times: Counter[Range] = Counter()
+        self.asked: dict[Range, Number] = {}
+
+    def __call__(self, frame: Frame | None, given: Number) -> Number:
+        if frame is None or frame.path != self._source.path:
+            return given
+        place = self._source.range_of(frame)
+        if place in self._turned and isinstance(given, bool):
+            given = not given
+        self._times[place] += 1
+        if self._times[place] == 1:
+            answer = self._answers.get(place, given)
+            self.asked[place] = answer
+            return answer
+        if self._times[place] <= PATIENCE:
+            return given
+        if isinstance(given, bool):
+            return not given
+        return type(given)((0, conditions.LARGE, -conditions.LARGE)[self._times[place] % 3])
+
+
+@dataclass(frozen=True)
+class _Next:
+    """A path to be traced, and what for: a side that none came to yet, or another mode."""
+
+    path: TracePath
+    goal: Side | None = None
+
+
+class Explorer:
+    """Traces paths until none is known that leads to code that none has come to."""
+
+    def __init__(self, source: SourceText, known: Known) -> None:
+        self._source, self._known = source, known
+        self.traced = TracedPaths()
+        self.could_be_real = False
+        """All that were tried raised, which real tensors need not do."""
+        self._conditions = Conditions(source.tree)
+        self._waiting: deque[_Next] = deque()
+        self._planned: set[TracePath] = set()
+        self._attempts: Counter[Side] = Counter()
+        self._answered: set[tuple[Range, Number]] = set()
+        self._flagged: set[tuple[Flag, Side]] = set()
+        self._told = set(known.identities)
+        self._own = set(known.identities)
+        """Of findings that are there with the usual answers too."""
+        self._places: set[Range] = set()
+        """Where these are asked for."""
+        self._turned = frozenset(a.place for a in known.answers if a.answer is True)
+        """Where the usual answer is True, since the other one leads into an exception."""
+        self._repairs = REPAIRS
+        self._lines, self._entered = set(known.traced), set(known.entered)
+
+    @property
+    def lines(self) -> TracedLines:
+        """Those that some path came to."""
+        return TracedLines(frozenset(self._lines), frozenset(self._entered))
+
+    def could_answer(self, recording: Recording) -> bool:
+        """Whether other answers than those of a run of which none is known may lead elsewhere.
+
+        Code that asks breaks the graph, so it is known where it does, but in functions that run in
+        eager mode as a whole.
+        """
+        if any(record.outcome != "resumed" for record in recording.breaks):
+            return any(self._may_open(side) for side in self._conditions.sides)
+        frames = (self._source.innermost(record.stack) for record in recording.breaks)
+        places = {self._source.range_of(frame) for frame in frames if frame is not None}
+        return any(self._may_open(s) for place in places for s in self._conditions.on_value(place))
+
+    def begin(self) -> bool:
+        """Whether there is a path to try."""
+        known = self._known
+        if known.asked and known.complete:
+            self._places = {asked.place for asked in known.answers}
+            self._answered |= {(asked.place, asked.answer) for asked in known.answers}
+            self._vary_answers(TracePath(), known.answers)
+        elif known.asked:
+            # The first answers were those of real tensors, or of inputs with known values.
+            self._plan(TracePath())
+        if known.training is not None:
+            self._plan(TracePath(training=not known.training))
+        self._vary_flags(TracePath())
+        return bool(self._waiting)
+
+    def run(
+        self,
+        travel: Callable[[TracePath, frozenset[Range]], Traveled],
+        branch: Branch,
+        emit: Callable[[Finding], None],
+    ) -> None:
+        """Trace them with ``travel``, each in a ``branch``, and emit what is found there alone."""
+        self.begin()
+        until = time.monotonic() + LONGEST
+        while self._waiting and len(self.traced.reports) < MOST:
+            following = self._waiting.popleft()
+            if not self._leads_on(following):
+                continue
+            path, goal = following.path, following.goal
+            if goal is not None:
+                self._attempts[goal] += 1
+            left = max(until - time.monotonic(), 0.1)
+            travel_it = functools.partial(travel, path, self._turned)
+            answer = branch(travel_it, left, f"{_name(path)} {sorted(map(_numbers, self._turned))}")
+            until -= answer.used
+            self._take(path, answer, emit)
+        self.could_be_real = self.could_be_real and not any(
+            report.status == "traced" for report in self.traced.reports
+        )
+
+    # -- one path -----------------------------------------------------------------------------
+
+    def _take(
+        self, path: TracePath, answer: Answer[Traveled], emit: Callable[[Finding], None]
+    ) -> None:
+        words = path.words or "with chosen values"
+        traveled = answer.value
+        if traveled is None:
+            self._report(PathReport(words, "late" if answer.late else "failed", answer.lost))
+            return
+        before = set(self._lines)
+        self._lines |= traveled.lines.traced
+        self._entered |= traveled.lines.entered
+        self._answered |= {(asked.place, asked.answer) for asked in traveled.asked}
+        if traveled.failure:
+            self._report(PathReport(words, "failed", traveled.failure))
+            self.could_be_real |= traveled.could_be_real
+            if self._repair(path, traveled):
+                return
+        else:
+            self._report(PathReport(words, "traced"))
+            self._tell(path, traveled, before, emit)
+        self._vary_answers(path, traveled.asked)
+        self._vary_flags(path)
+
+    def _repair(self, path: TracePath, traveled: Traveled) -> bool:
+        """Go the same way again with another answer to what was asked before it raised.
+
+        Most checks are of what is wrong, and False is their usual answer. Some are of the opposite.
+        """
+        last = traveled.asked[-1] if traveled.asked else None
+        given = {answer.range for answer in path.answers}
+        if last is None or last.answer is not False or last.place in given or not self._repairs:
+            return False
+        self._repairs -= 1
+        self._turned |= {last.place}
+        self._waiting.appendleft(_Next(path))
+        return True
+
+    def _report(self, report: PathReport) -> None:
+        self.traced = dataclasses.replace(self.traced, reports=(*self.traced.reports, report))
+
+    def _tell(
+        self,
+        path: TracePath,
+        traveled: Traveled,
+        before: set[int],
+        emit: Callable[[Finding], None],
+    ) -> None:
+        found = {f.identity: f for f in traveled.findings if f.code.startswith(TOLD)}
+        chosen = self._chosen(traveled, before) if not path.words else []
+        for identity, finding in found.items():
+            way = path if path.words else self._way_to(finding, chosen)
+            if identity not in self._told and way.words:
+                self._told.add(identity)
+                emit(dataclasses.replace(finding, path=way))
+        self._compare_modes(path, traveled, found.keys())
+
+    def _compare_modes(self, path: TracePath, traveled: Traveled, found: Set[str]) -> None:
+        """Which findings of the mode of the probe are not there in the other one."""
+        training = self._known.training
+        places = {asked.place for asked in traveled.asked}
+        if path == TracePath():
+            self._own &= found
+            self._places = places
+        elif path == TracePath(training=not training) and places <= self._places:
+            told = (*TOLD, "trace/eager-error", "trace/compile-error")
+            lacking = (identity for identity in self._own - found if identity.startswith(told))
+            self.traced = dataclasses.replace(
+                self.traced, narrowed=tuple(sorted(lacking)), mode=training
+            )
+
+    def _chosen(self, traveled: Traveled, before: set[int]) -> list[tuple[PathAnswer, Side]]:
+        """What may have led a path with the usual answers to code that is new."""
+        found: list[tuple[PathAnswer, Side]] = []
+        for asked in traveled.asked:
+            for side in self._conditions.on_value(asked.place):
+                new = bool(side.begins & self._lines) and not side.begins & before
+                if new or not side.begins:
+                    found.append((self._answer(asked.place, asked.answer, side), side))
+        return found
+
+    def _way_to(self, finding: Finding, chosen: list[tuple[PathAnswer, Side]]) -> TracePath:
+        lines = {frame.line for frame in finding.stack if frame.path == self._source.path}
+        lines.add(finding.range.start.line)
+        near = [answer for answer, side in chosen if lines & (side.block or {side.line})]
+        far = [answer for answer, side in chosen if side.begins]
+        return TracePath(answers=tuple(dict.fromkeys(near or far)))
+
+    # -- which ones ---------------------------------------------------------------------------
+
+    def _plan(self, path: TracePath, goal: Side | None = None) -> None:
+        if path not in self._planned:
+            self._planned.add(path)
+            self._waiting.append(_Next(path, goal))
+
+    def _leads_on(self, following: _Next) -> bool:
+        goal = following.goal
+        if goal is None:
+            return True
+        return self._is_open(goal) and self._attempts[goal] < ATTEMPTS
+
+    def _may_open(self, side: Side) -> bool:
+        """Whether its condition was traced and the side was not, as far as lines can tell."""
+        if side.line not in self._lines:
+            return False
+        return not side.begins or self._is_open(side)
+
+    def _is_open(self, side: Side) -> bool:
+        begins = side.begins & self._entered
+        return not side.begins or (bool(begins) and not begins & self._lines)
+
+    def _vary_answers(self, path: TracePath, all_asked: Sequence[Asked]) -> None:
+        given = {answer.range for answer in path.answers}
+        places = [asked.place for asked in all_asked]
+        for asked in all_asked:
+            if asked.place in given:
+                continue
+            for side in self._conditions.on_value(asked.place):
+                direct = conditions.within(asked.place, side.test)
+                # What a condition itself asks for decides it, and not what led to that.
+                indirect = any(conditions.within(place, side.test) for place in places)
+                if not self._may_open(side) or (indirect and not direct):
+                    continue
+                for value in conditions.answers(side, asked.place, asked.answer):
+                    if (not side.begins or side.test == asked.place) and (
+                        (asked.place, value) in self._answered
+                    ):
+                        continue
+                    answer = self._answer(asked.place, value, side)
+                    changed = dataclasses.replace(path, answers=(*path.answers, answer))
+                    self._plan(changed, side if side.begins else None)
+
+    def _vary_flags(self, path: TracePath) -> None:
+        given = {value.name for value in path.values}
+        for flag in self._known.flags:
+            if flag.name in given:
+                continue
+            for side in self._conditions.on_parameter(flag.name):
+                if not self._may_open(side) or (flag, side) in self._flagged:
+                    continue
+                self._flagged.add((flag, side))
+                value = PathValue(flag.name, flag.other)
+                changed = dataclasses.replace(path, values=(*path.values, value))
+                self._plan(changed, side if side.begins else None)
+
+    def _answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
+        if isinstance(value, bool):
+            return PathAnswer(place, value, f"`{self._words(place)}` is {str(value).lower()}")
+        state = "not empty" if side.loop else str(side.truth).lower()
+        return PathAnswer(place, value, f"`{self._words(side.test)}` is {state}")
+
+    def _words(self, range_: Range) -> str:
+        words = self._source.text_of(range_)
+        return words if range_.start.line == range_.end.line else f"{words.rstrip()} …"
+
+
+def altered(call: Call, path: TracePath) -> Call:
+    """A call on its way along a path, but for the answers. Runs user code."""
+    if path.training is not None:
+        call.function.train(path.training)  # type: ignore[attr-defined]
+    if not path.values:
+        return call
+    values = {value.name: value.value for value in path.values}
+    args, kwargs = with_parameters(call.function, call.args, call.kwargs, values)
+    return dataclasses.replace(call, args=args, kwargs=kwargs)
+
+
+def _name(path: TracePath) -> str:
+    """The same for the same path in another process."""
+    answers = (f"{one.range}: {one.value}" for one in path.answers)
+    return "; ".join([path.words, *answers])
+
+
+def answers_of(recording: Recording, source: SourceText) -> Iterator[Asked]:
+    """The first answer at each place of the file where a run was given one."""
+    places: set[Range] = set()
+    for chosen in recording.chosen:
+        frame = stacks.innermost(chosen.stack)
+        if chosen.answer is None or frame is None or frame.path != source.path:
+            continue
+        place = source.range_of(frame)
+        if place not in places:
+            places.add(place)
+            yield Asked(place, chosen.answer)
+
+
+def flags_of(call: Call) -> Iterator[Flag]:
+    """The parameters of a call that could as well be another one: flags, and what may be None."""
+    for leaf in Inputs(call.function, call.args, call.kwargs).leaves:
+        if not leaf.name.isidentifier():
+            continue  # inside of a list or the like
+        if isinstance(leaf.value, bool):
+            yield Flag(leaf.name, not leaf.value)
+        elif leaf.optional and leaf.value is not None:
+            yield Flag(leaf.name, None)

@@ -1,0 +1,48 @@
+"""Lines that no trace of a target came to, to be faded on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fullgraph.render.codes import Severity, href
+from fullgraph.session.findings import FileFinding
+from fullgraph.session.positions import TextPositions
+from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
+
+CODE = "trace/untraced"
+
+
+def untraced_findings(
+    targets: Iterable[str], reports: Iterable[TargetReport], text: TextPositions
+) -> Iterator[FileFinding]:
+    """One for each block of such lines. With several probes, those that none of them came to."""
+    by_target: dict[str, set[int]] = {}
+    for report in reports:
+        if report.lines is not None:
+            lines = set(report.untraced)
+            by_target[report.name] = by_target.get(report.name, lines) & lines
+    for target in targets:
+        for first, last in _blocks(sorted(by_target.get(target, ()))):
+            indented = text.line(first)
+            start = len(indented) - len(indented.lstrip())
+            finding = Finding(
+                code=CODE,
+                message=f"No trace of `{target}` came here",
+                range=Range(Position(first, start), text.line_end(last)),
+                target=target,
+                unnecessary=True,
+            )
+            yield FileFinding(finding, Severity.HINT, (target,), href(CODE))
+
+
+def _blocks(lines: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last of lines that follow each other."""
+    first = last = None
+    for line in lines:
+        if first is None or last is None or line > last + 1:
+            if first is not None and last is not None:
+                yield first, last
+            first = line
+        last = line
+    if first is not None and last is not None:
+        yield first, last

@@ -1,0 +1,127 @@
+"""What was found on other paths than that of the probe, and lines that no path came to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fullgraph.render.summary import lens_tooltip, target_line
+from fullgraph.session.findings import merge
+from fullgraph.session.motion import Edit, move_report
+from fullgraph.session.positions import TextPositions
+from fullgraph.session.results import Results
+from fullgraph.session.settings import Settings
+from fullgraph.session.untraced import untraced_findings
+from fullgraph_engine.protocol import (
+    Finding,
+    FindingFound,
+    PathReport,
+    Position,
+    Range,
+    TargetDone,
+    TargetInfo,
+    TargetReport,
+    TargetsFound,
+    TracePath,
+)
+from fullgraph_engine.protocol.paths import PathAnswer, PathValue
+
+TRAINING = TracePath(training=True)
+NO_MASK = TracePath(values=(PathValue("mask", None),))
+PLACE = Range(Position(1, 0), Position(1, 5))
+
+
+def found(target: str, run: str, path: TracePath | None = None) -> Finding:
+    return Finding(
+        "graph-break/x", "Break", PLACE, target, identity="x", run=run, path=path, mode="fake"
+    )
+
+
+def shown(*findings: Finding) -> str:
+    (merged,) = merge(findings, Settings(), ("A", "B"))
+    assert bool(merged.finding.only) == (merged.finding.message != "Break")
+    return merged.finding.message
+
+
+def test_what_is_there_on_one_path_alone_says_so() -> None:
+    assert shown(found("A", "A#0*", TRAINING)) == "Break, only in training mode"
+
+
+def test_what_one_target_has_on_every_path_is_no_matter_of_paths() -> None:
+    assert shown(found("A", "A#0*", TRAINING), found("B", "B#0")) == "Break"
+    assert shown(found("A", "A#0"), found("A", "A#0", TRAINING)).endswith("only in training mode")
+
+
+def test_two_paths_are_both_named() -> None:
+    both = shown(found("A", "A#0*", TRAINING), found("B", "B#0*", NO_MASK))
+    assert both == "Break, only in training mode or if `mask` is None"
+
+
+def test_a_path_in_words() -> None:
+    answers = tuple(PathAnswer(PLACE, True, f"`{name}` is true") for name in "ab")
+    path = dataclasses.replace(NO_MASK, training=False, answers=answers)
+    assert path.words == (
+        "in evaluation mode, if `mask` is None, where `a` is true and `b` is true"
+    )
+
+
+def report(**facts: object) -> TargetReport:
+    made = TargetReport("A", "module", PLACE, "traced", lines=5, lines_traced=3)
+    return dataclasses.replace(made, **facts)  # type: ignore[arg-type]
+
+
+def test_a_later_report_of_a_probe_replaces_the_earlier_one() -> None:
+    results = Results()
+    results.begin()
+    results.apply(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
+    results.apply(TargetDone(1, report()))
+    results.apply(TargetDone(1, report(lines_traced=4)))
+    assert [one.report.lines_traced for one in results.reports()] == [4]
+
+
+def test_what_other_paths_had_found_stays_until_all_is_traced_again() -> None:
+    results = Results()
+    for _ in range(2):
+        results.begin()
+        results.apply(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
+        results.apply(TargetDone(1, report()))
+        if not results.findings():
+            results.apply(FindingFound(1, found("A", "A#0*", TRAINING)))
+            results.complete()
+    assert [finding.only for finding in results.findings()] == ["in training mode"]
+    results.complete()
+    assert not results.findings()
+
+
+def test_untraced_lines_move_with_the_text() -> None:
+    def lines(edit: Edit) -> tuple[int, ...]:
+        moved = move_report(report(untraced=(3, 8)), edit)
+        assert moved is not None
+        return moved.untraced
+
+    assert lines(Edit(Position(5, 0), Position(5, 0), Position(7, 0))) == (3, 10)
+    assert lines(Edit(Position(8, 0), Position(8, 4), Position(8, 2))) == (3,)
+    assert lines(Edit(Position(9, 0), Position(9, 0), Position(10, 0))) == (3, 8)
+
+
+def test_untraced_lines_are_faded_in_blocks() -> None:
+    text = TextPositions("def f(x):\n    a\n    b\n    c\n    d\n")
+    reports = [report(untraced=(1, 2, 4)), report(untraced=(1, 2), probe_number=1)]
+    (one,) = untraced_findings(["A"], reports, text)
+    assert one.finding.range == Range(Position(1, 4), Position(2, 5))
+    assert one.finding.unnecessary
+    assert len(list(untraced_findings(["A"], reports[:1], text))) == 2
+    assert not list(untraced_findings(["B"], reports, text))
+
+
+def test_the_tooltip_says_what_was_traced() -> None:
+    paths = (
+        PathReport("in training mode", "traced"),
+        PathReport("if `mask` is None", "failed", "it raised ValueError: no mask"),
+    )
+    assert lens_tooltip(report(paths=paths)) == (
+        "lines traced 3 of 5\n"
+        "also in training mode\n"
+        "not if `mask` is None: it raised ValueError: no mask"
+    )
+    assert lens_tooltip(report(lines=None, lines_traced=None)) == ""
+    assert "lines traced 3 of 5" in target_line(report())
