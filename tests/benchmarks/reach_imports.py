@@ -93,13 +93,14 @@ class Pipeline(RealPipeline):
     def confirm(self, target: Any, namespace: dict[str, Any]) -> bool:
         return True
 
-    def plan(self, target: Any, namespace: dict[str, Any]) -> Any:
+    def plan(self, target: Any, namespace: dict[str, Any], *_others: Any) -> Any:
+        self.namespace = namespace
         return ()
 
     def missing_probe(self, target: Any, text: str) -> Finding:
         # A module may put another one in its place.
-        module = sys.modules.get((namespace or {}).get("__name__", ""))
-        names = described(vars(module) if module is not None else namespace or {})
+        module = sys.modules.get(self.namespace.get("__name__", ""))
+        names = described(vars(module) if module is not None else self.namespace)
         return Finding("reach/names", "", _START, data={"names": names})
 
 

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import markers
+
 from fullgraph_engine import tracing
+from fullgraph_engine.torch_internals import frames
 from fullgraph_engine.tracing import recorder
 from fullgraph_engine.tracing.recording import Break, Recording
 
@@ -21,6 +26,9 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 ENGINE = Path(__file__).parents[2] / "engine"
 HERE = __file__
 COLUMNS = sys.version_info >= (3, 11)
+TORCH = markers.torch_version()
+BRANCHING = "GB0170" if TORCH >= (2, 9) else ""
+"""The number of a jump on data: torch 2.8 has none for it."""
 
 
 def line_of(words: str) -> int:
@@ -124,7 +132,7 @@ def test_a_data_dependent_jump_has_its_number() -> None:
         return x + 1 if x.sum() > 0 else x - 1
 
     (found,) = trace(decides, torch.ones(3)).breaks
-    assert (found.id, found.kind) == ("GB0170", "Data-dependent branching")
+    assert (found.id, found.kind) == (BRANCHING, "Data-dependent branching")
 
 
 # -- frames, graphs, ops ----------------------------------------------------------------------
@@ -146,7 +154,7 @@ def test_a_frame_without_operations_is_skipped_with_its_reason() -> None:
     recording = trace(shape, torch.ones(3))
     (skip,) = recording.skips
     assert (skip.function, skip.path, skip.resumed) == ("shape", HERE, False)
-    assert "No ops traced" in skip.reason
+    assert frames.does_nothing(skip.reason)
     assert [frame.outcome for frame in recording.frames] == ["skipped"]
 
 
@@ -206,8 +214,10 @@ def test_shape_guards_have_the_line_that_made_them() -> None:
 
     x = torch.ones(5)
     guards = trace(long, x, dynamic=[(x, 0)]).guards
+    # Up to torch 2.9 it is a guard beside the range of the size.
+    bound = "3 <= L['x'].size()[0]" if TORCH >= (2, 10) else "L['x'].size()[0] > 2"
     assert any(
-        g.expressions == ("3 <= L['x'].size()[0]",)
+        g.expressions == (bound,)
         and [(f.path, f.line) for f in g.stack] == [(HERE, line_of("# asks for the length"))]
         for g in guards
     )
@@ -338,7 +348,7 @@ def test_an_error_of_eager_code_has_its_line() -> None:
     def fails(x: torch.Tensor) -> torch.Tensor:
         x = x + 1
         torch._dynamo.graph_break()
-        return int("nan") + x  # cannot work
+        raise ValueError(x.shape)  # cannot work
 
     failure = trace(fails, torch.ones(3)).failure
     assert failure is not None
@@ -355,7 +365,9 @@ def test_an_error_of_the_tracer_has_its_line_and_its_own_words() -> None:
     assert (failure.phase, failure.kind) == ("tracer", "RuntimeError")
     assert "3" in failure.message and "7" in failure.message
     assert "Explanation:" not in failure.message
-    assert [cause.kind for cause in failure.causes] == ["RuntimeError when making fake tensor call"]
+    # Up to torch 2.10 it is no graph break.
+    kinds = ["RuntimeError when making fake tensor call"] if TORCH >= (2, 11) else []
+    assert [cause.kind for cause in failure.causes] == kinds
     assert failure.stack[-1].line == line_of("# does not fit")
 
 
@@ -384,7 +396,7 @@ def test_a_value_that_a_fake_tensor_lacks_is_chosen_and_recorded() -> None:
         mode.begin()
         mode.prefer_real = False
         recording = tracing.trace(asks, (torch.randn(4),), {})
-    assert [b.id for b in recording.breaks] == ["GB0170", "GB0059", "GB0124"]
+    assert [b.id for b in recording.breaks] == [BRANCHING, "GB0059", "GB0124"]
     assert recording.failure is None
     assert len(recording.chosen) == 2
     assert recording.chosen[0].stack[-1].line == line_of("# the question")

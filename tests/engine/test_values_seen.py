@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import markers
+
 from fullgraph.engines.engine import Engine
 from fullgraph_engine import tracing
 from fullgraph_engine.findings import values
@@ -294,7 +298,9 @@ def test_arguments_that_are_not_used_are_not_guarded() -> None:
     recording = module.trace("outer", torch.ones(3), torch.ones(5))
     found = module.locals(module.seen(recording))
     assert {("inner", "y", "tensor"), ("inner", "z", "tensor")} <= found
-    assert not any("unused" in guard.source for guard in recording.guards)
+    # Up to torch 2.8 assigning a local guards it, with and without us.
+    guarded = any("unused" in guard.source for guard in recording.guards)
+    assert guarded == (markers.torch_version() < (2, 9))
 
 
 # -- over the pipe ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocol import Finding, Frame, Range, place_words
+from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, modules, sandbox, syntax
 from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
 from .placeholder import Placeholder, Unavailable, describe, origin
@@ -228,7 +228,7 @@ class Execution:
         if here is not None and not isinstance(error, SyntaxError):
             where = frames.range_of(here, self.lines)
         self._bind(node, namespace, line, why)
-        if here is not None and here is not stack[-1] and self._is_refused(here):
+        if here is not None and here is not stack[-1] and self._is_refused(here, node):
             return
         code = "trace/eager-error"
         notes: tuple[str, ...] = ()
@@ -260,14 +260,23 @@ class Execution:
             )
         )
 
-    def _is_refused(self, here: Frame) -> bool:
+    def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
         """Whether a frame stands in a call of which it was found before why it would raise."""
+        place = frames.range_of(here, self.lines)
         for call in self.refused:
-            if call.start.line <= here.line <= call.end.line:
-                # Without columns the lines have to do.
-                place = frames.range_of(here, self.lines)
-                if here.end_byte < 0 or _contains(call, place):
+            within = call.start.line <= here.line <= call.end.line
+            if here.end_byte >= 0:
+                if within and _contains(call, place):
                     return True
+                continue
+            # Without columns the line and the statement have to do. What a decorator raises is in
+            # the line of its function.
+            decorates = call.end.line < node.lineno - 1 == here.line
+            if here.function != "<module>":
+                if within:
+                    return True
+            elif (within or decorates) and _contains(_whole(node), call):
+                return True
         return False
 
     def _consequence(self, node: ast.stmt, error: BaseException) -> Unavailable | None:
@@ -320,6 +329,14 @@ class Execution:
 
 
 _LAZY_ANNOTATIONS = __future__.annotations.compiler_flag
+
+
+def _whole(node: ast.stmt) -> Range:
+    """A statement with its decorators."""
+    first: ast.AST = next(iter(getattr(node, "decorator_list", ())), node)
+    end_line, end_byte = node.end_lineno or node.lineno, node.end_col_offset or 0
+    start_line, start_byte = getattr(first, "lineno", 1), getattr(first, "col_offset", 0)
+    return Range(Position(start_line - 1, start_byte), Position(end_line - 1, end_byte))
 
 
 def _contains(outer: Range, inner: Range) -> bool:

@@ -35,6 +35,9 @@ _TYPES = {
     "QScheme": "torch.qscheme",
     "Device": "torch.device",
     "Stream": "torch.Stream",
+    # Up to torch 2.12: since then nothing is bound that takes names of dimensions.
+    "Dimname": "name",
+    "DimnameList": "tuple of names",
 }
 
 _INTS = "tuple of ints"

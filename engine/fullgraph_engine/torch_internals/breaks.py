@@ -5,6 +5,9 @@
 | since 2.11 | ``InstructionTranslatorBase.log_graph_break(code_options, reason, exc)`` |
 | 2.10 | the same without ``exc``: it is the one being handled |
 | up to 2.9 | a function ``log_graph_break(code_options, reason)``; jumps on data raise nothing |
+
+Up to 2.9 a break that Dynamo cannot resume from is not reported at all: it takes up the last
+instruction before it that it can resume from.
 """
 
 from __future__ import annotations
@@ -36,6 +39,19 @@ LOG = Internal(
         Spelling(_SC, "log_graph_break", "up to 2.9"),
     ),
 )
+UNREPORTED = Internal(
+    "breaks",
+    "graph breaks that Dynamo cannot resume from",
+    (
+        Spelling(
+            _SC,
+            "SpeculationEntry.fail_and_restart_analysis",
+            "up to 2.9",
+            "breaks that cannot be resumed from are reported like the others",
+        ),
+    ),
+)
+"""Not among :data:`INTERNALS`: where breaks are reported by a method nothing is missing."""
 UNSUPPORTED = internal(
     "breaks", "where and why a break arose, with columns", _EXC, "Unsupported.__init__"
 )
@@ -75,6 +91,19 @@ def reported(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reported:
         if error is not None and str(error) not in str(reason):
             error = None
     return Reported(translator, str(reason), error)
+
+
+def hides_some() -> bool:
+    """Whether this torch does not report breaks that it cannot resume from."""
+    return LOG.spelling() == LOG.spellings[1]
+
+
+def goes_back(speculation: Any) -> bool:
+    """Whether a failed speculation is about an instruction before the one that broke the graph.
+
+    The others have a reason, or are of ``STORE_ATTR``, and are reported.
+    """
+    return speculation.reason is None and speculation.inst.opname != "STORE_ATTR"
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+import torch._ops
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -10,6 +12,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
     unset_fake_temporarily,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .binding import Internal, Spelling, internal
 
@@ -61,3 +64,24 @@ STATIC_REASON = internal(
 )
 
 INTERNALS = (STATIC_SHAPE, MADE_FAKE, OPERATORS, TRACKED, STATIC_REASON)
+
+
+def does_without_device() -> bool:
+    """Whether the mode itself has CUDA's device guard do nothing where there is no GPU.
+
+    Since torch 2.10, in builds with CUDA.
+    """
+    return torch.backends.cuda.is_built() and hasattr(torch._C, "_ensureCUDADeviceGuardSet")
+
+
+def find_higher_order_rules(mode: type[FakeTensorMode]) -> None:
+    """Let higher-order operators find the rules that they have for fake tensors in a subclass.
+
+    Up to torch 2.8. Since then a mode says that they are to come to its ``__torch_dispatch__``.
+    """
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    for operator in torch._ops._higher_order_ops.values():
+        rules = operator.python_key_table
+        if FakeTensorMode in rules:
+            rules.setdefault(mode, rules[FakeTensorMode])

@@ -46,10 +46,16 @@ def add_stack(guard: Any) -> None:
 def type_of(node: Any) -> Any:
     """The type of the value that a node of the tree guards; None where it is not known.
 
-    Up to torch 2.8 the tree does not keep it.
+    Up to torch 2.8 the tree does not keep it: then :func:`type_asked_for` has it.
     """
     known = getattr(node, "get_type_of_guarded_value", None)
     return None if known is None else known()
+
+
+def type_asked_for(guard: Any, source: str) -> Any:
+    """The type of the value that Dynamo wanted a guard on, if that has this source; else None."""
+    known = getattr(guard, "guarded_class_weakref", None)
+    return known() if known is not None and getattr(guard, "name", "") == source else None
 
 
 def manager_of(owner: Any) -> Any:

@@ -27,13 +27,14 @@ NAMED_TUPLE = Internal(
     "shapes",
     _SHAPES,
     (
+        # First: the other class is older, and became that of named tuples too.
+        Spelling(f"{_V}.lists", "NamedTupleVariable", "up to 2.11"),
         Spelling(
             f"{_V}.user_defined",
             "UserDefinedTupleVariable",
             "since 2.12",
             "named tuples became tuples of user-defined classes",
         ),
-        Spelling(f"{_V}.lists", "NamedTupleVariable", "up to 2.11"),
     ),
 )
 LIST = internal("shapes", _SHAPES, f"{_V}.lists", "ListVariable")

@@ -1,11 +1,11 @@
-"""Fake CUDA tensors on a torch that was built without CUDA.
+"""Fake CUDA tensors on a torch that was built without CUDA, and on an old one without a GPU.
 
 Under FakeTensorMode no kernel runs, so ``device="cuda"`` could be traced on any machine. On a CUDA
-build without a GPU torch arranges that itself (``_ensureCUDADeviceGuardSet`` registers a device
-guard that does nothing). A CPU build has no CUDA guard to register, and device-aware C++ code
-fails with "PyTorch is not linked with support for cuda devices". Here the do-nothing guard that
-every build registers for the meta device is registered for CUDA as well, with the one answer
-changed that matters: the current device is ``cuda:0``.
+build without a GPU torch arranges that itself since 2.10: it registers a device guard that does
+nothing. Before, the guard asks the driver that is not there. A CPU build has no CUDA guard at all,
+and device-aware C++ code fails with "PyTorch is not linked with support for cuda devices". Here the
+do-nothing guard that every build registers for the meta device is registered for CUDA as well, with
+the one answer changed that matters: the current device is ``cuda:0``.
 
 ``c10/core/impl/DeviceGuardImplInterface.h`` is the source of the layout: the registry is an
 exported array of pointers by device type, and the virtual functions begin with the (two or no)
@@ -61,10 +61,12 @@ def is_certain() -> bool:
 
 
 def is_needed() -> bool:
-    """Whether this torch knows no CUDA at all."""
+    """Whether fake CUDA tensors would not work here as they are."""
     import torch
 
-    return not torch.backends.cuda.is_built()
+    from ..torch_internals import fake_tensors
+
+    return not (fake_tensors.does_without_device() or torch.cuda.is_available())
 
 
 def want() -> None:
@@ -89,7 +91,7 @@ def pretend() -> bool:
     """
     import torch
 
-    if not is_needed() or _keep:
+    if _keep or not is_needed():
         return True
     library = Path(torch.__file__).parent / "lib" / "libc10.so"
     try:
@@ -98,9 +100,8 @@ def pretend() -> bool:
     except (OSError, ValueError):
         return False
     meta = registry[_META]
-    if not meta or registry[_CUDA]:
-        return bool(registry[_CUDA])
-
+    if not meta:
+        return False
     table = ctypes.cast(ctypes.c_void_p(meta), ctypes.POINTER(ctypes.c_void_p))[0]
     if not table:
         return False

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..torch_internals import backends, breaks, dynamo, guards
+from ..torch_internals import backends, breaks, dynamo, fake_tensors, guards
 from ..torch_internals.binding import Internal
 from ..torch_internals.exceptions import (
     ConstraintViolationError,
@@ -47,9 +47,10 @@ def tensor_mode(fake: bool) -> Iterator[RunTensorMode | None]:
     if not fake:
         yield None
         return
-    if absent_cuda.is_needed() and absent_cuda.is_wanted():
+    if absent_cuda.is_wanted():
         absent_cuda.pretend()
     mode = fake_mode()
+    fake_tensors.find_higher_order_rules(RunTensorMode)
     recurrent.shorten(mode)
     with (
         mode,

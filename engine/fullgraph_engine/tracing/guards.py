@@ -82,17 +82,18 @@ class Guards:
             count += 1
             if len(recording.guards) >= MOST:
                 continue
-            expressions, summary = [], None
+            expressions, summary, type_ = [], None, leaf.type
             for words in leaf.words:
                 said = wishes.get(words) or wishes.get(words.partition(_HINT)[0])
                 part, wish = said or (words.partition(_COMMENT)[0].rstrip(), None)
                 expressions.append(part)
                 summary = summary or getattr(wish, "user_stack", None)
+                type_ = type_ or _type_name(upstream.type_asked_for(wish, leaf.source))
             stack = self._stack(summary) if summary else ()
             if not stack and not leaf.source:
                 stack = self._of_sizes(leaf.words)
             recording.guards.append(
-                Guard(frame, leaf.kind, leaf.source, tuple(expressions), stack, leaf.type)
+                Guard(frame, leaf.kind, leaf.source, tuple(expressions), stack, type_)
             )
         resumed = frames.original_name(code.co_name) != code.co_name
         recording.guarded.append(GuardedCode(frame, _last_line(code) - 1, count, resumed))

@@ -97,6 +97,11 @@ def _log_break(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
     recorder.broke(error, _outcome(told.reason), traced)
 
 
+def _goes_back(recorder: Recorder, speculation: Any, *_args: Any, **_kwargs: Any) -> None:
+    if breaks.goes_back(speculation):
+        recorder.broke_unreported()
+
+
 def _formatted(
     recorder: Recorder, words: str, gb_type: str, context: str, explanation: str, hints: Any
 ) -> None:
@@ -355,6 +360,8 @@ def install() -> None:
         spelling = internal.spelling()
         if spelling is not None:
             internal.wrap(wrappers[internal.spellings.index(spelling)])
+    if breaks.hides_some():
+        breaks.UNREPORTED.wrap(_before(_goes_back))
     if guards.lack_stacks():
         guards.ADD.wrap(_behind(_added_guard))
     # Of values either all is said, or nothing.

@@ -164,6 +164,12 @@ class Recorder:
         if self.on_break is not None:
             self.on_break(record)
 
+    def broke_unreported(self) -> None:
+        """Dynamo takes up an earlier instruction, since it cannot resume from the last break."""
+        error = self._last_unlogged
+        if error is not None:
+            self.broke(error, "rest-skipped", getattr(error, "_fullgraph_stack", ()))
+
     def saw_skip(self, reason: str) -> None:
         """Dynamo has decided to skip the frame at work."""
         self._last_skip = reason

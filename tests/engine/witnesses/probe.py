@@ -160,6 +160,7 @@ def valid(type_: str) -> Any:
         "tuple of ints": (1, 1),
         "tuple of floats": (1.0,),
         "tuple of Scalars": (1.0,),
+        "tuple of names": ("a",),
         "tuple of Tensors": (torch.ones(2),),
         "torch.dtype": torch.float32,
         "torch.layout": torch.strided,
