@@ -199,6 +199,10 @@ class Guesses:
             yield from self.callables(name)
         if re.fullmatch(_FLAG, name):
             yield Constant("bias" in name or "affine" in name)
+        if name.endswith("shape"):
+            # Of a parameter that is broadcast: channels, then ones.
+            for ones in (2, 3, 0, 1):
+                yield Sequence("list", (Constant(WIDTH), *(Constant(1),) * ones))
         if re.fullmatch(_LIST, name) and not re.fullmatch(r"(in|out|num|n)_?(channels)", name):
             repeats = re.fullmatch(r"layers|.*depths?|.*blocks|.*repeats|num_.*|n_.*", name)
             item = Constant(2 if repeats else WIDTH)

@@ -41,7 +41,7 @@ from .trial import FailedCall, Outcome
 _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 _TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
-_SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (16, 16, 16)}
+_SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (8, 8, 8)}
 
 Step = tuple[float, Candidate]
 
@@ -278,16 +278,21 @@ class Repairs:
 
     def _shaped(self, candidate: Candidate, obstacle: WrongShape) -> Iterator[Step]:
         changed = candidate
+        met, wanted = obstacle.met, obstacle.wanted
+        if len(met) == len(wanted) and not any(sizes(v) == met for _, v in candidate.tensors()):
+            # A layer may have added a dimension before it looked.
+            kept = [at for at, pair in enumerate(zip(met, wanted, strict=True)) if pair != (1, 1)]
+            met, wanted = tuple(met[at] for at in kept), tuple(wanted[at] for at in kept)
         for path, value in candidate.tensors():
-            if sizes(value) == obstacle.met and path[0] == "inputs":
-                new = tensor(value.dtype, *obstacle.wanted)
+            if sizes(value) == met and path[0] == "inputs":
+                new = tensor(value.dtype, *wanted)
                 yield 0.4, candidate.with_value(path, new)
                 changed = changed.with_value(path, new)
         yield 0.3, changed
         if len(obstacle.met) == len(obstacle.wanted):
-            for met, wanted in zip(obstacle.met, obstacle.wanted, strict=True):
-                if met != wanted:
-                    yield from self._equal(candidate, met, wanted, 1)
+            for one, other in zip(obstacle.met, obstacle.wanted, strict=True):
+                if one != other:
+                    yield from self._equal(candidate, one, other, 1)
 
     def _ranks(self, outcome: Outcome, met: int | None, wanted: int) -> Iterator[Step]:
         candidate = outcome.candidate
@@ -551,7 +556,7 @@ def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
             (batch, 3, SIDE, SIDE),
         ]
     if rank == 5:
-        return [(batch, width, 8, SIDE, SIDE), (batch, 4, width, SIDE, SIDE)]
+        return [(batch, width, 8, 8, 8), (batch, 4, width, SIDE, SIDE)]
     return [(batch, 2, width, 4, 16, 16)]
 
 

@@ -26,6 +26,8 @@ from ..tensors import example, look_up
 from .candidate import Candidate, Path, sizes
 from .guesses import WIDTH, Guesses, Namespace, Parameter
 
+_REAL_SECONDS = 1.5
+"""What takes longer with tensors that have data is tried with fake ones."""
 _BYTES = 1 << 27
 """Largest tensor that is made for a try."""
 
@@ -121,7 +123,8 @@ class Trials:
         A module that was constructed with the same arguments before is called again, though that
         may have changed it, unless ``afresh``.
         """
-        outcome = self._run(candidate, seconds, afresh)
+        most = min(seconds, _REAL_SECONDS) if self.real else seconds
+        outcome = self._run(candidate, most, afresh)
         if self.real and _wants_fake(outcome.error):
             self.real, self._built = False, None
             outcome = self._run(candidate, seconds, afresh)
