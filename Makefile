@@ -33,7 +33,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
 .PHONY: demo test test-torch test-editors test-vscode test-nvim vsix check bench bench-vscode \
-  bench-repros clean clean-torch
+  bench-repros reach clean clean-torch
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
@@ -104,6 +104,12 @@ bench-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
 
 bench-repros: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/repros.py
+
+# `make reach REACH="timm.models.* path/to/KernelBench" REACH_PYTHON=…`, with an interpreter that has them.
+REACH ?= tests/fixtures/targets/to_be_found.py
+REACH_PYTHON ?= $(BIN)/python
+reach: $(VENV)/ready
+	$(REACH_PYTHON) tests/benchmarks/reach.py --given $(REACH)
 
 $(VENV)/ready: pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
