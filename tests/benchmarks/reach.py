@@ -223,8 +223,8 @@ def main() -> int:
     times = sorted(result.seconds for result in found) or [0.0]
     whole = max(len(results), 1)
     print(
-        f"{len(results)} classes: inputs found for {len(found)} ({len(found) / whole:.1%}), which run "
-        f"on real tensors for {len(real)} ({len(real) / whole:.1%}); seconds: median "
+        f"{len(results)} classes: inputs found for {len(found)} ({len(found) / whole:.1%}), "
+        f"running on real tensors for {len(real)} ({len(real) / whole:.1%}); seconds: median "
         f"{statistics.median(times):.2f}, 95th percentile {times[int(len(times) * 0.95)]:.2f}"
     )
     compared = [result for result in found if result.compared]
