@@ -168,6 +168,8 @@ def test_lists_in_errors_are_ours_in_our_order(index: Index, witness: dict[str, 
                 line = line.replace(cpp, python)
             shown.append(line)
         ours = [_printed(signature) for signature in _tried(bindings[path])]
+        if witness["said"][path]["cut"]:
+            ours = ours[: len(shown)]
         if ours != shown:
             wrong[path] = (ours, shown)
     print(f"\n{len(listed)} bindings list their signatures in errors; quirks: {dict(quirks)}")
