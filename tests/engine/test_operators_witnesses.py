@@ -168,6 +168,8 @@ def test_lists_in_errors_are_ours_in_our_order(index: Index, witness: dict[str, 
                 line = line.replace(cpp, python)
             shown.append(line)
         ours = [_printed(signature) for signature in _tried(bindings[path])]
+        if witness["said"][path]["cut"]:
+            ours = ours[: len(shown)]
         if ours != shown:
             wrong[path] = (ours, shown)
     print(f"\n{len(listed)} bindings list their signatures in errors; quirks: {dict(quirks)}")
@@ -182,7 +184,7 @@ def test_errors_name_our_parameters(index: Index, witness: dict[str, Any]) -> No
     wrong = {path: faults for path, faults in found.items() if faults}
     print(f"\n{len(found) - len(wrong)} bindings confirm each parameter; quirks: {[*wrong]}")
     assert set(wrong) == set(SPEECHLESS), wrong
-    assert len(found) > 1300
+    assert len(found) > 1200
 
 
 def test_lists_of_ints_may_be_separate_arguments(index: Index, witness: dict[str, Any]) -> None:
@@ -233,7 +235,7 @@ def test_stubs_agree_where_errors_list_nothing(index: Index, witness: dict[str, 
             wrong[path] = sorted(ours ^ theirs)
     print(f"\n{sum(compared.values())} bindings agree with their stubs: {dict(compared)}")
     assert set(wrong) == set(STUBS_BY_HAND), wrong
-    assert sum(compared.values()) > 1150
+    assert sum(compared.values()) > 1100
 
 
 def _same_values(ours: set[Form], theirs: set[Form]) -> bool:

@@ -19,6 +19,8 @@ import torch
 
 UNKNOWN = "no_such_keyword"
 MANY = 40
+LONGEST = 1023
+"""Characters of an error, up to torch 2.8: the rest of a longer one is cut off."""
 
 
 class Wrong:
@@ -53,7 +55,8 @@ def structures() -> dict[str, list[str]]:
 
 
 def observe(path: str, parameters: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """``listed``: the signatures in an error; else ``faults``: what errors said against ours.
+    """``listed``: the signatures in an error, the last ones missing if it was ``cut``; else
+    ``faults``: what errors said against ours.
 
     ``variadic``: whether separate arguments were taken for one list of ints.
     """
@@ -85,9 +88,11 @@ def observe(path: str, parameters: list[dict[str, Any]] | None) -> dict[str, Any
         ([torch.ones(2), *[wrong] * MANY], {}),
     ]
     for args, kwargs in attempts:
-        listed = signatures(call(*args, **kwargs))
+        message = call(*args, **kwargs)
+        listed = signatures(message)
         if listed:
-            return said | {"listed": listed}
+            cut = len(message.partition(": ")[2]) == LONGEST
+            return said | {"listed": listed, "cut": cut}
     if parameters is None:
         return said | {"silent": call(**{UNKNOWN: 1})}
     return said | {"faults": faults(call, parameters)}
