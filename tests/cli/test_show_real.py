@@ -82,7 +82,9 @@ def written(
     plain = analyse_request(
         name=path, text=text, generation="v", settings=resolve().settings, project=None
     )
-    plain = dataclasses.replace(plain, only=(target,), **changes)  # type: ignore[arg-type]
+    # Documents are of the first run: what other paths add to its report is not in theirs.
+    parts = tuple(part for part in plain.parts if part != "paths")
+    plain = dataclasses.replace(plain, only=(target,), parts=parts, **changes)  # type: ignore[arg-type]
     requests = [(document_request(plain, kind), kind) for kind in kinds]
     wanted = asyncio.run(_written([*requests, (plain, kinds[0])], target))
     texts, reports = zip(*wanted, strict=True)

@@ -34,7 +34,8 @@ def record(path: Path) -> list[shapes.Tape]:
     exec(compile(text, str(path), "exec"), module.__dict__)
     probes: list[Any] = []
     for target in targets.discover(text, str(path)).targets:
-        probes += targets.plan(target, module.__dict__)
+        found = targets.plan(target, module.__dict__)
+        probes += [probe for probe in found if probe.info.origin != "synthesis"]
     (probe,) = probes
     with tracing.tensor_mode(False):
         call = probe.build(module.__dict__)

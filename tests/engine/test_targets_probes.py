@@ -31,6 +31,7 @@ from fullgraph_engine.targets import (
     discover,
     enclosing,
     plan,
+    searched,
     unwrap,
 )
 
@@ -209,7 +210,8 @@ def test_annotations_complete_a_comment() -> None:
 
 def test_an_annotated_module_needs_its_constructor() -> None:
     text = NET.replace("x, mask", "x: 'f32[b, 4]', mask")
-    assert Loaded(text).plan() == []
+    (probe,) = Loaded(text).plan()
+    assert probe.info.origin == "synthesis"
     loaded = Loaded(text.replace("class", "# fullgraph: init(4)\nclass"))
     call = loaded.build()
     assert (call.inputs, call.init) == ("f32[b=8, 4]", "4")
@@ -517,6 +519,7 @@ def test_inputs_are_as_they_were_at_the_call() -> None:
 
 def test_an_enclosing_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enclosing, "SECONDS", 0.1)
+    monkeypatch.setattr(searched, "can_be_searched", lambda *_: False)
     waits = "threading.Event().wait(600); return self.part(x)"
     loaded, probes = enclosed(waits, threading=threading)
     before = signal.getsignal(signal.SIGALRM)
@@ -525,7 +528,8 @@ def test_an_enclosing_run_that_takes_too_long_is_ended(monkeypatch: pytest.Monke
     assert signal.getsignal(signal.SIGALRM) is before
 
 
-def test_an_enclosing_run_that_raises_says_so() -> None:
+def test_an_enclosing_run_that_raises_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searched, "can_be_searched", lambda *_: False)
     loaded, probes = enclosed("raise KeyError('no')")
     words = "Net raised before it called Part: KeyError: 'no'"
     with pytest.raises(NotCalled, match=words) as raised:

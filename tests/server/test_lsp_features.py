@@ -46,7 +46,10 @@ async def test_a_probe_that_was_found_can_be_written_above_its_target(editor: An
     text = "if True:\n    pass\n@final\nclass Net(nn.Module):  # stub: found\n    pass\n"
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
-    assert await editor.titles(uri) == ["1 graph · f32[4, 16] from synthesis", "41 guards"]
+    assert await editor.titles(uri) == [
+        "1 graph · no breaks · f32[4, 16] from synthesis",
+        "41 guards",
+    ]
     actions = await editor.actions(uri, "Net")
     (action,) = [one for one in actions if one.title == "Write the probe: f32[4, 16]"]
     assert action.kind == types.CodeActionKind.RefactorRewrite

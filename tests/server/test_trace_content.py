@@ -119,7 +119,7 @@ class Layer(nn.Module):
 
 class Unused(nn.Module):
     def forward(self, x):
-        return x
+        return x.there_is_no_such_attribute
 
 
 class Model(nn.Module):
