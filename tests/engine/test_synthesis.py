@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 
 from fullgraph_engine import tracing
 from fullgraph_engine.targets import notation, tensors
+from fullgraph_engine.targets.deadline import within
 from fullgraph_engine.targets.synthesis import Found, NotFound, Search
 
 PATH = Path(__file__).parents[1] / "fixtures" / "targets" / "to_be_found.py"
@@ -90,6 +92,22 @@ def test_a_try_that_does_not_end_is_broken_off() -> None:
     found = search(Slow, {"Slow": Slow}, seconds=60.0)
     assert isinstance(found, Found)
     assert "i64" in notation.show(found.notation)
+
+
+def test_a_deadline_goes_on_behind_one_inside_of_it() -> None:
+    class Outer(BaseException):
+        pass
+
+    class Inner(BaseException):
+        pass
+
+    forever = threading.Event()
+    with pytest.raises(Outer), within(Outer, 0.3):
+        with pytest.raises(Inner), within(Inner, 0.05):
+            forever.wait(60)
+        with within(Inner, 60, processor=60):
+            pass
+        forever.wait(60)
 
 
 def test_initialization_is_as_it_was_behind_a_search() -> None:

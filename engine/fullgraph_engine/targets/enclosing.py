@@ -11,7 +11,6 @@ import contextlib
 import functools
 import inspect
 import re
-import signal
 import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from typing import Any, TypeVar
 from .. import code_objects
 from ..protocol import ProbeInfo
 from . import chance, tensors
+from .deadline import within
 from .discovery import Target
 from .probes import Call, Namespace, NoProbe, Probe, unwrap
 from .tensors import ProbeError
@@ -111,7 +111,7 @@ class _Calls:
 
         call: Call | None = None
         try:
-            with _watched(self.target, namespace, watch), _within(SECONDS):
+            with _watched(self.target, namespace, watch), within(_TooLong, SECONDS):
                 call = one.probe.build(namespace)
                 tracing.call_eagerly(call.function, call.args, call.kwargs)
         except _Enough:
@@ -141,25 +141,6 @@ class _Enough(BaseException):
 
 class _TooLong(BaseException):
     """Ends an enclosing run whose time is up."""
-
-
-@contextlib.contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Raise :class:`_TooLong` inside, where the system can interrupt a process."""
-    if not hasattr(signal, "SIGALRM"):
-        yield
-        return
-
-    def late(*_: Any) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, late)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
-        signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
 class _Watch:

@@ -7,9 +7,7 @@ import dis
 import inspect
 import io
 import logging
-import signal
 import sys
-import threading
 import types
 import warnings
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from ...torch_internals.fake_tensors import unset_fake_temporarily
 from .. import chance
+from ..deadline import within
 from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
 from ..tensors import example, look_up
 from .candidate import Candidate, Path, sizes
@@ -140,7 +139,9 @@ class Trials:
         if afresh or (built is not None and built.init != candidate.init):
             built = None
         try:
-            with limited(seconds), self._tensors(), watch, torch.no_grad():
+            # The processor may be busy with others; what waits has more time.
+            limit = within(TimeIsUp, 4 * seconds, processor=seconds)
+            with limit, self._tensors(), watch, torch.no_grad():
                 if built is None:
                     args, kwargs = self._arguments(maker, candidate.init, "init")
                     module = self.subject(*args, **kwargs)
@@ -262,33 +263,6 @@ def silent() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
-
-
-@contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise ``TimeIsUp`` in here after so many seconds, where a process can do that to itself."""
-    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if not able:
-        yield
-        return
-
-    def over(number: int, frame: object) -> None:
-        raise TimeIsUp
-
-    # Of the processor, which may be busy with others; what waits has more of it.
-    timers = (
-        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
-        (signal.SIGALRM, signal.ITIMER_REAL, 4 * seconds),
-    )
-    before = [signal.signal(number, over) for number, _, _ in timers]
-    try:
-        for _, timer, most in timers:
-            signal.setitimer(timer, max(most, 0.01))
-        yield
-    finally:
-        for (number, timer, _), handler in zip(timers, before, strict=True):
-            signal.setitimer(timer, 0)
-            signal.signal(number, handler)
 
 
 class _Maker:

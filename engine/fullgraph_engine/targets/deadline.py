@@ -1,0 +1,47 @@
+"""Ending code from the inside when its time is up, where a process can do that to itself."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def within(
+    late: type[BaseException], seconds: float, processor: float | None = None
+) -> Iterator[None]:
+    """Raise ``late`` in here after ``seconds`` by the clock, or ``processor`` seconds of its time.
+
+    One may be inside of another, which goes on counting.
+    """
+    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not able:
+        yield
+        return
+
+    def over(*_: Any) -> None:
+        raise late
+
+    timers = [(signal.SIGALRM, signal.ITIMER_REAL, seconds, time.monotonic)]
+    if processor is not None:
+        timers.append((signal.SIGPROF, signal.ITIMER_PROF, processor, time.process_time))
+    with contextlib.ExitStack() as put_back:
+        for number, timer, most, clock in timers:
+            before = signal.signal(number, over)
+            left, interval = signal.setitimer(timer, max(most, 0.01))
+            put_back.callback(_go_on, timer, left, interval, clock, clock())
+            put_back.callback(signal.signal, number, before or signal.SIG_DFL)
+            put_back.callback(signal.setitimer, timer, 0)
+        yield
+
+
+def _go_on(
+    timer: int, left: float, interval: float, clock: Callable[[], float], began: float
+) -> None:
+    """Count what was left of a timer when another one took its place."""
+    if left:
+        signal.setitimer(timer, max(left - (clock() - began), 0.001), interval)
