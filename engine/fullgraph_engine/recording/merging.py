@@ -18,9 +18,6 @@ from ..targets.notation import (
     Arguments,
     Constant,
     Fixed,
-    Mapping,
-    Reference,
-    Sequence,
     Size,
     SizeText,
     Symbol,
@@ -189,13 +186,8 @@ def _mapped(arguments: Arguments, of: Callable[[Value], Value]) -> Arguments:
     """With everything replaced that holds no other values, in the order of the text."""
 
     def value(one: Value) -> Value:
-        if isinstance(one, Sequence):
-            return Sequence(one.kind, tuple(value(item) for item in one.items))
-        if isinstance(one, Mapping):
-            return Mapping(tuple((key, value(item)) for key, item in one.items))
-        if isinstance(one, Reference) and one.call is not None:
-            return Reference(one.name, _mapped(one.call, of))
-        return of(one)
+        inner = notation.parts(one)
+        return notation.with_parts(one, tuple(value(item) for item in inner)) if inner else of(one)
 
     return Arguments(
         tuple(value(one) for one in arguments.positional),

@@ -612,14 +612,34 @@ def tensors(arguments: Arguments) -> tuple[TensorText, ...]:
 def _tensors_of(value: Value) -> Iterator[TensorText]:
     if isinstance(value, TensorText):
         yield value
-    elif isinstance(value, Sequence):
-        for item in value.items:
-            yield from _tensors_of(item)
-    elif isinstance(value, Mapping):
-        for _, item in value.items:
-            yield from _tensors_of(item)
-    elif isinstance(value, Reference) and value.call is not None:
-        yield from tensors(value.call)
+    for inner in parts(value):
+        yield from _tensors_of(inner)
+
+
+def parts(value: Value) -> tuple[Value, ...]:
+    """The values right inside of a value, in the order of the text; no keys of dictionaries."""
+    if isinstance(value, Sequence):
+        return value.items
+    if isinstance(value, Mapping):
+        return tuple(item for _, item in value.items)
+    if isinstance(value, Reference) and value.call is not None:
+        return (*value.call.positional, *(item for _, item in value.call.named))
+    return ()
+
+
+def with_parts(value: Value, inner: tuple[Value, ...]) -> Value:
+    """The same with other values inside, as many as ``parts`` gives; itself if there are none."""
+    if isinstance(value, Sequence):
+        return Sequence(value.kind, inner)
+    if isinstance(value, Mapping):
+        keys = [key for key, _ in value.items]
+        return Mapping(tuple(zip(keys, inner, strict=True)))
+    if isinstance(value, Reference) and value.call is not None:
+        count = len(value.call.positional)
+        names = [name for name, _ in value.call.named]
+        named = tuple(zip(names, inner[count:], strict=True))
+        return Reference(value.name, Arguments(inner[:count], named))
+    return value
 
 
 def _symbols_of(value: Value) -> Iterator[Symbol]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Union
+from typing import Union
 
 from ..notation import (
     Arguments,
     Constant,
     Fixed,
-    Mapping,
     Notation,
     Reference,
-    Sequence,
     TensorText,
     Value,
+    parts,
+    with_parts,
 )
 
-Side = Literal["init", "inputs"]
 Step = Union[str, int]
 Path = tuple[Step, ...]
 """``("init", "dims", 0)``: the first item of the constructor's argument ``dims``. Inside of a call
@@ -32,13 +31,14 @@ class Candidate:
     init: tuple[tuple[str, Value], ...] = ()
     inputs: tuple[tuple[str, Value], ...] = ()
 
-    def side(self, side: Side) -> tuple[tuple[str, Value], ...]:
+    def side(self, side: Step) -> tuple[tuple[str, Value], ...]:
+        """What the constructor gets, for ``"init"``, or the call."""
         return self.init if side == "init" else self.inputs
 
     def get(self, path: Path) -> Value | None:
         """The value at a path; None if there is none."""
         side, name, *steps = path
-        found = dict(self.init if side == "init" else self.inputs).get(str(name))
+        found = dict(self.side(side)).get(str(name))
         for step in steps:
             inner = parts(found) if found is not None else ()
             if not isinstance(step, int) or step >= len(inner):
@@ -49,7 +49,7 @@ class Candidate:
     def with_value(self, path: Path, value: Value) -> Candidate:
         """The same with another value at a path, or one more argument."""
         side, name, *steps = path
-        pairs = dict(self.init if side == "init" else self.inputs)
+        pairs = dict(self.side(side))
         if steps:
             pairs[str(name)] = _replaced(pairs[str(name)], tuple(steps), value)
         else:
@@ -58,8 +58,8 @@ class Candidate:
 
     def without(self, path: Path) -> Candidate:
         """The same without an argument."""
-        side, name = path[0], str(path[1])
-        pairs = {key: value for key, value in self.side(_side(side)) if key != name}
+        side, name = path
+        pairs = {key: value for key, value in self.side(side) if key != name}
         return self._with(side, pairs)
 
     def _with(self, side: Step, pairs: dict[str, Value]) -> Candidate:
@@ -76,10 +76,6 @@ class Candidate:
         for path, value in self.values():
             if isinstance(value, TensorText):
                 yield path, value
-
-
-def _side(step: Step) -> Side:
-    return "init" if step == "init" else "inputs"
 
 
 @dataclass(frozen=True)
@@ -125,30 +121,6 @@ def with_size(value: TensorText, dim: int, number: int) -> TensorText:
     return tensor(value.dtype, *shape)
 
 
-def parts(value: Value) -> tuple[Value, ...]:
-    """The values inside of a value."""
-    if isinstance(value, Sequence):
-        return value.items
-    if isinstance(value, Mapping):
-        return tuple(item for _, item in value.items)
-    if isinstance(value, Reference) and value.call is not None:
-        return (*value.call.positional, *(item for _, item in value.call.named))
-    return ()
-
-
-def _rebuilt(value: Value, inner: tuple[Value, ...]) -> Value:
-    if isinstance(value, Sequence):
-        return replace(value, items=inner)
-    if isinstance(value, Mapping):
-        keys = [key for key, _ in value.items]
-        return Mapping(tuple(zip(keys, inner, strict=True)))
-    assert isinstance(value, Reference) and value.call is not None
-    count = len(value.call.positional)
-    names = [name for name, _ in value.call.named]
-    named = tuple(zip(names, inner[count:], strict=True))
-    return Reference(value.name, Arguments(inner[:count], named))
-
-
 def _replaced(value: Value, steps: Path, new: Value) -> Value:
     if not steps:
         return new
@@ -156,7 +128,7 @@ def _replaced(value: Value, steps: Path, new: Value) -> Value:
     at = steps[0]
     assert isinstance(at, int)
     inner[at] = _replaced(inner[at], steps[1:], new)
-    return _rebuilt(value, tuple(inner))
+    return with_parts(value, tuple(inner))
 
 
 def _walk(path: Path, value: Value) -> Iterator[tuple[Path, Value]]:
