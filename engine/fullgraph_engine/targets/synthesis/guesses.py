@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import enum
+import functools
 import inspect
 import re
 import sys
@@ -48,7 +49,6 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     (r".*timesteps|.*steps|n_iters?|.*iterations", 4),
     (r".*points?|.*samples|.*queries|.*anchors|.*nodes|.*slots|num_.*", 8),
     (r"dim_head|head_dim|.*_head_dim|d_k|d_v|d_head", 16),
-    (r"version|verbose|seed|gpu|.*dims?_?$|spatial_dims|ndim", WIDTH),
 )
 _FLOAT = (
     r"p|.*drop.*|.*_?rate|lr|eps|.*epsilon|alpha|beta|gamma|momentum|.*temp(erature)?|.*_prob|"
@@ -141,36 +141,6 @@ def name_of(found: Any, namespace: Namespace) -> str:
     return f"{module}.{qualified}" if current is found else ""
 
 
-def written(value: Any, namespace: Namespace, depth: int = 0) -> Value | None:
-    """The notation of a value that was passed to a constructor; None where it has none."""
-    if value is None or (
-        isinstance(value, (bool, int, float, str)) and not isinstance(value, enum.Enum)
-    ):
-        return Constant(value)
-    if depth > 4:
-        return None
-    if isinstance(value, enum.Enum):
-        owner = name_of(type(value), namespace)
-        return Reference(f"{owner}.{value.name}") if owner else None
-    if type(value) in (list, tuple):
-        items = [written(item, namespace, depth + 1) for item in value]
-        if any(item is None for item in items):
-            return None
-        kind: Any = "list" if type(value) is list else "tuple"
-        return Sequence(kind, tuple(item for item in items if item is not None))
-    if type(value) is dict:
-        pairs = [(Constant(k), written(v, namespace, depth + 1)) for k, v in value.items()]
-        if any(item is None for _, item in pairs):
-            return None
-        return Mapping(tuple((key, item) for key, item in pairs if item is not None))
-    if isinstance(value, torch.dtype):
-        return Reference(str(value))
-    if isinstance(value, type) or inspect.isroutine(value):
-        name = name_of(value, namespace)
-        return Reference(name) if name else None
-    return None
-
-
 # -- guesses ----------------------------------------------------------------------------------
 
 
@@ -184,12 +154,9 @@ class Guesses:
 
     def argument(self, parameter: Parameter) -> list[Value]:
         """For the constructor."""
-        found = [*self._annotated(parameter, 0), *self._named(parameter)]
+        found = [*self.of_type(parameter.annotation, parameter.name), *self._named(parameter)]
         found += _any_kind(parameter.name)
         return _distinct(found)
-
-    def _annotated(self, parameter: Parameter, depth: int) -> Iterator[Value]:
-        yield from self.of_type(parameter.annotation, parameter.name, depth)
 
     def _named(self, parameter: Parameter) -> Iterator[Value]:
         name = parameter.name.lower()
@@ -320,7 +287,7 @@ class Guesses:
         yield Reference(name, call)
 
     def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
-        yield from self._annotated(parameter, depth)
+        yield from self.of_type(parameter.annotation, parameter.name, depth)
         yield from self._named(parameter)
         yield Constant(number(parameter.name.lower()))
 
@@ -387,7 +354,7 @@ class Guesses:
 
     def texts(self, name: str) -> list[str]:
         """Texts that the class compares a parameter with, or that are common."""
-        source = _source(self.subject)
+        source = self._source
         spelled = re.escape(name)
         found: list[str] = []
         for match in re.finditer(
@@ -405,6 +372,13 @@ class Guesses:
         if "padding" in name:
             found += ["zeros", "same"]
         return [*dict.fromkeys(found), "", "none"]
+
+    @functools.cached_property
+    def _source(self) -> str:
+        try:
+            return inspect.getsource(self.subject)
+        except (OSError, TypeError):
+            return ""
 
     # -- inputs --
 
@@ -566,13 +540,6 @@ def _shared(one: str, other: str) -> int:
             break
         count += 1
     return count
-
-
-def _source(subject: Any) -> str:
-    try:
-        return inspect.getsource(subject)
-    except (OSError, TypeError):
-        return ""
 
 
 def _distinct(values: list[Value]) -> list[Value]:

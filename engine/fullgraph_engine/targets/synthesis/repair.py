@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import re
 from collections.abc import Iterator
@@ -163,10 +164,9 @@ class Repairs:
             several = [site for site in same if site.path[0] == "inputs"]
             if len(several) > 1:
                 yield cost + 0.6, _put_all(candidate, several, b)
-            for name, parameter in self.init.items():
-                unset = candidate.get(("init", name)) is None
-                if unset and type(parameter.default) is int and parameter.default == a:
-                    yield cost + 1.0, candidate.with_value(("init", name), Constant(b))
+            for path, default in self._defaults(candidate):
+                if default == a:
+                    yield cost + 1.0, candidate.with_value(path, Constant(b))
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
         yield from self._sides(candidate, met, wanted)
@@ -179,7 +179,7 @@ class Repairs:
         shape = sizes(value)
         if len(shape) < 4 or len(set(shape[2:])) > 1:
             return None
-        return _with_sides(candidate, site.path, value, range(2, len(shape)), number_)
+        return _with_sides(candidate, site.path, value, number_)
 
     def _scaled(self, candidate: Candidate, site: Site, met: int, wanted: int) -> Iterator[Step]:
         """Where ``met`` is a multiple of a number, or a bit more than it."""
@@ -197,21 +197,11 @@ class Repairs:
 
     def _sides(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Images of a size whose area scales as the numbers do, and longer sequences."""
-        images = [
-            (path, value)
-            for path, value in candidate.tensors()
-            if path[0] == "inputs" and len(sizes(value)) > 3
-        ]
-        for side in dict.fromkeys(sizes(value)[-1] for _, value in images):
-            same = [(path, value) for path, value in images if sizes(value)[-1] == side]
+        for side in dict.fromkeys(sizes(value)[-1] for _, value in _images(candidate)):
             one = math.isqrt(side * side * wanted // met)
             for number_ in (one, one - one % 2, one + one % 2):
                 if 0 < number_ <= 1024 and number_ != side:
-                    changed = candidate
-                    for path, value in same:
-                        dims = range(2, len(sizes(value)))
-                        changed = _with_sides(changed, path, value, dims, number_)
-                    yield 1.8, changed
+                    yield 1.8, _with_all_sides(candidate, number_, side)
         for path, value in candidate.tensors():
             shape = sizes(value)
             if path[0] == "inputs" and len(shape) == 3:
@@ -221,11 +211,7 @@ class Repairs:
 
     def _larger(self, candidate: Candidate) -> Iterator[Step]:
         for at, side in enumerate(_SIDES):
-            changed = candidate
-            for path, value in candidate.tensors():
-                shape = sizes(value)
-                if path[0] == "inputs" and len(shape) > 3:
-                    changed = _with_sides(changed, path, value, range(2, len(shape)), side)
+            changed = _with_all_sides(candidate, side)
             if changed != candidate:
                 yield 1.0 + 0.2 * at, changed
         for path, value in candidate.tensors():
@@ -242,17 +228,12 @@ class Repairs:
             yield 1.0 + _distance(site, 0), site.put(candidate, 2)
             if site.number > 16:
                 yield 1.0 + _distance(site, 0), site.put(candidate, 16)
-        changed = candidate
-        for path, value in candidate.tensors():
-            shape = sizes(value)
-            if path[0] == "inputs" and len(shape) > 3:
-                changed = _with_sides(changed, path, value, range(2, len(shape)), SIDE)
+        changed = _with_all_sides(candidate, SIDE)
         if changed != candidate:
             yield 0.5, changed
-        for name, parameter in self.init.items():
-            default = parameter.default
-            if type(default) is int and default > 4 and candidate.get(("init", name)) is None:
-                yield 1.5, candidate.with_value(("init", name), Constant(max(2, default // 4)))
+        for path, default in self._defaults(candidate):
+            if default > 4:
+                yield 1.5, candidate.with_value(path, Constant(max(2, default // 4)))
 
     def _divisible(self, candidate: Candidate, number_: int, divisor: int) -> Iterator[Step]:
         found = sites(candidate)
@@ -264,15 +245,21 @@ class Repairs:
                 for one in (1, 2, 4, 8, 16):
                     if number_ % one == 0 and one < divisor:
                         yield 1.0 + _distance(site, 1), site.put(candidate, one)
-        for name, parameter in self.init.items():
-            if type(parameter.default) is int and candidate.get(("init", name)) is None:
-                if parameter.default == divisor:
-                    for one in (4, 2, 1):
-                        if number_ % one == 0:
-                            yield 1.5, candidate.with_value(("init", name), Constant(one))
-                elif parameter.default == number_:
-                    yield 1.5, candidate.with_value(("init", name), Constant(divisor))
+        for path, default in self._defaults(candidate):
+            if default == divisor:
+                for one in (4, 2, 1):
+                    if number_ % one == 0:
+                        yield 1.5, candidate.with_value(path, Constant(one))
+            elif default == number_:
+                yield 1.5, candidate.with_value(path, Constant(divisor))
         yield from self._equal(candidate, number_, divisor, 1)
+
+    def _defaults(self, candidate: Candidate) -> Iterator[tuple[Path, int]]:
+        """Whole numbers that the constructor is left to take by itself."""
+        for name, parameter in self.init.items():
+            path = ("init", name)
+            if type(parameter.default) is int and candidate.get(path) is None:
+                yield path, parameter.default
 
     # -- ranks --------------------------------------------------------------------------------
 
@@ -322,8 +309,7 @@ class Repairs:
             if not isinstance(found, Sequence) or not found.items or wanted > 16:
                 continue
             if len(found.items) != wanted:
-                items = tuple(found.items[at % len(found.items)] for at in range(wanted))
-                yield 1.2, candidate.with_value(path, Sequence(found.kind, items))
+                yield 1.2, candidate.with_value(path, _of_length(found, wanted))
         for path in near:
             value_ = candidate.get(path)
             if isinstance(value_, TensorText) and len(path) == 2 and 1 < wanted <= 8:
@@ -428,16 +414,17 @@ class Repairs:
                         cost = 1.0 + 0.5 * at + (0.0 if path in near else 0.5)
                         yield cost, candidate.with_value(path, tensor(dtype, *sizes(value)))
         # An argument that is left out may be needed after all.
+        lines = _lines(outcome)
         for name, parameter in self.inputs.items():
             if parameter.default is None and candidate.get(("inputs", name)) is None:
-                close = 0.0 if re.search(rf"\b{re.escape(name)}\b", _lines(outcome)) else 2.5
+                close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
                 for at, value_ in enumerate(self.guesses.input(parameter, self.width(candidate))):
                     if value_ != Constant(None):
                         cost = 1.2 + close + 0.4 * at
                         yield cost, candidate.with_value(("inputs", name), value_)
         for name, parameter in self.init.items():
             unset = candidate.get(("init", name)) is None and not parameter.required
-            if unset and re.search(rf"\b{re.escape(name)}\b", _lines(outcome)):
+            if unset and re.search(rf"\b{re.escape(name)}\b", lines):
                 yield from self._alternatives(candidate, ("init", name), 2.0)
 
     def _contained(
@@ -496,9 +483,8 @@ class Repairs:
             if isinstance(found, Sequence) and found.items and path[0] == "init":
                 for count in (4, 3, 2, 1, 5):
                     if count != len(found.items):
-                        items = tuple(found.items[at % len(found.items)] for at in range(count))
                         cost = 3.0 + 0.3 * count + outcome.phase
-                        yield cost, candidate.with_value(path, Sequence(found.kind, items))
+                        yield cost, candidate.with_value(path, _of_length(found, count))
         for site in sites(candidate):
             if site.path[0] == "init" and site.dim is None:
                 for one in (1, 2, 4, 8, WIDTH):
@@ -526,12 +512,30 @@ def _put_all(candidate: Candidate, found: list[Site], number_: int) -> Candidate
     return candidate
 
 
-def _with_sides(
-    candidate: Candidate, path: Path, value: TensorText, dims: range, side: int
-) -> Candidate:
-    for dim in dims:
+def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText]]:
+    for path, value in candidate.tensors():
+        if path[0] == "inputs" and len(sizes(value)) > 3:
+            yield path, value
+
+
+def _with_all_sides(candidate: Candidate, side: int, before: int | None = None) -> Candidate:
+    """All images with another side, or those that had a certain one."""
+    for path, value in _images(candidate):
+        if before is None or sizes(value)[-1] == before:
+            candidate = _with_sides(candidate, path, value, side)
+    return candidate
+
+
+def _with_sides(candidate: Candidate, path: Path, value: TensorText, side: int) -> Candidate:
+    for dim in range(2, len(sizes(value))):
         value = with_size(value, dim, side)
     return candidate.with_value(path, value)
+
+
+def _of_length(found: Sequence, count: int) -> Sequence:
+    """A list that is longer or shorter, with its items repeated."""
+    items = tuple(found.items[at % len(found.items)] for at in range(count))
+    return Sequence(found.kind, items)
 
 
 def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
@@ -561,8 +565,6 @@ def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
 
 
 def _lines(outcome: Outcome) -> str:
-    import linecache
-
     return " ".join(
         linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
         for frame, line, _ in outcome.frames[-8:]

@@ -30,7 +30,6 @@ _TRY = 4.0
 class Found:
     """A way to construct and call a class that ran to its end."""
 
-    candidate: Candidate
     notation: Notation
     tries: int
     seconds: float
@@ -41,7 +40,6 @@ class NotFound:
     """``obstacle`` is what the try that came farthest ran into, in one line."""
 
     obstacle: str
-    candidate: Candidate
     tries: int
     seconds: float
 
@@ -52,9 +50,9 @@ class Search:
     def __init__(self, subject: Any, namespace: Namespace) -> None:
         self.guesses = Guesses(subject, namespace)
         self.subject = subject
-        self.trials = Trials(subject, namespace, self.guesses)
-        self.init, self.any_init = _constructor(subject)
+        self.init = _constructor(subject)
         self.inputs, self.more, _ = parameters_of(subject.forward)
+        self.trials = Trials(subject, namespace, self.guesses, self.inputs)
         self.repairs = Repairs(self.guesses, self.init, self.inputs)
 
     def run(self, seconds: float, before: Notation | None = None) -> Found | NotFound:
@@ -94,7 +92,7 @@ class Search:
                     outcome = self.trials.run(candidate, _TRY, afresh=True)
             if outcome.phase == 2:
                 notation = notation_of(candidate, self.trials.positional)
-                return Found(candidate, notation, self.trials.count, spent)
+                return Found(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome
             visits[outcome.place] += 1
@@ -105,8 +103,8 @@ class Search:
                 push(_PAST * cost + step - reached, cost + step, changed)
         spent = time.process_time() - began
         if best is None:
-            return NotFound("there was no time to try anything", Candidate(), 0, spent)
-        return NotFound(last_obstacle(best), best.candidate, self.trials.count, spent)
+            return NotFound("there was no time to try anything", 0, spent)
+        return NotFound(last_obstacle(best), self.trials.count, spent)
 
     def starts(self) -> Iterator[Candidate]:
         """First candidates: what must be given, and of what is repeated only a little."""
@@ -129,7 +127,7 @@ class Search:
             yield Candidate(init, tuple(inputs))
 
 
-def _constructor(subject: type) -> tuple[tuple[Parameter, ...], bool]:
+def _constructor(subject: type) -> tuple[Parameter, ...]:
     """The constructor's parameters, with those that it passes on to the next class by name."""
     found: dict[str, Parameter] = {}
     for kind in subject.__mro__:
@@ -141,7 +139,7 @@ def _constructor(subject: type) -> tuple[tuple[Parameter, ...], bool]:
             found.setdefault(one.name, one)
         if not keywords:
             break
-    return tuple(found.values()), True
+    return tuple(found.values())
 
 
 def _reached(outcome: Outcome) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dis
-import inspect
 import io
 import logging
 import sys
@@ -20,9 +19,9 @@ from torch.overrides import TorchFunctionMode
 from ...torch_internals.fake_tensors import unset_fake_temporarily
 from .. import chance
 from ..deadline import within
-from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
+from ..notation import Constant, Mapping, Reference, Sequence, TensorText, Value, parts
 from ..tensors import example, look_up
-from .candidate import Candidate, Path, sizes
+from .candidate import Candidate, Path, sizes, with_field
 from .guesses import WIDTH, Guesses, Namespace, Parameter
 
 _REAL_SECONDS = 1.5
@@ -108,13 +107,20 @@ class _Built:
 class Trials:
     """Tries candidates for one class, under the tensor mode of the caller."""
 
-    def __init__(self, subject: Any, namespace: Namespace, guesses: Guesses) -> None:
+    def __init__(
+        self,
+        subject: Any,
+        namespace: Namespace,
+        guesses: Guesses,
+        inputs: tuple[Parameter, ...],
+    ) -> None:
+        """``inputs`` are the parameters of ``forward``."""
         self.subject, self.namespace, self.guesses = subject, namespace, guesses
+        self.positional = tuple(one.name for one in inputs if one.positional)
         self.count = 0
         self.real = True
         """Small tensors with data are several times as fast as fake ones, and run all code."""
         self._built: _Built | None = None
-        self.positional = _positional(subject.forward)
 
     def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> Outcome:
         """Try it; what it raises is in the outcome, a crash of the process is not.
@@ -186,15 +192,6 @@ def _wants_fake(error: BaseException | None) -> bool:
         return False
     text = str(error)
     return any(word in text for word in ("allocate memory", "not enough memory", "CUDA", "NVIDIA"))
-
-
-def _positional(function: Any) -> tuple[str, ...]:
-    try:
-        found = list(inspect.signature(function).parameters.values())[1:]
-    except (TypeError, ValueError):
-        return ()
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(one.name for one in found if one.kind in kinds)
 
 
 def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
@@ -316,19 +313,15 @@ class _Maker:
         parameter = Parameter(name, True)
         if path[0] == "init":
             return self.guesses.argument(parameter)[0]
-        found = self.guesses.input(parameter, WIDTH)
-        return found[0]
+        return self.guesses.input(parameter, WIDTH)[0]
 
     def _grow_bag(self, path: Path, name: str) -> Any:
-        from .candidate import with_field
-
         candidate = self.outcome.candidate
         value, owner = self._guess(path, name), candidate.get(path)
         if not isinstance(owner, Reference):  # it was changed on the way
             raise AttributeError(name)
         self.outcome.candidate = candidate.with_value(path, with_field(owner, name, value))
-        at = len((owner.call or Arguments()).positional) + len((owner.call or Arguments()).named)
-        return self.make(value, (*path, at))
+        return self.make(value, (*path, len(parts(owner))))
 
     def _grow_mapping(self, path: Path, key: object) -> Any:
         candidate = self.outcome.candidate
