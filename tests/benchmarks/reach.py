@@ -14,20 +14,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib
 import importlib.util
-import json
 import logging
-import os
 import pkgutil
-import select
-import signal
 import statistics
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,6 +38,7 @@ import torch  # noqa: E402
 
 from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.findings import run_target  # noqa: E402
+from fullgraph_engine.host.process_backends.branches import Branches  # noqa: E402
 from fullgraph_engine.targets import notation, searched  # noqa: E402
 from fullgraph_engine.targets.synthesis import Found, Search  # noqa: E402
 
@@ -111,37 +108,6 @@ def breaks(name: str, module: ModuleType, namespace: dict[str, Any]) -> list[str
     )
 
 
-def forked(work: Callable[[], Result], seconds: float) -> Result:
-    """What it gives in a process of its own, which has so many seconds."""
-    come, go = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(come)
-        void = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(void, stream)
-        try:
-            result = work()
-        except BaseException as error:
-            result = Result(words=f"the search itself raised {type(error).__name__}: {error}"[:300])
-        os.write(go, json.dumps(asdict(result)).encode()[:60_000])
-        os._exit(0)
-    os.close(go)
-    data, until = b"", time.monotonic() + seconds
-    while select.select([come], [], [], max(0.0, until - time.monotonic()))[0]:
-        part = os.read(come, 1 << 16)
-        if not part:
-            break
-        data += part
-    else:
-        os.kill(pid, signal.SIGKILL)
-    os.close(come)
-    os.waitpid(pid, 0)
-    return (
-        Result(**json.loads(data)) if data else Result(words="the process ended, or took too long")
-    )
-
-
 # -- what there is ------------------------------------------------------------------------------
 
 
@@ -207,12 +173,9 @@ def main() -> int:
                 number += 1
                 if number % options.every:
                     continue
-                result = forked(
-                    lambda name=name, module=module: search(
-                        name, module, options.seconds, given=options.given
-                    ),
-                    12 * options.seconds,
-                )
+                work = functools.partial(search, name, module, options.seconds, given=options.given)
+                answer = Branches()(work, 4 * options.seconds)
+                result = answer.value or Result(words=answer.lost)
                 results.append(result)
                 said = result.real or result.breaks
                 if not result.found or said:

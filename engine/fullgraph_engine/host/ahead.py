@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable
 from importlib.machinery import PathFinder
 from typing import NoReturn
 
-from .process_backends import processes
+from .process_backends import descriptors, processes
 
 _fork, _exit, _kill, _waitpid = os.fork, os._exit, os.kill, os.waitpid
-_read, _write, _close, _pipe, _select = os.read, os.write, os.close, os.pipe, select.select
+_read, _close, _pipe, _select = os.read, os.close, os.pipe, select.select
 
 # Looked for by importlib and inspect on any module.
 _IGNORED = frozenset(("__path__", "__wrapped__", "__warningregistry__"))
@@ -108,7 +108,7 @@ def tried(names: Iterable[str], seconds: float, forking: Callable[[bool], None])
         forking(False)
     if pid == 0:
         try:
-            _write_all(go, json.dumps(import_all(names)).encode())
+            descriptors.write_all(go, json.dumps(import_all(names)).encode())
         finally:
             _exit(0)
     _close(go)
@@ -131,9 +131,3 @@ def tried(names: Iterable[str], seconds: float, forking: Callable[[bool], None])
         return [str(name) for name in json.loads(answer)]
     except ValueError:  # it was late, or died
         return []
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[_write(descriptor, view) :]

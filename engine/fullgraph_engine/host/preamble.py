@@ -172,9 +172,7 @@ class Preamble:
         self._number += 1
         paper = descriptors.in_memory("fullgraph-job")
         try:
-            data = memoryview(wire.encode(job))
-            while data:
-                data = data[os.write(paper, data) :]
+            descriptors.write_all(paper, wire.encode(job))
             os.lseek(paper, 0, os.SEEK_SET)
             command = wire.encode(Continue(self._number))
             sent = packets.send(self._control, command, [*given.opened(), paper])

@@ -21,12 +21,14 @@ def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:
         line = range_in(unit.document, range_).start.line
         if probe is None or not probe.comment or line != params.range.start.line:
             continue
-        lines = unit.document.text.splitlines(keepends=True)
+        positions = unit.document.positions
         first = range_.start.line
-        while first > 0 and lines[first - 1].lstrip().startswith("@"):
+        while positions.line(first - 1).lstrip().startswith("@"):
             first -= 1
-        indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
-        newline = "\r\n" if lines[first].endswith("\r\n") else "\n"
+        head = positions.line(first)
+        indent = head[: len(head) - len(head.lstrip())]
+        behind = positions.start(first + 1)
+        newline = "\r\n" if unit.document.text[:behind].endswith("\r\n") else "\n"
         start = Position(first, 0)
         text = f"{indent}# fullgraph: {probe.comment}{newline}"
         yield Fix(f"Write the probe: {probe.comment}", (TextEdit(Range(start, start), text),))

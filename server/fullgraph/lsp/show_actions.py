@@ -40,33 +40,25 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
     target = target_at(unit, params.range.start.line, anywhere=wanted is not None)
     if target is None:
         return
-    for kind, command in _COMMANDS.items():
-        title = f"Show {TITLES[kind]} of {target}"
-        yield types.CodeAction(
+    place = {"uri": unit.document.uri, "target": target}
+
+    def action(title: str, kind: str, command: str) -> types.CodeAction:
+        return types.CodeAction(
             title=title,
             kind=f"{SHOW_KIND}.{kind}",
-            command=types.Command(
-                title, command, arguments=[{"uri": unit.document.uri, "target": target}]
-            ),
+            command=types.Command(title, command, arguments=[place]),
         )
+
+    for kind, command in _COMMANDS.items():
+        yield action(f"Show {TITLES[kind]} of {target}", kind, command)
     if target in unit.results.guards:
         verb = "Hide" if target in unit.guards_shown else "Show"
         title = f"{verb} all guards of {target} as diagnostics"
-        place = {"uri": unit.document.uri, "target": target}
-        yield types.CodeAction(
-            title=title,
-            kind=f"{SHOW_KIND}.guardDiagnostics",
-            command=types.Command(title, TOGGLE_GUARDS, arguments=[place]),
-        )
+        yield action(title, "guardDiagnostics", TOGGLE_GUARDS)
     if any(shown.report.untraced for shown in unit.reports() if shown.report.name == target):
         verb = "Do not fade" if target in unit.untraced_shown else "Fade"
         title = f"{verb} lines of {target} that were never traced"
-        place = {"uri": unit.document.uri, "target": target}
-        yield types.CodeAction(
-            title=title,
-            kind=f"{SHOW_KIND}.untracedLines",
-            command=types.Command(title, TOGGLE_UNTRACED, arguments=[place]),
-        )
+        yield action(title, "untracedLines", TOGGLE_UNTRACED)
 
 
 def target_at(unit: Unit, line: int, *, anywhere: bool) -> str | None:

@@ -16,7 +16,7 @@ from . import descriptors, limits, processes
 
 # Bound now: user code may replace them later in the same process.
 _fork, _waitpid, _exit, _pipe = os.fork, os.waitpid, os._exit, os.pipe
-_read, _write, _close, _getpid = os.read, os.write, os.close, os.getpid
+_read, _close, _getpid = os.read, os.close, os.getpid
 _open, _dup2 = os.open, os.dup2
 _select, _monotonic, _process_time = select.select, time.monotonic, time.process_time
 _dumps, _loads = pickle.dumps, pickle.loads
@@ -79,7 +79,7 @@ class Branches:
                 silence()
                 # By itself: the sandbox lets no process end another.
                 limits.end_within(seconds, most)
-                _send(go, _dumps(answer_of(work)))
+                descriptors.write_all(go, _dumps(answer_of(work)))
             finally:
                 _exit(0)
         _close(go)
@@ -174,12 +174,6 @@ def silence() -> None:
     for stream in (1, 2):
         _dup2(void, stream)
     _close(void)
-
-
-def _send(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[_write(descriptor, view) :]
 
 
 def _receive(descriptor: int, until: float) -> bytes | None:

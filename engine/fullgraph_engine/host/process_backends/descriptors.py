@@ -21,6 +21,7 @@ _F_GETPATH, _LONGEST_PATH = 50, 1024
 
 _LINUX = sys.platform.startswith("linux")
 _close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll
+_write = os.write
 
 
 def listed() -> set[int]:
@@ -50,6 +51,13 @@ def path_of(folder: int) -> str:
         return f"/proc/self/fd/{folder}"
     found = fcntl.fcntl(folder, _F_GETPATH, bytes(_LONGEST_PATH))
     return os.fsdecode(found.rstrip(b"\0"))
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """A pipe takes no more at once than it has room for."""
+    view = memoryview(data)
+    while view:
+        view = view[_write(descriptor, view) :]
 
 
 def readable(descriptor: int, milliseconds: int = 0) -> bool:

@@ -195,6 +195,4 @@ def answer(go: int, work: Callable[[], bytes], seconds: float, memory: int) -> N
     _write(go, _BEGUN)
     limits.end_within(None, seconds)
     limits.apply(memory)
-    view = memoryview(work())
-    while view:
-        view = view[_write(go, view) :]
+    descriptors.write_all(go, work())
