@@ -270,6 +270,14 @@ class Editor:
             types.HoverParams(types.TextDocumentIdentifier(uri), self.position(uri, offset))
         )
 
+    async def until_index(self, uri: str) -> None:
+        """Until the operators are known, in a text that imports ``torch.nn.functional``."""
+        for _ in range(ROUNDS):
+            if await self.hover(uri, "import torch.n", "n.functional") is not None:
+                return
+            await asyncio.sleep(PAUSE)
+        pytest.fail(f"No index was read; {self.statuses[-1:]}")
+
     async def actions(
         self, uri: str, needle: str, diagnostics: Sequence[types.Diagnostic] = ()
     ) -> list[types.CodeAction]:

@@ -40,6 +40,8 @@ async def open_text(open_editor: Callable[..., Any], tmp_path: Path) -> Callable
         whole = f"{IMPORTS}{text}\n{NET}"
         uri = editor.open("model.py", whole.replace("|", "", 1))
         await editor.until_state("ready")
+        if not engine:
+            await editor.until_index(uri)
         return editor, uri, editor.position(uri, whole.index("|"))
 
     return start

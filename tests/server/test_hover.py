@@ -31,9 +31,8 @@ async def open_text(open_editor: Callable[..., Any], tmp_path: Path) -> Callable
         editor = await open_editor(engine=engine or f"index={path}", **how)
         uri = editor.open("model.py", IMPORTS + text + NET)
         await editor.until_state("ready")
-        while not engine and await editor.hover(uri, "import torch.n", "n.functional") is None:
-            # The index is read beside everything else.
-            await asyncio.sleep(0.01)
+        if not engine:
+            await editor.until_index(uri)
         return editor, uri
 
     return start

@@ -49,6 +49,8 @@ async def open_text(open_editor: Callable[..., Any], tmp_path: Path) -> Callable
     async def start(text: str, *, engine: str = "", **how: Any) -> Asking:
         asking = Asking(await open_editor(engine=engine or f"index={path}", **how), text)
         await asking.editor.until_state("ready")
+        if not engine:
+            await asking.editor.until_index(asking.uri)
         return asking
 
     return start
