@@ -44,13 +44,14 @@ from .blackbox import LastWords
 from .lines import LineReader
 from .module import distance
 from .output import Budget, Capture
-from .process_backends import Launched, ModuleProcess, branches, limits, processes
+from .process_backends import EnclosingProcess, Launched, ModuleProcess, branches, limits, processes
 from .process_backends.limits import MIB
 from .wire import (
     PACKAGES,
     Begun,
     BranchAnswer,
     Branching,
+    Enclose,
     Exited,
     Followed,
     Forked,
@@ -61,6 +62,7 @@ from .wire import (
     RunDone,
     SeedsMade,
     Skip,
+    SnapshotTaken,
     Stage,
     Stale,
     Unparsable,
@@ -126,6 +128,8 @@ class Run:
 
     attempt: Attempt
     watched: Watched
+    snapshot_of: EnclosingRun | None = None
+    """The enclosing run that it goes on from."""
     done: RunDone | None = None
     branching: Branching | None = None
     """The question that it tries to answer, if it will do nothing else."""
@@ -135,6 +139,29 @@ class Run:
     """Lines for the server that wait for its end."""
     findings: dict[str, Finding] = field(default_factory=dict)
     """Those that it has told, by their identities."""
+
+
+@dataclass
+class EnclosingRun:
+    """One that leaves snapshots, which runs are forked off; ``watched.pid`` is the process that
+    goes on, 0 if there is none."""
+
+    number: int
+    watched: Watched
+    process: EnclosingProcess
+    taken: set[tuple[int, int]] = field(default_factory=set)
+    """Targets and probes that there are snapshots of."""
+    pid: int = 0
+    """Its first process, which all snapshots end with."""
+    left: int = 0
+    """So many processes have stayed behind."""
+    settled: int = 0
+    """So many of them have said what they are good for."""
+    ended: bool = False
+    over: bool = False
+    """Nothing is taken any more."""
+    further: set[int] = field(default_factory=set)
+    """Targets of which runs are wanted for whatever is taken."""
 
 
 class _ModuleOwner:
@@ -164,6 +191,22 @@ class _RunOwner:
         self._analysis.run_ended(self._number, code)
 
 
+class _EnclosingOwner:
+    """The same for the first process of an enclosing run."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self.run: EnclosingRun | None = None
+
+    def became(self, pid: int) -> None:
+        if self.run is not None:
+            self._analysis.enclosing_became(self.run, pid)
+
+    def ended(self, code: int | None) -> None:
+        if self.run is not None:
+            self._analysis.enclosing_lost(self.run)
+
+
 class Analysis:
     def __init__(self, request: Analyse, host: Host, scratch: str) -> None:
         self.request, self.scratch = request, scratch
@@ -181,6 +224,8 @@ class Analysis:
         self._waiting: dict[int, list[PlannedRun]] = {}
         """By target: runs for which an earlier one may ask."""
         self._running: dict[int, Run] = {}
+        self._enclosing: dict[tuple[int, bool], EnclosingRun | None] = {}
+        """By their number, and whether tensors are real; None where there cannot be one."""
         self._number = 0
         self._skips: list[Skip] = []
         self._told: set[bytes] = set()
@@ -414,7 +459,8 @@ class Analysis:
             if not self._launch_one(self._pending[number]):
                 return
             del self._pending[number]
-        if self._planned and not self._pending and not self._running:
+        more = any(self._may_ask_for_more(one) for one in self._enclosing_runs())
+        if self._planned and not self._pending and not self._running and not more:
             self._finish()
 
     def _next(self) -> int | None:
@@ -426,9 +472,10 @@ class Analysis:
             before = set(attempt.plan.after)
             if attempt.part != "first" and attempt.plan.probe_info.origin == "synthesis":
                 before.add(attempt.plan.target)
-            if before <= self._settled:
+            if before <= self._settled and not self._waits_for_snapshot(attempt):
                 return number
-        return None if self._running else 0
+        goes_on = self._running or any(not one.over for one in self._enclosing_runs())
+        return None if goes_on else 0
 
     def _launch_one(self, attempt: Attempt) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
@@ -461,13 +508,19 @@ class Analysis:
             found=self._host.found.of(self.request.path),
             known=attempt.known,
         )
-        process = self._process
+        enclosing = self._enclosing_of(attempt)
+        if enclosing is not None and (planned.target, planned.probe) not in enclosing.taken:
+            enclosing = None
+        process = self._process if enclosing is None else enclosing.process
         owner = _RunOwner(self, number)
         try:
             made = process and process.launch(command, planned.probe_info, owner)
         except OSError as error:
             self._lost(attempt, f"No process could be started for it: {error.strerror or error}")
             return True
+        if not made and enclosing is not None:
+            self.enclosing_lost(enclosing)
+            return self._launch_one(attempt)
         if not made:
             return False
         if made.taken_over and self._module is not None:
@@ -479,7 +532,7 @@ class Analysis:
             watched.started, watched.deadline = now, now + seconds
         else:
             watched = self._watched(made, "run", seconds)
-        self._running[number] = Run(attempt, watched)
+        self._running[number] = Run(attempt, watched, enclosing)
         self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
@@ -586,12 +639,126 @@ class Analysis:
             self._remember(done.report)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
+            taken_of = launched.snapshot_of
+            called = done.needs_real is None and done.report.status != "no-probe"
+            if part == "first" and taken_of is not None and called:
+                taken_of.further.add(plan.target)
+                self._plan_further(taken_of)
             if done.known and "paths" in self.request.parts:
                 self._firsts[plan.target, plan.probe] = launched
                 # With real tensors where fake ones raise; values that they lack are chosen.
                 raised = before is not None and before.done is not None and before.done.raised
                 mode: Mode = "real" if raised else self.request.mode
                 self._pending.append(Attempt(plan, mode, "paths", known=done.known))
+
+    # -- enclosing runs -----------------------------------------------------------------------
+
+    def _enclosing_runs(self) -> list[EnclosingRun]:
+        return [one for one in self._enclosing.values() if one is not None]
+
+    def _waits_for_snapshot(self, attempt: Attempt) -> bool:
+        enclosing = self._enclosing_of(attempt)
+        at = (attempt.plan.target, attempt.plan.probe)
+        return enclosing is not None and not enclosing.over and at not in enclosing.taken
+
+    def _enclosing_of(self, attempt: Attempt) -> EnclosingRun | None:
+        """The enclosing run that may show what an attempt is called with; it begins when the first
+        one asks for it. It is one process more than there may be runs at once: others need not wait
+        for it."""
+        shared, real = attempt.plan.shared, attempt.mode == "real"
+        if shared is None or self._process is None:
+            return None
+        if (shared, real) in self._enclosing:
+            return self._enclosing[shared, real]
+        self._number += 1
+        most = self.request.limits
+        command = Enclose(
+            self._number,
+            shared,
+            "real" if real else "fake",
+            most.seconds,
+            most.memory,
+            self._host.found.of(self.request.path),
+        )
+        owner = _EnclosingOwner(self)
+        try:
+            process = self._process.enclose(command, owner)
+        except OSError:
+            process = None
+        if process is not None:
+            watched = self._watched(Launched(process.channels), "run", most.seconds)
+            one = owner.run = EnclosingRun(self._number, watched, process)
+            self._host.watch(process.channels.reports, lambda: self._read_enclosing(one))
+        self._enclosing[shared, real] = owner.run
+        return owner.run
+
+    def _read_enclosing(self, one: EnclosingRun) -> None:
+        for line in one.watched.reports.read():
+            self._from_enclosing(one, line)
+            if self._finished:
+                return
+        if one.watched.reports.ended:
+            self._host.unwatch(one.watched.reports.descriptor)
+
+    def _from_enclosing(self, one: EnclosingRun, line: bytes) -> None:
+        message = wire.received(line)
+        if isinstance(message, SnapshotTaken):
+            one.settled += 1
+            if message.target >= 0 and not one.over:
+                one.taken.add((message.target, message.probe))
+        elif isinstance(message, (Forked, Exited)) and message.number != one.number:
+            one.process.heard(message)
+            return
+        elif isinstance(message, Forked):
+            one.left += 1
+            one.pid = one.pid or one.watched.pid
+            self._goes_on(one, message.pid)
+            return
+        elif isinstance(message, Exited):
+            one.ended = True
+            one.watched.pid, one.watched.kill_at = 0, float("inf")
+        if one.ended and one.settled == one.left:
+            self._enclosing_over(one)
+        self._plan_further(one)
+        self._launch()
+
+    def enclosing_became(self, one: EnclosingRun, pid: int) -> None:
+        """This is its first process, which may have stayed behind already."""
+        one.pid = pid
+        if not one.left:
+            self._goes_on(one, pid)
+
+    def _goes_on(self, one: EnclosingRun, pid: int) -> None:
+        one.watched.pid = pid
+        if self.request.nice:
+            processes.give_way(pid)
+
+    def _enclosing_over(self, one: EnclosingRun) -> None:
+        one.over, one.watched.deadline = True, float("inf")
+
+    def enclosing_lost(self, one: EnclosingRun) -> None:
+        """Its first process has ended, and with it all snapshots."""
+        if self._finished:
+            return
+        one.watched.pid, one.watched.kill_at, one.pid = 0, float("inf"), 0
+        one.taken.clear()
+        self._enclosing_over(one)
+        for number, launched in list(self._running.items()):
+            if launched.snapshot_of is one:
+                self.run_ended(number, None)
+        self._launch()
+
+    def _plan_further(self, one: EnclosingRun) -> None:
+        """Plan the runs of other calls that snapshots were taken of."""
+        for target in one.further:
+            waiting = self._waiting.get(target, [])
+            ready = [planned for planned in waiting if (target, planned.probe) in one.taken]
+            if ready:
+                self._waiting[target] = [planned for planned in waiting if planned not in ready]
+                self._plan(ready)
+
+    def _may_ask_for_more(self, one: EnclosingRun) -> bool:
+        return not one.over and any(self._waiting.get(target) for target in one.further)
 
     def _remember(self, report: TargetReport) -> None:
         """What a search has found is there for the runs that come, and after an edit."""
@@ -694,6 +861,11 @@ class Analysis:
                 if pid:
                     processes.kill([pid])
                 watched.kill_at = now + 1.0
+        for one in self._enclosing_runs():
+            if one.watched.cause is not None and not one.over:
+                # Runs do without it. What was taken before is as good as ever.
+                self._enclosing_over(one)
+                self._launch()
         if now >= self._next_watch:
             self._next_watch = now + _WATCH
             self._measure(now)
@@ -712,8 +884,10 @@ class Analysis:
             used = processes.usage(watched.pid, seen)
             allowed = limits.processes
             if watched is self._module:
-                allowed += len(self._running)
-                most *= 1 + len(self._running)
+                others = len(self._running)
+                others += sum(1 + one.left for one in self._enclosing_runs())
+                allowed += others
+                most *= 1 + others
             if used.processes > allowed:
                 watched.cause = "processes"
                 processes.kill([watched.pid])
@@ -731,7 +905,8 @@ class Analysis:
 
     def _processes(self) -> list[Watched]:
         module = [self._module] if self._module is not None else []
-        return [*module, *(launched.watched for launched in self._running.values())]
+        enclosing = [one.watched for one in self._enclosing_runs()]
+        return [*module, *(launched.watched for launched in self._running.values()), *enclosing]
 
     def _limited(self) -> list[Watched]:
         """Those whose time counts: a module process only until it has executed the text."""
@@ -754,11 +929,16 @@ class Analysis:
             return
         self._finished = True
         pids = [watched.pid for watched in self._processes() if watched.pid]
+        pids += [one.pid for one in self._enclosing_runs() if one.pid]
         for pid in pids:
             processes.end(pid)
         for launched in self._running.values():
             self._dismiss(launched.watched)
         self._running.clear()
+        for one in self._enclosing_runs():
+            self._dismiss(one.watched)
+            one.process.close()
+        self._enclosing.clear()
         if self._module is not None:
             self._dismiss(self._module)
             self._module = None

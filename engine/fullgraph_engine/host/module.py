@@ -41,6 +41,7 @@ from . import (
     preamble,
     run,
     sandbox,
+    snapshots,
     syntax,
     wire,
 )
@@ -56,6 +57,7 @@ from .wire import (
     Ahead,
     Begun,
     Continue,
+    Enclose,
     FileState,
     Followed,
     Job,
@@ -175,11 +177,19 @@ class _Module:
         command, given = self.command()
         # From here on this is a run.
         blackbox.undo_dump()
+        namespace = self.module.__dict__ if self.module is not None else {}
+        path, text = self.analyse.path, self.analyse.text
+        if isinstance(command, Enclose):
+            enclosed = [
+                (one, self.targets[one.target], probes[one.target][one.probe])
+                for one in runs
+                if one.shared == command.shared
+            ]
+            taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
+            command, given = taken.run(enclosed, namespace, text)
         assert isinstance(command, Launch)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]
-        namespace = self.module.__dict__ if self.module is not None else {}
-        path, text = self.analyse.path, self.analyse.text
         tracee = Tracee(target, probe, namespace, path, text, command.mode, command.found)
         forking = self.forking if self.forks else None
         traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)
@@ -546,6 +556,7 @@ class _Module:
         probes: dict[int, list[Probe]] = {}
         left: list[int] = []
         numbers = {self.targets[index].name: index for index in self.wanted}
+        shared: dict[tuple[str, ...], int] = {}
         for index in self.wanted:
             target = self.targets[index]
             gone = missing.get(getattr(target, "definition", "") or target.name)
@@ -564,7 +575,10 @@ class _Module:
             for number, probe in enumerate(found):
                 planned = PlannedRun(index, number, info(target), target.body, probe.info)
                 after = tuple(numbers[name] for name in probe.after if name in numbers)
-                runs.append(replace(planned, waits=probe.waits, after=after))
+                planned = replace(planned, waits=probe.waits, after=after)
+                if self.forks and probe.users:
+                    planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
+                runs.append(planned)
             if error is not None:
                 self.tell_done(target, "failed", str(error) or type(error).__name__)
             elif not found:

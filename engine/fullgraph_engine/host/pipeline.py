@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ..protocol import (
     Finding,
+    FoundProbe,
     Frame,
     Hook,
     Part,
@@ -60,6 +61,10 @@ class Probe(Protocol):
     @property
     def after(self) -> tuple[str, ...]:
         """Targets whose runs should have ended before."""
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Targets that call its target; one run of these shows what all call that have the same."""
 
 
 class Discovery(Protocol):
@@ -181,6 +186,20 @@ class Pipeline(Protocol):
         recorded: Sequence[RecordedClass],
     ) -> Sequence[Probe]:
         """``others`` are all targets of the text; ``recorded`` is from a run of a program."""
+
+    def leave_snapshots(
+        self,
+        wanted: Sequence[tuple[Target, Probe]],
+        namespace: dict[str, Any],
+        text: str,
+        stay: Callable[[], bool],
+        *,
+        fake: bool,
+        found: Sequence[FoundProbe],
+    ) -> tuple[Target, int] | None:
+        """Run the users of targets, once. At each call that is a probe of theirs ``stay`` is asked:
+        it forks, and says True in a process that is to stay there. In such a process, gives the
+        target and the number of its probe, whose call is there to be traced."""
 
     def missing_probe(self, target: Target, text: str) -> Finding: ...
 
@@ -312,6 +331,26 @@ class RealPipeline:
         from .. import targets
 
         return targets.plan(target, namespace, others, recorded)
+
+    def leave_snapshots(
+        self,
+        wanted: Sequence[tuple[Any, Any]],
+        namespace: dict[str, Any],
+        text: str,
+        stay: Callable[[], bool],
+        *,
+        fake: bool,
+        found: Sequence[FoundProbe],
+    ) -> tuple[Target, int] | None:
+        from .. import tracing
+        from ..targets import enclosing, searched
+
+        if "cuda" in text:
+            tracing.want_cuda()
+        searched.remember({one.target: one.comment for one in found})
+        called, calls = [target for target, _ in wanted], wanted[0][1].enclosing()
+        at = enclosing.leave_snapshots(called, calls, namespace, stay, fake=fake)
+        return (at.target, at.number) if at is not None else None
 
     def missing_probe(self, target: Any, text: str) -> Finding:
         from .. import targets

@@ -45,7 +45,8 @@ class PlannedRun:
     """One probe of one target; ``target`` and ``probe`` are indices in the module process.
 
     ``waits``: an earlier run of the target says whether it is needed. ``after`` are targets whose
-    first runs should have ended before.
+    first runs should have ended before. ``shared`` is the number of the enclosing run that shows
+    what it is called with, and others may be; None if there is none, or it cannot be shared.
     """
 
     target: int
@@ -55,6 +56,7 @@ class PlannedRun:
     probe_info: ProbeInfo
     waits: bool = False
     after: tuple[int, ...] = ()
+    shared: Union[int, None] = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,15 @@ class Exited:
 
 
 @dataclass(frozen=True)
+class SnapshotTaken:
+    """An enclosing run has left a process at the call of this target and probe, which forks the
+    runs of these; -1 where that process is good for none."""
+
+    target: int
+    probe: int
+
+
+@dataclass(frozen=True)
 class RunDone:
     """``further``: so many of the runs that wait for this one are needed. ``raised``: it needs real
     tensors since fake ones raised. ``known`` is what a run of the part "paths" is launched with,
@@ -185,6 +196,7 @@ Upward = Union[
     Followed,
     Forked,
     Exited,
+    SnapshotTaken,
     RunDone,
     SeedsMade,
 ]
@@ -212,6 +224,19 @@ class Launch:
     """What other runs have found by trying."""
     known: str = ""
     """From the first run of its target and probe."""
+
+
+@dataclass(frozen=True)
+class Enclose:
+    """Begin an enclosing run that leaves a snapshot at each call that it shows. With it travel:
+    report, stdout, stderr, box, control. ``shared`` is its number; the rest is as for a run."""
+
+    number: int
+    shared: int
+    mode: Mode
+    seconds: float
+    memory: int
+    found: tuple[FoundProbe, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -300,7 +325,7 @@ class Trial:
     start: tuple[str, ...]
 
 
-Downward = Union[Launch, Continue, Ahead]
+Downward = Union[Launch, Enclose, Continue, Ahead]
 Order = Union[Job, Reduction, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {

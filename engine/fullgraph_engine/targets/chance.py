@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import dataclass
+from typing import Any
 
 
 def begin_again() -> None:
@@ -15,3 +17,30 @@ def begin_again() -> None:
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         numpy.seed(0)
+
+
+@dataclass(frozen=True)
+class State:
+    """Where all of the generators are. ``numpy`` is None where it was not imported."""
+
+    torch: Any
+    python: Any
+    numpy: Any
+
+
+def state() -> State:
+    import torch
+
+    numpy = sys.modules.get("numpy.random")
+    numbers = numpy.get_state() if numpy is not None else None
+    return State(torch.get_rng_state(), random.getstate(), numbers)
+
+
+def go_on(state: State) -> None:
+    """Have the generators go on from there."""
+    import torch
+
+    torch.set_rng_state(state.torch)
+    random.setstate(state.python)
+    if state.numpy is not None:
+        sys.modules["numpy.random"].set_state(state.numpy)

@@ -39,6 +39,19 @@ def within(
         yield
 
 
+@contextlib.contextmanager
+def unaffected() -> Iterator[None]:
+    """What is done in here takes none of the time, and a process that is forked in here has as much
+    left as this one."""
+    timers = [
+        (timer, signal.getitimer(timer)) for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF)
+    ]
+    yield
+    for timer, (left, interval) in timers:
+        if left:
+            signal.setitimer(timer, left, interval)
+
+
 def _go_on(
     timer: int, left: float, interval: float, clock: Callable[[], float], began: float
 ) -> None:

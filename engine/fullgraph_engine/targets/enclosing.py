@@ -3,19 +3,25 @@
 The run of such a probe makes the call of the enclosing target and runs it without Dynamo, up to the
 first call of the wanted class or function. What is traced is the very instance that was called, as
 it was then, with copies of its inputs.
+
+Where processes can be forked, one run of the enclosing target is enough for all that it calls:
+:func:`leave_snapshots` leaves one behind at the call of each, which goes on from there as the run
+of that one would have.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import re
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import code_objects
 from ..protocol import ProbeInfo
@@ -24,6 +30,9 @@ from .deadline import within
 from .discovery import Target
 from .probes import Call, Namespace, NoProbe, Probe, unwrap
 from .tensors import ProbeError
+
+if TYPE_CHECKING:
+    from ..tracing.tensors import Oracle
 
 MOST = 3
 """Calls of so many signatures become runs."""
@@ -66,11 +75,18 @@ def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
         return []
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
-    found = []
-    for number in range(MOST):
-        calls = _Calls(target, tuple(enclosing), number)
-        found.append(Probe(info, calls, calls.further if number == 0 else None, waits=number > 0))
-    return found
+    calls = [_Calls(target, tuple(enclosing), number) for number in range(MOST)]
+    return [
+        Probe(
+            info,
+            call,
+            call.further if call.number == 0 else None,
+            waits=call.number > 0,
+            users=tuple(one.name for one in enclosing),
+            _enclosing=lambda: enclosing,
+        )
+        for call in calls
+    ]
 
 
 @dataclass(frozen=True)
@@ -82,11 +98,14 @@ class _Calls:
     number: int
 
     def __call__(self, namespace: Namespace) -> Call:
-        watch = _Watch(self.number + 1)
+        here = _call_of_snapshot(self.target, self.number)
+        if here is not None:
+            return here
+        watch = _Watch(self.target, lambda number: number == self.number)
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
-                self.run(one, namespace, watch)
+                _run(one, namespace, [watch])
             except NotCalled as error:
                 trouble = trouble or error
             if watch.last is not None:
@@ -95,44 +114,49 @@ class _Calls:
         raise trouble or NotCalled(f"{users} ran, and did not call {self.target.name}.")
 
     def further(self, namespace: Namespace) -> int:
-        """How many signatures there are besides the first."""
-        watch = _Watch(MOST)
+        """How many signatures there are besides the first; those that have snapshots of their own
+        are known already."""
+        if _here is not None and _here.target == self.target:
+            return 0
+        watch = _Watch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
             chance.begin_again()
             with contextlib.suppress(NotCalled):
-                self.run(one, namespace, watch)
+                _run(one, namespace, [watch])
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
 
-    def run(self, one: Enclosing, namespace: Namespace, watch: _Watch) -> None:
-        """Run an enclosing target until ``watch`` has seen enough."""
-        from .. import tracing
 
-        call: Call | None = None
-        try:
-            with _watched(self.target, namespace, watch), within(_TooLong, SECONDS):
-                call = one.probe.build(namespace)
-                tracing.call_eagerly(call.function, call.args, call.kwargs)
-        except _Enough:
-            return
-        except _TooLong:
-            words = (
-                f"{one.name} ran for {SECONDS:g} seconds, and had not called {self.target.name}."
-            )
-            raise NotCalled(words) from None
-        except tracing.ValueNeeded:
-            raise
-        except ProbeError as error:
-            raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
-        except Exception as error:
-            failure = tracing.failure_of(error)
-            words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
-            raise NotCalled(
-                f"{one.name} raised before it called {self.target.name}: {words}",
-                call,
-                unbuilt=call is None,
-            ) from error
+def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch]) -> None:
+    """Run an enclosing target until one of ``watches`` has seen enough."""
+    from .. import tracing
+
+    wanted = watches[0].target.name
+    call: Call | None = None
+    try:
+        with contextlib.ExitStack() as watched, within(_TooLong, SECONDS):
+            for watch in watches:
+                watched.enter_context(_watched(watch, namespace))
+            call = one.probe.build(namespace)
+            tracing.call_eagerly(call.function, call.args, call.kwargs)
+    except _Enough:
+        return
+    except _TooLong:
+        words = f"{one.name} ran for {SECONDS:g} seconds, and had not called {wanted}."
+        raise NotCalled(words) from None
+    except tracing.ValueNeeded:
+        raise
+    except ProbeError as error:
+        raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
+    except Exception as error:
+        failure = tracing.failure_of(error)
+        words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
+        raise NotCalled(
+            f"{one.name} raised before it called {wanted}: {words}",
+            call,
+            unbuilt=call is None,
+        ) from error
 
 
 class _Enough(BaseException):
@@ -144,10 +168,13 @@ class _TooLong(BaseException):
 
 
 class _Watch:
-    """The signatures of the calls that were seen, up to so many; then ``last`` is the last one."""
+    """The signatures of the calls of a target that were seen, up to the one that ``takes`` says is
+    enough, from its number; then ``last`` is that one."""
 
-    def __init__(self, wanted: int) -> None:
-        self.wanted = wanted
+    def __init__(self, target: Target, takes: Callable[[int], bool]) -> None:
+        self.target, self.takes = target, takes
+        self.patches: list[weakref.ref[Any]] = []
+        """What stands in for the methods of the class, or for the function."""
         self.signatures: set[Hashable] = set()
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
@@ -169,20 +196,19 @@ class _Watch:
         if signature in self.signatures:
             return
         self.signatures.add(signature)
-        if len(self.signatures) == self.wanted:
+        if self.takes(len(self.signatures) - 1):
             args, kwargs = _copied((args, kwargs))
             place = _place(sys._getframe(2), str(namespace.get("__file__", "")))
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
             raise _Enough
 
 
-def _watched(
-    target: Target, namespace: Namespace, watch: _Watch
-) -> contextlib.AbstractContextManager[None]:
-    found = namespace.get(target.subject)
+def _watched(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
+    subject = watch.target.subject
+    found = namespace.get(subject)
     if isinstance(found, type):
         return _watched_class(found, namespace, watch)
-    return _watched_function(target.subject, namespace, watch)
+    return _watched_function(subject, namespace, watch)
 
 
 @contextlib.contextmanager
@@ -206,6 +232,7 @@ def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator
             return forward(self, *args, **kwargs)
 
         patched["forward"] = called
+    watch.patches += map(weakref.ref, patched.values())
     own = {name: vars(found)[name] for name in patched if name in vars(found)}
     for name, value in patched.items():
         setattr(found, name, value)
@@ -228,11 +255,123 @@ def _watched_function(name: str, namespace: Namespace, watch: _Watch) -> Iterato
         watch.called(found, args, kwargs, namespace)
         return found(*args, **kwargs)
 
+    watch.patches.append(weakref.ref(called))
     namespace[name] = called
     try:
         yield
     finally:
         namespace[name] = found
+
+
+# -- one run for all that it calls ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where this process has left an enclosing run: at the call of this number of a target.
+
+    ``chance`` and ``oracle`` are how far random numbers and the fake mode, if any, had come.
+    """
+
+    target: Target
+    number: int
+    call: Call
+    chance: chance.State
+    oracle: Oracle | None
+
+
+_here: Snapshot | None = None
+_used = False
+
+
+def leave_snapshots(
+    wanted: Sequence[Target],
+    enclosing: Sequence[Enclosing],
+    namespace: Namespace,
+    stay: Callable[[], bool],
+    *,
+    fake: bool,
+) -> Snapshot | None:
+    """Run enclosing targets to their end, once, for others: of each for calls of as many signatures
+    as it is named times.
+
+    At each of these calls ``stay`` is asked: it forks, gives True in a process that stays, as a
+    snapshot, and False in one that goes on. Returns the snapshot in the former, where building the
+    call of that target gives this one, once; None in the process that came to the end, and where
+    the snapshot differs from what a run for that target alone would give.
+    """
+    global _here
+    from .. import tracing
+
+    at: list[tuple[_Watch, int]] = []
+    # Two may be methods of one class, which is watched for the first.
+    subjects: dict[str, Target] = {}
+    for target in wanted:
+        subjects.setdefault(target.subject, target)
+    left = sum(target in subjects.values() for target in wanted)
+
+    def watch_for(target: Target) -> _Watch:
+        most = wanted.count(target)
+
+        def takes(number: int) -> bool:
+            nonlocal left
+            if at or number >= most:
+                return False
+            if stay():
+                at.append((watch, number))
+                return True
+            left -= 1
+            if not left:
+                raise _Enough
+            return False
+
+        watch = _Watch(target, takes)
+        return watch
+
+    watches = [watch_for(target) for target in subjects.values()]
+    with tracing.tensor_mode(fake) as mode:
+        if mode is not None:
+            mode.begin()
+        chance.begin_again()
+        for one in enclosing:
+            with contextlib.suppress(NotCalled):
+                _run(one, namespace, watches)
+            if at or not left:
+                break
+    if not at:
+        return None
+    watch, number = at[0]
+    others = [patch for other in watches if other is not watch for patch in other.patches]
+    if watch.last is None or _are_kept(others):
+        return None
+    oracle = mode.oracle if mode is not None else None
+    _here = Snapshot(watch.target, number, watch.last, chance.state(), oracle)
+    return _here
+
+
+def _are_kept(patches: Sequence[weakref.ref[Any]]) -> bool:
+    """Whether the model has taken something that stood in for a function, to call it later."""
+    if any(patch() is not None for patch in patches):
+        gc.collect()
+    return any(patch() is not None for patch in patches)
+
+
+def _call_of_snapshot(target: Target, number: int) -> Call | None:
+    """The call that this process has stayed at; once, since tracing it changes what it is of."""
+    global _used
+    from .. import tracing
+
+    here, fake = _here, tensors.fake_mode() is not None
+    if _used or here is None or (here.target, here.number) != (target, number):
+        return None
+    mode = tracing.fake_mode() if fake else None
+    if fake != (here.oracle is not None) or (mode is not None and mode.turned):
+        return None
+    _used = True
+    if mode is not None and here.oracle is not None:
+        mode.oracle = here.oracle
+    chance.go_on(here.chance)
+    return here.call
 
 
 # -- what a call is like ----------------------------------------------------------------------

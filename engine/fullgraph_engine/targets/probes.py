@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..protocol import ProbeInfo
 from . import notation, tensors
@@ -19,6 +19,9 @@ from .discovery import Target, Written
 from .notation import Arguments, Notation, Value
 from .sites import Site
 from .tensors import Built, Dynamic, ProbeError
+
+if TYPE_CHECKING:
+    from .enclosing import Enclosing
 
 Namespace = dict[str, Any]
 
@@ -57,7 +60,8 @@ class Probe:
     """One way to call a target.
 
     ``waits``: whether there is such a call is known once the run before it has asked ``further``.
-    ``after`` names the targets whose runs should have ended before.
+    ``after`` names the targets whose runs should have ended before, ``users`` those that call it:
+    running them once shows the calls of all probes that have the same ones.
     """
 
     info: ProbeInfo
@@ -65,6 +69,8 @@ class Probe:
     _further: Callable[[Namespace], int] | None = field(default=None, repr=False)
     waits: bool = False
     after: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    _enclosing: Callable[[], Sequence[Enclosing]] | None = field(default=None, repr=False)
 
     def build(self, namespace: Namespace) -> Call:
         """Make the callable and its inputs. Runs user code, whose exceptions propagate.
@@ -78,6 +84,10 @@ class Probe:
         """How many of the probes that wait for this one have a call to make. Runs user code, whose
         exceptions are taken as the end of it."""
         return self._further(namespace) if self._further is not None else 0
+
+    def enclosing(self) -> Sequence[Enclosing]:
+        """How its users are called, as far as that is known by now."""
+        return self._enclosing() if self._enclosing is not None else ()
 
 
 def confirm(target: Target, namespace: Namespace) -> bool:

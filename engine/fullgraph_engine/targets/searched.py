@@ -54,7 +54,8 @@ def probes(target: Target, namespace: Namespace, users: Sequence[Target]) -> lis
     if not above:
         return [_probe(target)]
     names = tuple(one.name for one in above)
-    return [Probe(_INFO, _Either(target, above), after=names)]
+    either = _Either(target, above)
+    return [Probe(_INFO, either, after=names, users=names, _enclosing=either.known)]
 
 
 _INFO = ProbeInfo("synthesis", inputs="")
@@ -122,8 +123,12 @@ class _Either:
     target: Target
     above: tuple[Enclosing, ...]
 
+    def known(self) -> tuple[Enclosing, ...]:
+        """Those that something was found for."""
+        return tuple(one for one in self.above if known.get(one.name))
+
     def __call__(self, namespace: Namespace) -> Call:
-        found = [one for one in self.above if known.get(one.name)]
+        found = self.known()
         if found:
             try:
                 return enclosing.probes(self.target, found)[0].build(namespace)

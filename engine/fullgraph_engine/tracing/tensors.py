@@ -16,6 +16,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -73,6 +74,15 @@ class ValueNeeded(BaseException):
     """
 
 
+@dataclass(frozen=True)
+class Oracle:
+    """How far a fake mode has come with its answers."""
+
+    answers: int
+    truths: tuple[int, ...]
+    numbers: torch.Tensor
+
+
 class RunTensorMode(FakeTensorMode):
     """The outer tensor mode of a fake run.
 
@@ -112,6 +122,16 @@ class RunTensorMode(FakeTensorMode):
         self.turned, self.truths, self._answers = turned, [], 0
         self.answer = None
         self._generator.manual_seed(0)
+
+    @property
+    def oracle(self) -> Oracle:
+        return Oracle(self._answers, tuple(self.truths), self._generator.get_state())
+
+    @oracle.setter
+    def oracle(self, before: Oracle) -> None:
+        """Go on from there."""
+        self._answers, self.truths = before.answers, list(before.truths)
+        self._generator.set_state(before.numbers)
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
         return (

@@ -16,7 +16,7 @@ from .channels import Channels
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
-    from ..wire import Exited, Followed, Forked, Job, Launch, Order, Planned
+    from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
 
 BackendName = Literal["fork", "spawn"]
 
@@ -45,19 +45,41 @@ class Launched:
     taken_over: bool = False
 
 
-class ModuleProcess(Protocol):
-    """Has executed a text, or is doing so, and can give runs of it."""
+class RunSource(Protocol):
+    """A process that gives runs."""
 
     @property
     def channels(self) -> Channels: ...
+
+    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+        """A new run, of a target with this probe; None if the process is gone.
+
+        Raises:
+            OSError: there is no room for another process.
+        """
+
+    def close(self) -> None:
+        """No more commands follow."""
+
+
+class EnclosingProcess(RunSource, Protocol):
+    """Does an enclosing run; its snapshots give the runs of what they were taken of."""
+
+    def heard(self, message: Forked | Exited) -> None:
+        """What the snapshots say of their runs."""
+
+
+class ModuleProcess(RunSource, Protocol):
+    """Has executed a text, or is doing so, and can give runs of it."""
+
     @property
     def pid(self) -> int: ...
     @property
     def begun(self) -> bool:
         """As ``Launched`` has it."""
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
-        """A new run, of a target with this probe; None if the process is gone.
+    def enclose(self, command: Enclose, owner: Owner) -> EnclosingProcess | None:
+        """An enclosing run that leaves snapshots; None if the process is gone, or cannot fork.
 
         Raises:
             OSError: there is no room for another process.
@@ -68,9 +90,6 @@ class ModuleProcess(Protocol):
 
     def outdated(self) -> None:
         """The process that it was started from cannot serve this text."""
-
-    def close(self) -> None:
-        """No more commands follow."""
 
 
 class ProcessBackend(Protocol):

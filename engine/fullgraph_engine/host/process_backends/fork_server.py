@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 
 from .. import wire
-from ..wire import Ahead, Continue, Exited, Forked, Launch
+from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch
 from . import descriptors, packets, processes
 from .channels import Given
 
@@ -18,6 +18,9 @@ _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
 _pidfd_open = getattr(os, "pidfd_open", None)
+
+Forks = Launch | Enclose | Continue
+"""What a process is forked for."""
 
 
 class ForkServer:
@@ -28,6 +31,9 @@ class ForkServer:
     def __init__(self, control: int, report: int, forking: Callable[[bool], None]) -> None:
         self._control, self._report = socket.socket(fileno=control), report
         self._forking = forking
+        self.onward: socket.socket | None = None
+        """To another server, for what is not for this one."""
+        self.is_own: Callable[[Forks], bool] = lambda _: True
         self._children: dict[int, tuple[int, int]] = {}
         """By pid: the number that it was asked for by, and a descriptor that tells its end."""
 
@@ -35,7 +41,7 @@ class ForkServer:
         self,
         aside: Callable[[], None] | None = None,
         ahead: Callable[[Ahead], None] = lambda _: None,
-    ) -> tuple[Launch | Continue, Given]:
+    ) -> tuple[Forks, Given]:
         """Serve until the parent goes. Returns only in a child, with what it was forked for.
 
         ``ahead`` is called when something is to be imported ahead. ``aside`` is called once, when
@@ -67,11 +73,17 @@ class ForkServer:
                 ahead(command)
                 continue
             given = Given(*packet[1])
+            if not self.is_own(command):
+                onward = self.onward
+                if onward is None or not packets.send(onward, packet[0], packet[1]):
+                    self._tell(Exited(command.number, None))
+                given.close()
+                continue
             if self.fork(command, given):
                 return command, given
             followed = True
 
-    def fork(self, command: Launch | Continue, given: Given | None = None) -> bool:
+    def fork(self, command: Forks, given: Given | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
         descriptors.flush()
@@ -120,6 +132,8 @@ class ForkServer:
         descriptors.close_all([ended for _, ended in self._children.values() if ended >= 0])
         self._children.clear()
         descriptors.close_all([self._control.detach(), self._report])
+        if self.onward is not None:
+            self.onward.close()
 
 
 def forked(work: Callable[[int], None]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import wire
 from ..preamble import Preamble, Shelf
-from ..wire import Exited, Followed, Forked, Job, Launch, Order, Planned
+from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, channels, descriptors, packets, processes
 from .channels import Channels, Given
 
@@ -78,16 +78,54 @@ class Forking:
         return pid
 
 
-class ForkedModule:
-    """A module process in the eyes of the parent, with what it needs to have runs forked."""
+class ForkedSource:
+    """A fork server in the eyes of the parent, with what it needs to have runs forked."""
+
+    def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
+        self.channels = ours
+        self._control = control
+        self._runs: dict[int, Owner] = {}
+
+    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+        ours, given = channels.opened()
+        if not self._send(command, given, owner):
+            ours.close()
+            return None
+        return Launched(ours)
+
+    def _send(self, command: Launch | Enclose, given: Given, owner: Owner) -> bool:
+        control, rights = self._control, given.opened()
+        sent = control is not None and packets.send(control, wire.encode(command), rights)
+        given.close()
+        if sent:
+            self._runs[command.number] = owner
+        return sent
+
+    def heard(self, message: Forked | Exited) -> None:
+        owner = self._runs.get(message.number)
+        if owner is None:
+            return
+        if isinstance(message, Forked):
+            owner.became(message.pid)
+        else:
+            del self._runs[message.number]
+            owner.ended(message.code)
+
+    def close(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+
+class ForkedModule(ForkedSource):
+    """A module process, and where it comes from."""
 
     def __init__(self, backend: Forking, ours: Channels, owner: Owner) -> None:
-        self.channels, self.pid, self.begun = ours, 0, True
+        super().__init__(ours)
+        self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
-        self._control: socket.socket | None = None
         self._preamble: Preamble | None = None
         """The one that this process is forked off, or becomes."""
-        self._runs: dict[int, Owner] = {}
 
     def begin(self, job: Job, given: Given, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
@@ -106,36 +144,26 @@ class ForkedModule:
         self.pid = backend.fork(job, given, fresh)
         fresh.begin(self.pid, owner)
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+    def enclose(self, command: Enclose, owner: Owner) -> ForkedSource | None:
         ours, given = channels.opened()
-        control, rights = self._control, given.opened()
-        sent = control is not None and packets.send(control, wire.encode(command), rights)
-        given.close()
-        if not sent:
+        try:
+            control, given.control = packets.pair()
+        except OSError:
             ours.close()
+            given.close()
+            raise
+        if not self._send(command, given, owner):
+            ours.close()
+            control.close()
             return None
-        self._runs[command.number] = owner
-        return Launched(ours)
+        return ForkedSource(ours, control)
 
     def heard(self, message: Forked | Exited | Followed | Planned) -> None:
         if isinstance(message, Followed) and self._preamble is not None:
             self._preamble.followed(message)
-        if isinstance(message, (Followed, Planned)):
-            return
-        owner = self._runs.get(message.number)
-        if owner is None:
-            return
-        if isinstance(message, Forked):
-            owner.became(message.pid)
-        else:
-            del self._runs[message.number]
-            owner.ended(message.code)
+        if isinstance(message, (Forked, Exited)):
+            super().heard(message)
 
     def outdated(self) -> None:
         if self._preamble is not None:
             self._backend.shelf.drop(self._preamble)
-
-    def close(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import wire
-from ..wire import Again, Exited, Followed, Forked, Job, Launch, Order, Planned
+from ..wire import Again, Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, processes
 from .spare import Spare, Starter
 
@@ -137,6 +137,9 @@ class SpawnedModule:
         spare = self._backend.ordered(job, job.scratch, owner)
         spare.close()
         return Launched(spare.channels, spare.pid, begun=False)
+
+    def enclose(self, command: Enclose, owner: Owner) -> None:
+        """Nothing can be left behind without a fork."""
 
     def heard(self, message: Forked | Exited | Followed | Planned) -> None:
         if isinstance(message, Planned):

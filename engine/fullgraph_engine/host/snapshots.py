@@ -1,0 +1,106 @@
+"""An enclosing run, which leaves a snapshot of itself at each call that others are traced for.
+
+A snapshot is a process that stays as the run was then: the run goes on in a fork. It forks the runs
+of its call, and passes on what is for snapshots that were taken later, each of which was forked off
+the one before it. So nothing that the run does later, or that ends it, touches an earlier snapshot.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..targets import deadline
+from . import blackbox, exits, placeholder, wire
+from .pipeline import Pipeline, Probe, Target
+from .process_backends import descriptors, limits, packets, processes
+from .process_backends.channels import Given
+from .process_backends.fork_server import ForkServer
+from .wire import Enclose, Launch, PlannedRun, SnapshotTaken
+
+_exit, _dup = os._exit, os.dup
+
+
+class Snapshots:
+    """Those of one enclosing run, in its process. ``forking`` is as a fork server has it."""
+
+    def __init__(
+        self, command: Enclose, given: Given, pipeline: Pipeline, forking: Callable[[bool], None]
+    ) -> None:
+        self._command, self._given = command, given
+        self._pipeline, self._forking = pipeline, forking
+        self._server: ForkServer | None = None
+
+    def run(
+        self,
+        runs: Sequence[tuple[PlannedRun, Target, Probe]],
+        namespace: dict[str, Any],
+        text: str,
+    ) -> tuple[Launch, Given]:
+        """Run what encloses these. Returns in a run that a snapshot has forked."""
+        self.settle()
+        wanted = [(target, probe) for _, target, probe in runs]
+        fake, found = self._command.mode != "real", self._command.found
+        try:
+            at = self._pipeline.leave_snapshots(
+                wanted, namespace, text, self.stay, fake=fake, found=found
+            )
+        except wire.Lost:
+            raise
+        except BaseException:  # the user's code may raise anything; runs without snapshots tell it
+            at = None
+        taken = [planned for planned, target, _ in runs if at == (target, planned.probe)]
+        return self.serve(taken[0] if taken else None)
+
+    def settle(self) -> None:
+        """Take up the descriptors, and keep within the limits, as a run does."""
+        given = self._given
+        given.raise_all()
+        descriptors.attach(given.stdout, given.stderr)
+        limits.reset_signals(lambda number, frame: None)
+        blackbox.attend(given.box)
+        limits.apply(self._command.memory)
+        exits.ignore()
+        random.seed(0)
+        placeholder.touched.clear()
+
+    def stay(self) -> bool:
+        """Fork: True in the process that stays, False in the one that goes on, and in one that
+        cannot be forked without harm."""
+        if processes.threads() > 1 or self._pipeline.device_in_use():
+            return False
+        given = self._given
+        try:
+            onward, control = packets.pair()
+            fresh = Given(_dup(given.report), -1, -1, -1, control)
+        except OSError:
+            return False
+        server = ForkServer(given.control, given.report, self._forking)
+        server.onward = onward
+        with deadline.unaffected():
+            goes_on = server.fork(self._command, fresh)
+        if goes_on:
+            fresh.raise_all()
+            self._given = fresh
+            return False
+        self._server = server
+        return True
+
+    def serve(self, taken: PlannedRun | None) -> tuple[Launch, Given]:
+        """Fork the runs of a snapshot, or of none, to the end; returns in a run."""
+        server = self._server
+        if server is None:
+            _exit(0)  # the run has come to its end
+        descriptors.flush()
+        at = (taken.target, taken.probe) if taken is not None else (-1, -1)
+        wire.report(self._given.report, SnapshotTaken(*at))
+
+        def is_own(command: Any) -> bool:
+            return (command.target, command.probe) == at
+
+        server.is_own = is_own
+        command, given = server.wait()
+        assert isinstance(command, Launch)
+        return command, given
