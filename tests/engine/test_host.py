@@ -513,6 +513,119 @@ def test_all_other_paths_together_end_in_time(engine: Engine) -> None:
     assert all(report.status == "traced" for report in result.reports.values())
 
 
+def inside(middle: str = "") -> str:
+    """Three targets that a function calls, which has these lines before it calls the last one."""
+    return f"""\
+import ctypes, os, threading, time
+state = ["nothing"]
+def whole(call):
+    os.write(1, b"whole\\n")
+    state[:] = ["a"]
+    call("early")
+    state.append("b")
+    call("twice")
+    state.append("c")
+    call("twice")
+    {middle}
+    call("late")
+def early():  # target inside
+    return state
+def twice():  # target inside 3
+    return state
+def late():  # target inside
+    return state
+def other():  # target
+    return state
+"""
+
+
+def values(result: Result, name: str) -> list[str]:
+    found = [f.message for f in result.findings if f.code == "stub/value" and f.target == name]
+    return [words.partition(" gave ")[2] for words in found]
+
+
+def test_an_enclosing_run_is_made_once_for_all_that_it_calls(
+    engine: Engine, processes: str
+) -> None:
+    """Each is run as it was called, whatever came after it."""
+    result = engine.analyse(inside("state.clear()"))
+    assert result.value("other") == "['nothing']"
+    assert result.value("early") == "['a']"
+    assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
+    assert result.value("late") == "[]"
+    runs = result.log("stdout").count("whole")
+    # Two parts each of four calls; and once more to count them.
+    assert runs == (1 if processes == "fork" else 9)
+
+
+def test_an_enclosing_run_is_made_once_for_each_kind_of_tensors(
+    engine: Engine, processes: str
+) -> None:
+    text = inside().replace("return state", 'return "needs real"', 1)
+    result = engine.analyse(text, parts=("first",))
+    assert result.status("early") == result.status("late") == "traced"
+    assert result.log("stdout").count("whole") == (2 if processes == "fork" else 6)
+
+
+AFTER = {
+    "crash": ("ctypes.string_at(0)", {}, "crashed"),
+    "exit": ("os._exit(5)", {}, "crashed"),
+    "hang": ("while True: pass", {"seconds": 2.0}, "timeout"),
+    "raise": ("sys.exit(3)", {}, "failed"),
+    "fork bomb": (
+        "[ctypes.CDLL(None).fork() or time.sleep(600) for _ in range(40)]; time.sleep(600)",
+        {"processes": 20},
+        "crashed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_what_ends_an_enclosing_run_leaves_the_calls_before(engine: Engine, name: str) -> None:
+    """What is called later is told as if it had been run alone."""
+    middle, limits, status = AFTER[name]
+    text = "import sys\n" + inside(middle).replace("inside 3", "inside")
+    result = engine.analyse(text, parts=("first",), limits=Limits(**{"seconds": 20.0, **limits}))
+    assert result.value("early") == "['a']"
+    assert result.value("twice") == "['a', 'b']"
+    assert result.value("other") == "['nothing']"
+    assert result.status("late") == status
+    assert len([report for report in result.reports.values() if report.status == "traced"]) == 3
+
+
+def test_what_an_enclosing_run_does_not_call_has_no_probe(engine: Engine) -> None:
+    result = engine.analyse(inside("return"), parts=("first",))
+    assert result.status("late") == "no-probe"
+    assert result.value("early") == "['a']"
+
+
+def test_an_enclosing_run_with_threads_is_not_shared(engine: Engine) -> None:
+    """They would be missing in a fork."""
+    thread = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+    text = inside(thread).replace("return state", "return threading.active_count()")
+    result = engine.analyse(text, parts=("first",))
+    assert (result.value("early"), result.value("late")) == ("1", "2")
+
+
+def test_nothing_else_waits_for_an_enclosing_run(engine: Engine) -> None:
+    engine.analyse("def ok():  # target\n    return 1\n", parts=("first",))
+    text = inside().replace('call("early")', "while True: pass", 1)
+    request = engine.begin(text, jobs=1, parts=("first",), focus=len(text))
+    while not isinstance(event := engine.event(), TargetDone):
+        assert event is not None
+    assert event.report.name == "other"
+    engine.send(Cancel(request))
+    assert isinstance(engine.until_end(request).end, Analysed)
+    # The fixture asserts that nobody is left.
+
+
+def test_a_run_that_crashes_leaves_those_that_go_on_from_elsewhere(engine: Engine) -> None:
+    text = inside().replace("return state", "ctypes.string_at(0)", 1)
+    result = engine.analyse(text, parts=("first",))
+    assert result.status("early") == "crashed"
+    assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
+
+
 def test_two_requests_at_once(engine: Engine) -> None:
     first = engine.begin("def f():  # target\n    return 'sleep'\n")
     second = engine.begin("def g():  # target\n    return 2\n")
