@@ -22,6 +22,7 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     Limits,
+    Log,
     Ready,
     Starting,
     TargetDone,
@@ -53,6 +54,9 @@ class Engine:
         os.close(theirs)
         os.close(answers)
         self.requests = 0
+        self.printed = ""
+        """What the last text that was analysed has printed."""
+        self.forks = processes == "fork"
         self._buffer = b""
 
     parts: tuple[protocol.Part, ...] = ("first", "second")
@@ -72,13 +76,16 @@ class Engine:
         path: str = "/nowhere/model.py",
         limits: Limits | None = None,
         only: tuple[str, ...] = (),
+        mode: protocol.Mode = "auto",
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
+        self.printed = ""
         request = Analyse(
             self.requests,
             "v",
             path,
             textwrap.dedent(text),
+            mode=mode,
             only=only,
             limits=limits or Limits(),
             parts=self.parts,
@@ -92,6 +99,8 @@ class Engine:
                 reports[event.report.name] = event.report
             elif isinstance(event, FindingFound):
                 findings.append(event.finding)
+            elif isinstance(event, Log) and event.stream == "stdout":
+                self.printed += event.text
         return reports, findings
 
 
@@ -179,6 +188,123 @@ def test_probes_from_an_enclosing_run(engine: Engine) -> None:
     without = "Net ran, and did not call Spare. No inputs were found"
     assert reports["Spare"].error.startswith(without)
     assert places(findings) == {("probe/missing", 8)}
+
+
+LAYERS = tuple(f"Layer{number}" for number in range(10))
+TEN = (
+    "import os\n"
+    + HEAD
+    + "".join(
+        f"""\
+class {name}(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = nn.Linear(size, size)
+    def forward(self, x):
+        return self.linear(x).relu()
+"""
+        for name in LAYERS
+    )
+    + f"""\
+# fullgraph: init(4) f32[2, 4]
+class Net(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        os.write(1, b"made by %d\\n" % os.getpid())
+        self.layers = nn.ModuleList(one(size) for one in ({", ".join(LAYERS)}))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x) + torch.rand(4)
+        return x
+"""
+)
+
+
+@pytest.mark.parametrize("mode", ["fake", "real"])
+def test_a_model_is_made_once_for_the_ten_classes_in_it(
+    engine: Engine, mode: protocol.Mode
+) -> None:
+    if not engine.forks:
+        pytest.skip("each run makes it for itself")
+    reports, _ = engine.analyse(TEN, only=LAYERS, mode=mode)
+    assert [reports[name].status for name in LAYERS] == ["traced"] * 10
+    assert {reports[name].mode for name in LAYERS} == {mode}
+    assert {reports[name].probe for name in LAYERS} == {
+        protocol.ProbeInfo("harvest", "f32[2, 4]", "4", "as called by Net.forward, line 72")
+    }
+    assert engine.printed.count("made") == 1
+
+
+def test_a_model_that_is_found_by_trying_is_made_once_for_the_ten_classes_in_it(
+    engine: Engine,
+) -> None:
+    if not engine.forks:
+        pytest.skip("each run makes it for itself")
+    reports, _ = engine.analyse(TEN.replace("# fullgraph: init(4) f32[2, 4]\n", ""))
+    assert [reports[name].status for name in ("Net", *LAYERS)] == ["traced"] * 11
+    assert "Net.forward" in reports["Layer9"].probe.source
+    # The two runs of the model itself, of which the first tries more than once.
+    assert len(set(engine.printed.splitlines())) == 3
+
+
+CHANGING = (
+    "import os\n"
+    + HEAD
+    + """\
+class Shift(nn.Module):
+    def forward(self, x):
+        return x - 1
+class Cached(nn.Module):
+    def __init__(self, shift):
+        super().__init__()
+        self.known, self.shift = None, shift.forward
+    def forward(self, x, seen):
+        if self.known is not None:
+            print("known")
+        if seen:
+            print("seen")
+        self.known = x.sum()
+        return self.shift(x) + torch.rand(())
+class Behind(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.times = 0
+    def forward(self, x):
+        if self.times:
+            print("again")
+        return x * 2
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = Shift()
+        self.cached, self.behind = Cached(self.shift), Behind()
+    # fullgraph: f32[3]
+    def forward(self, x):
+        seen = []
+        x = self.behind(self.cached(x, seen))
+        seen.append(1)
+        self.behind.times += 1
+        x = self.shift(self.behind(x))
+        return x if MORE else x[9]
+"""
+)
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_what_a_model_does_later_does_not_matter_to_what_it_has_called(
+    engine: Engine, more: bool
+) -> None:
+    """Nor that it raises in the end."""
+    text = CHANGING.replace("MORE", str(more))
+    reports, findings = engine.analyse(text, only=("Cached", "Behind", "Shift"))
+    assert places(findings) == {("guard/mutated", 11)}
+    said = {name: (one.status, one.breaks, one.ops) for name, one in reports.items()}
+    assert said == {
+        "Cached": ("traced", 0, 4),
+        "Behind": ("traced", 0, 1),
+        "Shift": ("traced", 0, 1),
+    }
+    assert reports["Shift"].probe.source == "as called by Cached.forward, line 17"
 
 
 def test_a_part_alone(engine: Engine) -> None:
