@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+from fullgraph_engine import tracing
 from fullgraph_engine.protocol.recorded import RecordedCall, RecordedClass
 from fullgraph_engine.targets import (
     Call,
@@ -26,6 +27,7 @@ from fullgraph_engine.targets import (
     ProbeError,
     Target,
     Tracee,
+    chance,
     confirm,
     describe,
     discover,
@@ -515,6 +517,48 @@ def test_inputs_are_as_they_were_at_the_call() -> None:
     assert call.args[0].eq(0).all()
     # Nothing of the watch is left on the class.
     assert loaded.namespace["Part"].forward.__code__.co_filename == "probed.py"
+
+
+@pytest.mark.parametrize("fake", [False, True])
+def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
+    fake: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enclosing, "_here", None)
+    monkeypatch.setattr(enclosing, "_used", False)
+    monkeypatch.setattr(enclosing.gc, "collect", lambda: pytest.fail("nothing is kept"))
+    loaded, probes = enclosed("y = x + torch.rand(3); bool(y.sum() > 0); return self.part(y)")
+    part, namespace = loaded.target("Part"), loaded.namespace
+
+    def build() -> tuple[Call, Any, Any]:
+        with tracing.tensor_mode(fake) as here:
+            if here is not None:
+                here.begin()
+            chance.begin_again()
+            call = probes[0].build(namespace)
+        return call, chance.state(), here.oracle if here is not None else None
+
+    alone, numbers, oracle = build()
+    stays = iter([False, True])
+    calls = probes[0].enclosing()
+    assert enclosing.leave_snapshots([part], calls, namespace, lambda: False, fake=fake) is None
+    taken = enclosing.leave_snapshots(
+        [part, part], calls * 2, namespace, lambda: next(stays), fake=fake
+    )
+    assert taken is None, "there is no call of another signature"
+    taken = enclosing.leave_snapshots([part], calls, namespace, lambda: True, fake=fake)
+    assert taken is not None and taken.number == 0
+    torch.rand(5)
+    call, now, answers = build()
+    assert call is taken.call
+    assert (call.inputs, call.source) == (alone.inputs, alone.source)
+    assert fake or torch.equal(call.args[0], alone.args[0])
+    assert torch.equal(now.torch, numbers.torch) and now.python == numbers.python
+    if fake:
+        assert (answers.answers, answers.truths) == (oracle.answers, oracle.truths) == (1, (0,))
+        assert torch.equal(answers.numbers, oracle.numbers)
+    assert probes[0].further(namespace) == 0
+    again, _, _ = build()
+    assert again is not call, "tracing has changed what it is of"
 
 
 def test_an_enclosing_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
