@@ -519,7 +519,9 @@ class Analysis:
             self._lost(attempt, f"No process could be started for it: {error.strerror or error}")
             return True
         if not made and enclosing is not None:
-            self.enclosing_lost(enclosing)
+            # Its end is on the way, and that of what it has forked.
+            enclosing.taken.clear()
+            self._enclosing_over(enclosing)
             return self._launch_one(attempt)
         if not made:
             return False
@@ -856,8 +858,7 @@ class Analysis:
             if watched.cause is None and now >= watched.deadline:
                 self._interrupt(watched, watched.over, now)
             elif watched.cause is not None and now >= watched.kill_at:
-                # A run that no process is known of: its module process does not even fork.
-                pid = watched.pid or (self._module.pid if self._module is not None else 0)
+                pid = watched.pid or self._forks(watched)
                 if pid:
                     processes.kill([pid])
                 watched.kill_at = now + 1.0
@@ -872,6 +873,14 @@ class Analysis:
             for watched in self._processes():
                 for capture in watched.captures:
                     capture.flush()
+
+    def _forks(self, watched: Watched) -> int:
+        """The process that a run is to be forked off, if no process of the run is known: it does
+        not even fork. 0 if that one is not known either."""
+        for launched in self._running.values():
+            if launched.watched is watched and launched.snapshot_of is not None:
+                return launched.snapshot_of.pid
+        return self._module.pid if self._module is not None else 0
 
     def _measure(self, now: float) -> None:
         seen = processes.snapshot()

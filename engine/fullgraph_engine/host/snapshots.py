@@ -79,8 +79,11 @@ class Snapshots:
             return False
         server = ForkServer(given.control, given.report, self._forking)
         server.onward = onward
-        with deadline.unaffected():
-            goes_on = server.fork(self._command, fresh)
+        try:
+            with deadline.unaffected():
+                goes_on = server.fork(self._command, fresh)
+        except OSError:  # there is no room for another process
+            _exit(1)
         if goes_on:
             fresh.raise_all()
             self._given = fresh
