@@ -22,7 +22,7 @@ _MOST_STEPS = 40
 """So many repairs of one candidate are tried at most."""
 _PAST, _STALE = 0.35, 0.15
 """What the repairs before the last one count, and each earlier try that stopped at one place."""
-_TRY = 4.0
+_TRY = 3.0
 """Seconds for one try, of the processor."""
 
 
