@@ -139,7 +139,7 @@ def run_target(
             if attempt.auto_failure is None:
                 foretell(made)
     except tracing.ValueNeeded as need:
-        needs_real = f"`{need}` needs a value that a fake tensor does not have"
+        needs_real = _needs_value(need)
     if attempt.auto_failure is not None:
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
@@ -158,6 +158,10 @@ def run_target(
         known=attempt.known() if part == "first" else "",
         paths=attempt.paths,
     )
+
+
+def _needs_value(need: tracing.ValueNeeded) -> str:
+    return f"`{need}` needs a value that a fake tensor does not have"
 
 
 class _Ledger:
@@ -263,6 +267,7 @@ class _Attempt:
                 self.ledger.begin()
                 if mode is not None:
                     mode.begin(turned)
+                    mode.real_follows = self.auto
                     self._truths = mode.truths
                 call = self._build()
                 if call is None:
@@ -452,8 +457,12 @@ class _Attempt:
     def _build(self) -> Call | None:
         try:
             return self.tracee.call()
-        except tracing.ValueNeeded:
-            raise
+        except tracing.ValueNeeded as need:
+            if not self.auto:
+                raise
+            # The call itself depends on it, so further paths need it as well.
+            self.auto_failure = _needs_value(need)
+            return None
         except NoProbe as error:
             self._report_without(error)
             return None

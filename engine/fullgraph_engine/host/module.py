@@ -575,8 +575,8 @@ class _Module:
         return runs, probes
 
     def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
-        recorded = self.analyse.recorded
-        return list(self.pipeline.plan(target, namespace, self.targets, recorded))
+        known = self.analyse.recorded, self.analyse.examples
+        return list(self.pipeline.plan(target, namespace, self.targets, *known))
 
     def tell_registered(self) -> None:
         """Tell the operators that exist since the text and what it imports were executed."""

@@ -12,9 +12,14 @@ from typing import Any
 
 @contextlib.contextmanager
 def within(
-    late: type[BaseException], seconds: float, processor: float | None = None
+    late: type[BaseException],
+    seconds: float,
+    processor: float | None = None,
+    *,
+    again: float = 0.0,
 ) -> Iterator[None]:
-    """Raise ``late`` in here after ``seconds`` by the clock, or ``processor`` seconds of its time.
+    """Raise ``late`` in here after ``seconds`` by the clock, or ``processor`` seconds of its time,
+    and, for code that catches it, once more every ``again`` seconds.
 
     One may be inside of another, which goes on counting.
     """
@@ -32,7 +37,7 @@ def within(
     with contextlib.ExitStack() as put_back:
         for number, timer, most, clock in timers:
             before = signal.signal(number, over)
-            left, interval = signal.setitimer(timer, max(most, 0.01))
+            left, interval = signal.setitimer(timer, max(most, 0.01), again)
             put_back.callback(_go_on, timer, left, interval, clock, clock())
             put_back.callback(signal.signal, number, before or signal.SIG_DFL)
             put_back.callback(signal.setitimer, timer, 0)

@@ -51,10 +51,18 @@ class NotCalled(NoProbe):
 
 @dataclass(frozen=True)
 class Enclosing:
-    """A target that uses the wanted one, and a way to call it."""
+    """What uses the wanted target, and a way to call it.
+
+    ``is_program``: it is no target, but code that is executed to see what it calls.
+    """
 
     name: str
     probe: Probe
+    seconds: float = SECONDS
+    """What it may take up to the first call of the wanted one."""
+    further_seconds: float = SECONDS
+    """And up to those of other signatures."""
+    is_program: bool = False
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
@@ -86,13 +94,13 @@ class _Calls:
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
-                self.run(one, namespace, watch)
+                self.run(one, namespace, watch, one.seconds)
             except NotCalled as error:
                 trouble = trouble or error
             if watch.last is not None:
                 return watch.last
         users = " and ".join(dict.fromkeys(one.name for one in self.enclosing))
-        raise trouble or NotCalled(f"{users} ran, and did not call {self.target.name}.")
+        raise trouble or NotCalled(_sentence(f"{users} ran, and did not call {self.target.name}."))
 
     def further(self, namespace: Namespace) -> int:
         """How many signatures there are besides the first."""
@@ -100,42 +108,54 @@ class _Calls:
         for one in self.enclosing:
             chance.begin_again()
             with contextlib.suppress(NotCalled):
-                self.run(one, namespace, watch)
+                self.run(one, namespace, watch, one.further_seconds)
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
 
-    def run(self, one: Enclosing, namespace: Namespace, watch: _Watch) -> None:
+    def run(self, one: Enclosing, namespace: Namespace, watch: _Watch, seconds: float) -> None:
         """Run an enclosing target until ``watch`` has seen enough."""
         from .. import tracing
 
         call: Call | None = None
+        watch.program = one.name if one.is_program else ""
         try:
-            with _watched(self.target, namespace, watch), within(_TooLong, SECONDS):
+            with _watched(self.target, namespace, watch), within(_TooLong, seconds, again=_AGAIN):
                 call = one.probe.build(namespace)
                 tracing.call_eagerly(call.function, call.args, call.kwargs)
-        except _Enough:
+        except Enough:
             return
         except _TooLong:
             words = (
-                f"{one.name} ran for {SECONDS:g} seconds, and had not called {self.target.name}."
+                f"{one.name} ran for {seconds:g} seconds, and had not called {self.target.name}."
             )
-            raise NotCalled(words) from None
-        except tracing.ValueNeeded:
-            raise
+            raise NotCalled(_sentence(words)) from None
+        except NotCalled as error:
+            raise NotCalled(_sentence(str(error))) from None
         except ProbeError as error:
             raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = tracing.failure_of(error)
             words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
-            raise NotCalled(
-                f"{one.name} raised before it called {self.target.name}: {words}",
-                call,
-                unbuilt=call is None,
-            ) from error
+            words = _sentence(f"{one.name} raised before it called {self.target.name}: {words}")
+            if isinstance(error, _NOT_OF_TENSORS):
+                raise NotCalled(words) from error
+            raise NotCalled(words, call, unbuilt=call is None) from error
 
 
-class _Enough(BaseException):
+_NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
+"""What is raised with tensors of any kind."""
+
+_AGAIN = 0.5
+"""Seconds until the time is up once more: user code may catch everything."""
+
+
+def _sentence(words: str) -> str:
+    """With a capital letter in front, unless a name is."""
+    return f"T{words[1:]}" if words.startswith("the ") else words
+
+
+class Enough(BaseException):
     """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
 
 
@@ -152,6 +172,8 @@ class _Watch:
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
         self.last: Call | None = None
+        self.program = ""
+        """What is executed, if that is no target."""
 
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -171,9 +193,9 @@ class _Watch:
         self.signatures.add(signature)
         if len(self.signatures) == self.wanted:
             args, kwargs = _copied((args, kwargs))
-            place = _place(sys._getframe(2), str(namespace.get("__file__", "")))
+            place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
-            raise _Enough
+            raise Enough
 
 
 def _watched(
@@ -290,11 +312,12 @@ def _copied(tree: T) -> T:
     return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]
 
 
-def _place(frame: FrameType | None, path: str) -> str:
+def _place(frame: FrameType | None, path: str, program: str) -> str:
     """Where the file makes the call, in words; empty where it does not itself."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     if frame is None:
         return ""
     name = _ANONYMOUS.sub("", code_objects.qualified_name(frame))
-    return f"as called by {name}, line {frame.f_lineno}"
+    words = f"as called by {name}, line {frame.f_lineno}"
+    return words if program in ("", name) else f"{words}, in {program}"

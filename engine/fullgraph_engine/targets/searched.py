@@ -89,28 +89,30 @@ class _Searched:
         return call
 
 
-def otherwise(target: Target, namespace: Namespace, first: Sequence[Probe]) -> list[Probe]:
+def otherwise(first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
     """The same probes; the first leads to a search where it turns out to have no call to make."""
-    if not first or not can_be_searched(target, namespace):
+    if not first or not search:
         return list(first)
-    return [replace(first[0], _build=_Otherwise(target, first[0])), *first[1:]]
+    both = _Otherwise(first[0], search[0])
+    return [replace(first[0], _build=both, after=search[0].after), *first[1:]]
 
 
 @dataclass(frozen=True)
 class _Otherwise:
-    target: Target
     first: Probe
+    search: Probe
 
     def __call__(self, namespace: Namespace) -> Call:
         try:
             return self.first.build(namespace)
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
-            if cut_short and tensors.fake_mode() is not None:
+            mode = tensors.fake_mode()
+            if cut_short and mode is not None and getattr(mode, "real_follows", True):
                 raise  # tensors with data may lead further
             before = error
         try:
-            return _Searched(self.target)(namespace)
+            return self.search.build(namespace)
         except NoProbe as error:
             raise NoProbe(f"{before} {error}") from None
 

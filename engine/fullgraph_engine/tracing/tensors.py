@@ -77,11 +77,12 @@ class RunTensorMode(FakeTensorMode):
     """The outer tensor mode of a fake run.
 
     ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
-    one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``;
-    ``answer`` may give another truth or number to the code that asks, the innermost of which is
-    outside torch. ``read`` says whether there was one to read in a tensor that keeps its values.
-    With ``keeps_dynamic`` what eager code makes of a dimension that was marked dynamic is marked
-    as well: the next graph would take it for a constant.
+    one raises :class:`ValueNeeded` instead; without ``real_follows`` nobody would take real tensors
+    then. A truth value is False unless it is in ``turned``; ``answer`` may give another truth or
+    number to the code that asks, the innermost of which is outside torch. ``read`` says whether
+    there was one to read in a tensor that keeps its values. With ``keeps_dynamic`` what eager code
+    makes of a dimension that was marked dynamic is marked as well: the next graph would take it for
+    a constant.
     """
 
     # Their rules are registered for FakeTensorMode itself and not found for a subclass; so they
@@ -92,6 +93,7 @@ class RunTensorMode(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=True)
         self.on_chosen: Callable[[ChosenValue], None] | None = None
         self.prefer_real = False
+        self.real_follows = True
         self.turned: frozenset[int] = frozenset()
         self.truths: list[int] = []
         self.answer: Callable[[Frame | None, float], float] | None = None
