@@ -158,10 +158,10 @@ class Guesses:
         found += _any_kind(parameter.name)
         return _distinct(found)
 
-    def _named(self, parameter: Parameter) -> Iterator[Value]:
+    def _named(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
         if re.fullmatch(_BAG, name):
-            yield from self.configurations()
+            yield from self.configurations(depth)
         if re.fullmatch(_CALLED, name):
             yield from self.callables(name)
         if re.fullmatch(_FLAG, name):
@@ -288,10 +288,10 @@ class Guesses:
 
     def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
         yield from self.of_type(parameter.annotation, parameter.name, depth)
-        yield from self._named(parameter)
+        yield from self._named(parameter, depth)
         yield Constant(number(parameter.name.lower()))
 
-    def configurations(self) -> Iterator[Value]:
+    def configurations(self, depth: int = 0) -> Iterator[Value]:
         """Configuration objects: of the class itself, of the file, then one of any attributes."""
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
@@ -308,7 +308,7 @@ class Guesses:
             others.sort(key=lambda kind: -_shared(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
-            yield from self.made(kind)
+            yield from self.made(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
 
