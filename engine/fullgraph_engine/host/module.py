@@ -180,7 +180,16 @@ class _Module:
         probe: Any = probes[command.target][command.probe]
         namespace = self.module.__dict__ if self.module is not None else {}
         path, text = self.analyse.path, self.analyse.text
-        tracee = Tracee(target, probe, namespace, path, text, command.mode, command.found)
+        tracee = Tracee(
+            target,
+            probe,
+            namespace,
+            path,
+            text,
+            command.mode,
+            command.found,
+            again=command.part != "first",
+        )
         forking = self.forking if self.forks else None
         traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)
         again = self.job.again

@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -58,9 +58,9 @@ class Enclosing:
 
     name: str
     probe: Probe
-    seconds: float = SECONDS
+    seconds: float = field(default_factory=lambda: SECONDS)
     """What it may take up to the first call of the wanted one."""
-    further_seconds: float = SECONDS
+    further_seconds: float = field(default_factory=lambda: SECONDS)
     """And up to those of other signatures."""
     is_program: bool = False
 
@@ -146,7 +146,7 @@ class _Calls:
 _NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
 """What is raised with tensors of any kind."""
 
-_AGAIN = 0.5
+_AGAIN = 2.0
 """Seconds until the time is up once more: user code may catch everything."""
 
 

@@ -31,8 +31,6 @@ class Example:
     name: str
     owner: str
     body: tuple[ast.stmt, ...] = field(repr=False)
-    raises: frozenset[int] = field(default=frozenset(), repr=False)
-    """Lines, from 1, that are there to show an exception."""
     reaches: frozenset[str] = field(default=frozenset(), repr=False)
     direct: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -60,7 +58,6 @@ def _reaching(source: Source, example: Example, targets: frozenset[str]) -> Exam
         example.name,
         example.owner,
         example.body,
-        example.raises,
         reaches=frozenset(source.reached(names)),
         direct=frozenset(source.reached(names, past=targets)),
     )
@@ -86,35 +83,30 @@ def _in_docstring(
     if not text:
         return
     first = node.body[0].lineno
-    code, raises = _session(text)
-    blocks = [(0, code)] if code else list(_fenced(text))
+    session = _session(text)
+    blocks = [(0, session)] if session else list(_fenced(text))
     for line, block in blocks:
         body = _parsed(block)
         for statement in body:
             ast.increment_lineno(statement, first + line - 1)
         if body:
-            lines = frozenset(number + first for number in raises)
-            yield Example("docstring", name, owner, tuple(body), lines)
+            yield Example("docstring", name, owner, tuple(body))
 
 
-def _session(text: str) -> tuple[str, frozenset[int]]:
-    """The input behind ``>>>``, each line where it is in the text, and the lines, from 0, whose
-    input raises."""
+def _session(text: str) -> str:
+    """The input behind ``>>>``, each line where it is in the text, but for what is to be skipped or
+    shows an exception."""
     if ">>>" not in text:
-        return "", frozenset()
+        return ""
     try:
         examples = doctest.DocTestParser().get_examples(text)
     except ValueError:  # what is there has another form
-        return "", frozenset()
+        return ""
     lines: list[str] = []
-    raises: set[int] = set()
     for one in examples:
-        if one.options.get(doctest.SKIP):
-            continue
-        lines += [""] * (one.lineno - len(lines)) + one.source.splitlines()
-        if one.exc_msg is not None:
-            raises.update(range(one.lineno, len(lines)))
-    return "\n".join(lines), frozenset(raises)
+        if one.exc_msg is None and not one.options.get(doctest.SKIP):
+            lines += [""] * (one.lineno - len(lines)) + one.source.splitlines()
+    return "\n".join(lines)
 
 
 def _fenced(text: str) -> Iterator[tuple[int, str]]:

@@ -75,7 +75,7 @@ def _called(
         shown, target.definition, [(user.name, user.examples) for user in above]
     )
     called = enclosing.probes(target, [*found[:_MOST_ENCLOSING], *executed])
-    return searched.otherwise(called, searched.probes(target, namespace, above))
+    return searched.otherwise(target, called, searched.probes(target, namespace, above))
 
 
 def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
