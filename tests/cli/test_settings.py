@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph.render.codes import Severity
+from fullgraph.session.request import analyse_request
 from fullgraph.session.settings import (
     Resolved,
     Settings,
