@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy  # noqa: F401 (examples call it np)
 import pytest
 import torch
 
@@ -237,9 +238,14 @@ def test_an_example_in_a_docstring_calls_the_model_and_its_parts() -> None:
     assert call.source == "as called by Net.forward, line 18, in the example in Net's docstring"
 
 
-def test_torch_is_there_without_an_import() -> None:
+def test_what_examples_take_for_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     head = PARTS.replace("import torch\n", "")
-    loaded = documented(">>> Net(Config())(torch.ones(3))", head)
+    example = ">>> x = F.relu(torch.ones(np.int64(3)))\n    >>> package.ops.Net(Config())(x)"
+    loaded = documented(example, head)
+    package = types.ModuleType("package")
+    package.ops = types.SimpleNamespace(Net=loaded.namespace["Net"])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "package", package)
+    loaded.namespace["__name__"] = "package.ops.net"
     assert loaded.plan("Net")[0].build(loaded.namespace).inputs == "f32[3]"
 
 

@@ -76,10 +76,21 @@ def _execute(example: Example, namespace: Namespace) -> None:
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
     with _put_back(namespace), _no_oracle(), _as_main(namespace, main), _alone(), silent():
-        names = namespace if main else {"torch": sys.modules["torch"], **namespace}
+        names = namespace if main else {**_understood(namespace), **namespace}
         for statement in example.body:
             code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
             exec(_named(code, example.name), names)
+
+
+def _understood(namespace: Namespace) -> Namespace:
+    """What examples take for granted: the package that the file is in, and torch by its usual
+    names."""
+    import torch
+
+    package = str(namespace.get("__name__", "")).partition(".")[0]
+    modules = {name: sys.modules.get(full) for name, full in (("np", "numpy"), (package, package))}
+    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, **modules}
+    return {name: module for name, module in names.items() if module is not None}
 
 
 def _named(code: Any, name: str) -> Any:
