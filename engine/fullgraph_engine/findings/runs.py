@@ -286,6 +286,12 @@ class _Attempt:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
+            other = self._instead_of(call) if recording.failure is not None else None
+            if other is not None:
+                self.ledger.begin()
+                dynamo.reset()
+                call, training = other, bool(getattr(other.function, "training", False))
+                recording = self._trace(call, mode)
             self.recording, self._call = recording, call
             self._training = training
             self.lines = recording.lines
@@ -296,6 +302,17 @@ class _Attempt:
             else:
                 self._report_failure(recording.failure, call)
             self._amend(recording)
+
+    def _instead_of(self, call: Call | None) -> Call | None:
+        """Another call in place of one that raises, where it may be the call that is wrong."""
+        if call is None or call.otherwise is None or (self.auto and self._could_be_real(call)):
+            return None
+        if self._eager_failure(call) is None:
+            return None
+        try:
+            return call.otherwise()
+        except NoProbe:
+            return None
 
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)

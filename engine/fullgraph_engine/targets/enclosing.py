@@ -63,6 +63,8 @@ class Enclosing:
     further_seconds: float = field(default_factory=lambda: SECONDS)
     """And up to those of other signatures."""
     is_program: bool = False
+    is_doubtful: bool = False
+    """Nobody may have run it for long, so what it calls may raise."""
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
@@ -118,7 +120,7 @@ class _Calls:
         from .. import tracing
 
         call: Call | None = None
-        watch.program = one.name if one.is_program else ""
+        watch.program, watch.is_doubtful = one.name if one.is_program else "", one.is_doubtful
         try:
             with _watched(self.target, namespace, watch), within(_TooLong, seconds, again=_AGAIN):
                 call = one.probe.build(namespace)
@@ -174,6 +176,7 @@ class _Watch:
         self.last: Call | None = None
         self.program = ""
         """What is executed, if that is no target."""
+        self.is_doubtful = False
 
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -195,6 +198,7 @@ class _Watch:
             args, kwargs = _copied((args, kwargs))
             place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
+            self.last.is_doubtful = self.is_doubtful
             raise Enough
 
 

@@ -45,7 +45,17 @@ def enclosing(
         if definition not in example.direct:
             through = tuple(name for name, theirs in users if example in theirs)
         probe = Probe(ProbeInfo("harvest", inputs=""), _Planned(example, through))
-        found.append(Enclosing(example.name, probe, SECONDS, FURTHER_SECONDS, is_program=True))
+        doubtful = example.kind == "docstring"
+        found.append(
+            Enclosing(
+                example.name,
+                probe,
+                SECONDS,
+                FURTHER_SECONDS,
+                is_program=True,
+                is_doubtful=doubtful,
+            )
+        )
     return found
 
 

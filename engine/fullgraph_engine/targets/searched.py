@@ -112,7 +112,10 @@ class _Otherwise:
         if self.name in _settled:
             return self.search.build(namespace)
         try:
-            return self.first.build(namespace)
+            call = self.first.build(namespace)
+            if call.is_doubtful:
+                call.otherwise = lambda: self.search.build(namespace)
+            return call
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
             mode = tensors.fake_mode()
