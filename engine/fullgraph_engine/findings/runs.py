@@ -251,6 +251,7 @@ class _Attempt:
         self._read = False
         """Values of tensors that had them."""
         self._truths: list[int] = []
+        self._doubtful = False
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
@@ -269,13 +270,15 @@ class _Attempt:
                     mode.begin(turned)
                     mode.real_follows = self.auto
                     self._truths = mode.truths
-                call = self._build()
-                if call is None:
+                built = self._build()
+                if built is None:
                     return
+                call = built
                 if mode is not None and call.comment:
                     mode.begin(turned)  # what was asked while it was looked for is no matter
                 # The call may change it.
                 training = bool(getattr(call.function, "training", False))
+                self._doubtful = call.is_doubtful
                 recording = self._trace(call, mode)
                 if recording.failure is None or mode is None or not mode.truths or not left:
                     break
@@ -286,10 +289,11 @@ class _Attempt:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
-            other = self._instead_of(call) if recording.failure is not None else None
-            if other is not None:
-                self.ledger.begin()
-                dynamo.reset()
+            wrong = self._misleads(call) if recording.failure is not None else None
+            if wrong is not None:
+                other = self._instead_of(call, wrong)
+                if other is None:
+                    return
                 call, training = other, bool(getattr(other.function, "training", False))
                 recording = self._trace(call, mode)
             self.recording, self._call = recording, call
@@ -303,16 +307,24 @@ class _Attempt:
                 self._report_failure(recording.failure, call)
             self._amend(recording)
 
-    def _instead_of(self, call: Call | None) -> Call | None:
-        """Another call in place of one that raises, where it may be the call that is wrong."""
-        if call is None or call.otherwise is None or (self.auto and self._could_be_real(call)):
+    def _misleads(self, call: Call) -> Failure | None:
+        """What a doubtful call raises also without Dynamo: it may be the call that is wrong."""
+        if not call.is_doubtful or (self.auto and self._could_be_real(call)):
             return None
-        if self._eager_failure(call) is None:
-            return None
+        return self._eager_failure(call)
+
+    def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
+        """Another call, or none: then the target is left without a probe."""
+        self.ledger.begin()
+        dynamo.reset()
+        words = f"{self.target.name}, {call.source}, raises {_one_line(wrong)}."
         try:
-            return call.otherwise()
-        except NoProbe:
-            return None
+            if call.otherwise is not None:
+                return call.otherwise()
+        except ProbeError as error:
+            words = f"{words} {error}"
+        self._report_without(NoProbe(words))
+        return None
 
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
@@ -528,9 +540,10 @@ class _Attempt:
     # -- what they say ------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        # Behind a chosen truth may come an exception, and then another attempt.
+        # Behind a chosen truth, or in a doubtful call, may come an exception, and then another
+        # attempt.
         finding = breaks.of_break(record, self.source, self.target.range)
-        self.ledger.add_break(finding, record, sure=not self._truths)
+        self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
     def _report_recording(self, recording: Recording) -> None:
         for loss in recording.losses:
