@@ -175,7 +175,7 @@ class RunTensorMode(FakeTensorMode):
     def _ask(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Compute one operator on stand-in data; ``_NO_ANSWER`` where that cannot be done."""
         initialising = _called_from_init()
-        if self.prefer_real and not initialising:
+        if self.prefer_real and not initialising and not _called_from_loader():
             raise ValueNeeded(str(func))
         device: torch.device | None = None
         failed = False
@@ -275,6 +275,17 @@ def _called_from_init() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _called_from_loader() -> bool:
+    """Whether a data loader asks, for a seed or an order: which samples come matters to no one."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.endswith(_LOADERS)
+
+
+_LOADERS = ("torch/utils/data/sampler.py", "torch/utils/data/dataloader.py")
 
 
 @contextlib.contextmanager
