@@ -203,7 +203,8 @@ def test_data_loaders_need_no_workers_and_no_values(fake: bool) -> None:
     loaded = main(
         "from torch.utils.data import DataLoader",
         "threads = threading.active_count()",
-        "for x in DataLoader(torch.ones(4, 2), batch_size=2, shuffle=True, num_workers=2, timeout=5):",
+        "loader = DataLoader(torch.ones(4, 2), batch_size=2, shuffle=True, num_workers=2)",
+        "for x in loader:",
         "    Net(Config())(x)",
     )
     with tensor_mode(fake):
@@ -218,6 +219,12 @@ def test_where_sizes_come_from_data_real_tensors_are_asked_for() -> None:
         probe.build(loaded.namespace)
     assert mode is not None and not mode.prefer_real
     assert probe.build(loaded.namespace).inputs == "f32[4]"
+    loaded = main("net = Net(Config())", "net(torch.rand(3)).sum().item()", "net(torch.ones(2, 3))")
+    with tensor_mode(True):
+        probe = loaded.plan("Net")[0]
+        assert probe.build(loaded.namespace).inputs == "f32[3]"
+        assert probe.further(loaded.namespace) == 0
+    assert probe.further(loaded.namespace) == 1
 
 
 # -- docstrings -------------------------------------------------------------------------------

@@ -106,10 +106,12 @@ class _Calls:
 
     def further(self, namespace: Namespace) -> int:
         """How many signatures there are besides the first."""
+        from .. import tracing
+
         watch = _Watch(MOST)
         for one in self.enclosing:
             chance.begin_again()
-            with contextlib.suppress(NotCalled):
+            with contextlib.suppress(NotCalled, tracing.ValueNeeded):
                 self.run(one, namespace, watch, one.further_seconds)
             if watch.last is not None:
                 break
