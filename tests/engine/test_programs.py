@@ -259,8 +259,13 @@ def test_what_examples_take_for_granted(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_example_that_fails_says_so() -> None:
-    refused = documented(">>> Net(missing)(torch.ones(3))").refusal("Net")
-    assert str(refused).startswith("The example in Net's docstring raised before it called Net: ")
+    refused = documented(">>> Net()(torch.ones(3))").refusal("Net")
+    words = "The example in Net's docstring raised before it called Net: TypeError: "
+    assert str(refused).startswith(words)
+    # With real tensors it would be as wrong, other than what torch itself refuses.
+    assert isinstance(refused, NotCalled) and refused.cut_short is None
+    refused = documented(">>> Net(torch.ones(2) @ torch.ones(3))").refusal("Net")
+    assert isinstance(refused, NotCalled) and refused.cut_short is not None
 
 
 def test_examples_that_are_to_be_skipped_or_raise_are_not_executed() -> None:

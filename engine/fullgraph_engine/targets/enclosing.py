@@ -142,7 +142,9 @@ class _Calls:
             failure = tracing.failure_of(error)
             words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
             words = _sentence(f"{one.name} raised before it called {self.target.name}: {words}")
-            if isinstance(error, _NOT_OF_TENSORS):
+            # What torch raises is a RuntimeError; else it is the example that is wrong.
+            wrong = one.is_doubtful and not isinstance(error, RuntimeError)
+            if wrong or isinstance(error, _NOT_OF_TENSORS):
                 raise NotCalled(words) from error
             raise NotCalled(words, call, unbuilt=call is None) from error
 
