@@ -186,6 +186,19 @@ def test_a_training_loop_ends_with_its_first_step() -> None:
     assert loaded.namespace["steps"] == []
 
 
+def test_training_that_does_not_call_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "FURTHER_SECONDS", 0.0)
+    loaded = main(
+        "optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)])",
+        "while True: optimizer.step()",
+        CALL,
+    )
+    words = "__main__ has trained for 0 seconds and not called it."
+    assert str(loaded.refusal("Net")) == words
+    # Nothing of it stays behind.
+    torch.optim.SGD([torch.ones(2, requires_grad=True)]).step()
+
+
 def test_calls_of_another_signature_are_looked_for_a_shorter_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,6 +11,7 @@ import ast
 import contextlib
 import functools
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,8 @@ SECONDS = 6.0
 """What one execution may take, by the clock, up to the first call that is looked for."""
 
 FURTHER_SECONDS = 2.0
-"""The same for calls of other signatures: those that a training loop makes are all alike."""
+"""The same for calls of other signatures, and for all calls once it trains: the calls that a
+training loop makes are all alike."""
 
 
 def enclosing(
@@ -85,7 +87,14 @@ def _execute(example: Example, namespace: Namespace) -> None:
     """
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
-    with _put_back(namespace), _no_oracle(), _as_main(namespace, main), _alone(), silent():
+    with (
+        _put_back(namespace),
+        _no_oracle(),
+        _as_main(namespace, main),
+        _alone(),
+        _short_training(example.name),
+        silent(),
+    ):
         names = namespace if main else {**_understood(namespace), **namespace}
         for statement in example.body:
             code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
@@ -162,6 +171,28 @@ def _no_oracle() -> Iterator[None]:
         yield
     finally:
         mode.prefer_real = before
+
+
+@contextlib.contextmanager
+def _short_training(name: str) -> Iterator[None]:
+    """What the first steps of a training loop do not call, the next will not."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    first: float | None = None
+
+    def stepped(*_: Any) -> None:
+        nonlocal first
+        first = first if first is not None else time.monotonic()
+        if time.monotonic() - first >= FURTHER_SECONDS:
+            raise NotCalled(
+                f"{name} has trained for {FURTHER_SECONDS:g} seconds and not called it."
+            )
+
+    handle = register_optimizer_step_post_hook(stepped)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextlib.contextmanager
