@@ -209,6 +209,10 @@ def test_calls_of_another_signature_are_looked_for_a_shorter_time(
     probes = loaded.plan("Net")
     assert probes[0].further(loaded.namespace) == 1
     assert probes[1].build(loaded.namespace).inputs == "f32[2, 3]"
+    # Where it goes on calling, it is ended at a call.
+    loaded = main("net, calls = Net(Config()), []", "while True: net(torch.ones(2))")
+    monkeypatch.setattr(signal, "setitimer", lambda *_: (0.0, 0.0))
+    assert loaded.plan("Net")[0].further(loaded.namespace) == 0
 
 
 @pytest.mark.parametrize("fake", [False, True])

@@ -12,6 +12,7 @@ import functools
 import inspect
 import re
 import sys
+import time
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -112,7 +113,9 @@ class _Calls:
         for one in self.enclosing:
             chance.begin_again()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
-                self.run(one, namespace, watch, one.further_seconds)
+                # Between calls it is safe to end; code of torch may abort when it is interrupted.
+                watch.until = time.monotonic() + one.further_seconds
+                self.run(one, namespace, watch, min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
@@ -178,6 +181,8 @@ class _Watch:
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
         self.last: Call | None = None
+        self.until = float("inf")
+        """When it has seen enough in any case, by the clock."""
         self.program = ""
         """What is executed, if that is no target."""
         self.is_doubtful = False
@@ -196,6 +201,8 @@ class _Watch:
         init, made = self.made.get(id(function), ("", ()))
         signature = (_signature((args, kwargs)), made, getattr(function, "training", None))
         if signature in self.signatures:
+            if time.monotonic() > self.until:
+                raise Enough
             return
         self.signatures.add(signature)
         if len(self.signatures) == self.wanted:
