@@ -88,6 +88,20 @@ def test_the_last_obstacle_is_told() -> None:
     assert found.obstacle == "forward raised RuntimeError: not today"
 
 
+def test_a_configuration_that_is_made_with_another_one() -> None:
+    class TrainerArgs(nn.Module):
+        def __init__(self, cfg: Any) -> None:
+            super().__init__()
+            if not isinstance(cfg, int):
+                raise TypeError("an int is needed")
+
+        def forward(self, x: Any) -> Any:
+            return x
+
+    outcome = search(TrainerArgs, {"TrainerArgs": TrainerArgs}, 2.0)
+    assert isinstance(outcome, (Found, NotFound))
+
+
 def test_a_try_that_does_not_end_is_broken_off() -> None:
     class Slow(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_AGAIN = 1.0
+_AGAIN = 2.0
 """Seconds; long enough for what is raised to have come out."""
 
 

@@ -12,8 +12,9 @@ import functools
 import inspect
 import re
 import sys
+import time
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -51,10 +52,20 @@ class NotCalled(NoProbe):
 
 @dataclass(frozen=True)
 class Enclosing:
-    """A target that uses the wanted one, and a way to call it."""
+    """What uses the wanted target, and a way to call it.
+
+    ``is_program``: it is no target, but code that is executed to see what it calls.
+    """
 
     name: str
     probe: Probe
+    seconds: float = field(default_factory=lambda: SECONDS)
+    """What it may take up to the first call of the wanted one."""
+    further_seconds: float = field(default_factory=lambda: SECONDS)
+    """And up to those of other signatures."""
+    is_program: bool = False
+    is_doubtful: bool = False
+    """Nobody may have run it for long, so what it calls may raise."""
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
@@ -86,56 +97,71 @@ class _Calls:
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
-                self.run(one, namespace, watch)
+                self.run(one, namespace, watch, one.seconds)
             except NotCalled as error:
                 trouble = trouble or error
             if watch.last is not None:
                 return watch.last
         users = " and ".join(dict.fromkeys(one.name for one in self.enclosing))
-        raise trouble or NotCalled(f"{users} ran, and did not call {self.target.name}.")
+        raise trouble or NotCalled(_sentence(f"{users} ran, and did not call {self.target.name}."))
 
     def further(self, namespace: Namespace) -> int:
         """How many signatures there are besides the first."""
+        from .. import tracing
+
         watch = _Watch(MOST)
         for one in self.enclosing:
             chance.begin_again()
-            with contextlib.suppress(NotCalled):
-                self.run(one, namespace, watch)
+            with contextlib.suppress(NotCalled, tracing.ValueNeeded):
+                # Between calls it is safe to end; code of torch may abort when it is interrupted.
+                watch.until = time.monotonic() + one.further_seconds
+                self.run(one, namespace, watch, min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
 
-    def run(self, one: Enclosing, namespace: Namespace, watch: _Watch) -> None:
+    def run(self, one: Enclosing, namespace: Namespace, watch: _Watch, seconds: float) -> None:
         """Run an enclosing target until ``watch`` has seen enough."""
         from .. import tracing
 
         call: Call | None = None
+        watch.program, watch.is_doubtful = one.name if one.is_program else "", one.is_doubtful
         try:
-            with _watched(self.target, namespace, watch), within(_TooLong, SECONDS):
+            with _watched(self.target, namespace, watch), within(_TooLong, seconds):
                 call = one.probe.build(namespace)
                 tracing.call_eagerly(call.function, call.args, call.kwargs)
-        except _Enough:
+        except Enough:
             return
         except _TooLong:
             words = (
-                f"{one.name} ran for {SECONDS:g} seconds, and had not called {self.target.name}."
+                f"{one.name} ran for {seconds:g} seconds, and had not called {self.target.name}."
             )
-            raise NotCalled(words) from None
-        except tracing.ValueNeeded:
-            raise
+            raise NotCalled(_sentence(words)) from None
+        except NotCalled as error:
+            raise NotCalled(_sentence(str(error))) from None
         except ProbeError as error:
             raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failure = tracing.failure_of(error)
             words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
-            raise NotCalled(
-                f"{one.name} raised before it called {self.target.name}: {words}",
-                call,
-                unbuilt=call is None,
-            ) from error
+            words = _sentence(f"{one.name} raised before it called {self.target.name}: {words}")
+            # What torch raises is a RuntimeError; else it is the example that is wrong.
+            wrong = one.is_doubtful and not isinstance(error, RuntimeError)
+            if wrong or isinstance(error, _NOT_OF_TENSORS):
+                raise NotCalled(words) from error
+            raise NotCalled(words, call, unbuilt=call is None) from error
 
 
-class _Enough(BaseException):
+_NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
+"""What is raised with tensors of any kind."""
+
+
+def _sentence(words: str) -> str:
+    """With a capital letter in front, unless a name is."""
+    return f"T{words[1:]}" if words.startswith("the ") else words
+
+
+class Enough(BaseException):
     """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
 
 
@@ -152,6 +178,11 @@ class _Watch:
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
         self.last: Call | None = None
+        self.until = float("inf")
+        """When it has seen enough in any case, by the clock."""
+        self.program = ""
+        """What is executed, if that is no target."""
+        self.is_doubtful = False
 
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -167,13 +198,16 @@ class _Watch:
         init, made = self.made.get(id(function), ("", ()))
         signature = (_signature((args, kwargs)), made, getattr(function, "training", None))
         if signature in self.signatures:
+            if time.monotonic() > self.until:
+                raise Enough
             return
         self.signatures.add(signature)
         if len(self.signatures) == self.wanted:
             args, kwargs = _copied((args, kwargs))
-            place = _place(sys._getframe(2), str(namespace.get("__file__", "")))
+            place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
-            raise _Enough
+            self.last.is_doubtful = self.is_doubtful
+            raise Enough
 
 
 def _watched(
@@ -290,11 +324,12 @@ def _copied(tree: T) -> T:
     return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]
 
 
-def _place(frame: FrameType | None, path: str) -> str:
+def _place(frame: FrameType | None, path: str, program: str) -> str:
     """Where the file makes the call, in words; empty where it does not itself."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     if frame is None:
         return ""
     name = _ANONYMOUS.sub("", code_objects.qualified_name(frame))
-    return f"as called by {name}, line {frame.f_lineno}"
+    words = f"as called by {name}, line {frame.f_lineno}"
+    return words if program in ("", name) else f"{words}, in {program}"

@@ -165,13 +165,14 @@ class Guesses:
         found += _any_kind(parameter.name)
         return _distinct(found)
 
-    def _named(self, parameter: Parameter) -> Iterator[Value]:
+    def _named(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        read = self._read.get(parameter.name, frozenset())
+        # What the class does with its own arguments says nothing of those of others.
+        read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
         untyped = parameter.annotation is None and bool(read)
         if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):
-            yield from self.configurations(read)
-        if parameter.annotation is None and parameter.name in self._called:
+            yield from self.configurations(depth, read)
+        if depth == 0 and parameter.annotation is None and parameter.name in self._called:
             yield from self.modules(name)
         if re.fullmatch(_CALLED, name) and not re.match(r"(num|n)_", name):
             yield from self.callables(name)
@@ -301,16 +302,16 @@ class Guesses:
 
     def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
         yield from self.of_type(parameter.annotation, parameter.name, depth)
-        yield from self._named(parameter)
+        yield from self._named(parameter, depth)
         yield Constant(number(parameter.name.lower()))
 
-    def configurations(self, read: frozenset[str] = frozenset()) -> Iterator[Value]:
+    def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
         """Configuration objects: of the class itself, of the file, then one of any attributes.
 
         Before all others those that have what is ``read`` of the object.
         """
         for kind in self._having(read) if read else ():
-            yield from self.made(kind)
+            yield from self.made(kind, depth)
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
             found = [own] if isinstance(own, type) else []
@@ -326,7 +327,7 @@ class Guesses:
             others.sort(key=lambda kind: -_shared(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
-            yield from self.made(kind)
+            yield from self.made(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
 

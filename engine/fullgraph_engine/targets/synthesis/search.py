@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..notation import Constant, Notation, Value
+from ..silence import silent
 from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
 from .obstacle import words
 from .repair import Repairs
-from .trial import Outcome, Trials, silent, uninitialised
+from .trial import Outcome, Trials, uninitialised
 
 _MOST_STEPS = 40
 """So many repairs of one candidate are tried at most."""

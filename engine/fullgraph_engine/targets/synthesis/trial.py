@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dis
-import io
-import logging
 import sys
 import types
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -245,23 +242,6 @@ def uninitialised() -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(torch.nn.init, name, function)
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """What the code prints, warns and logs in a try is not for the user."""
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)
 
 
 class _Maker:
