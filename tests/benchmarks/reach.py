@@ -137,12 +137,14 @@ def of_file(path: Path) -> ModuleType:
 
 
 def classes_of(module: ModuleType) -> Iterator[str]:
-    """Module classes that the module defines and that can be called."""
+    """Module classes that the module defines and that are targets: no abstract ones."""
+    path = str(module.__file__)
+    named = {target.name for target in targets.discover(Path(path).read_text(), path).targets}
     has_inputs = all(hasattr(module, name) for name in HIDDEN)
     for name, value in list(vars(module).items()):
         if not isinstance(value, type) or not issubclass(value, torch.nn.Module):
             continue
-        if value.__module__ != module.__name__ or value.__name__ != name:
+        if value.__module__ != module.__name__ or value.__name__ != name or name not in named:
             continue
         if value.forward is torch.nn.Module.forward or (has_inputs and name != "Model"):
             continue

@@ -241,10 +241,7 @@ def test_words_of_other_people_stay_words_in_markdown() -> None:
     assert code("`x`\n  y") == "`` `x` y ``"
     many = [
         CheckReport(
-            tuple(
-                report(ran(), *findings, path=f"{number}.py").files[0]
-                for number in range(40)
-            )
+            tuple(report(ran(), *findings, path=f"{number}.py").files[0] for number in range(40))
         )
         for findings in ([], [found("Long. " * 1000)])
     ]
@@ -466,7 +463,9 @@ def test_two_reports_in_markdown(command_line: CommandLine, reports: list[str]) 
     assert (ran.status, ran.out, ran.err) == (1, "", "")
     site = "https://meta-pytorch.github.io/compile-graph-break-site/gb"
     item = f"[graph-break/GB0059]({site}/gb0059.html)"
-    assert (command_line.folder / "comment.md").read_text() == f"""\
+    assert (
+        (command_line.folder / "comment.md").read_text()
+        == f"""\
 <!-- fullgraph diff -->
 ### `torch.compile`: **1 new warning**, 1 gone; 1 target, 1 differs
 
@@ -479,6 +478,7 @@ def test_two_reports_in_markdown(command_line: CommandLine, reports: list[str]) 
   - gone warning [graph-break/GB0025]({site}/gb0025.html), line 6: `` Failed to trace `print` ``
   - **new** warning {item}, line 7: `Unsupported Tensor.item() call`
 """
+    )
 
 
 def test_two_reports_in_json(command_line: CommandLine, reports: list[str]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph.render.codes import Severity
+from fullgraph.session.request import analyse_request
 from fullgraph.session.settings import (
     Resolved,
     Settings,
@@ -96,6 +97,25 @@ def test_a_bad_value_is_one_sentence_and_the_default_stays(
     key = next(iter(values))
     assert resolved.problems == (f"Setting '{key}' of setup {problem}",)
     assert resolved.settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("word", "kinds"),
+    [
+        ("all", ("main", "docstring")),
+        ("main", ("main",)),
+        ("docstrings", ("docstring",)),
+        ("off", ()),
+    ],
+)
+def test_what_of_a_file_is_executed_for_probes(word: str, kinds: tuple[str, ...]) -> None:
+    settings = resolve(command_line_source({"probes-from-file": word})).settings
+    request = analyse_request(
+        name="model.py", text="", generation="v", settings=settings, project=None
+    )
+    assert request.examples == kinds
+    # What was traced otherwise is traced again.
+    assert (settings.tracing() == Settings().tracing()) == (word == "all")
 
 
 def test_a_misspelt_setting_is_named_with_the_one_that_was_meant() -> None:

@@ -77,6 +77,7 @@ class Engine:
         limits: Limits | None = None,
         only: tuple[str, ...] = (),
         mode: protocol.Mode = "auto",
+        examples: tuple[protocol.ExampleKind, ...] = ("main", "docstring"),
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         self.printed = ""
@@ -89,6 +90,7 @@ class Engine:
             only=only,
             limits=limits or Limits(),
             parts=self.parts,
+            examples=examples,
         )
         os.write(self.write, protocol.encode(request))
         reports: dict[str, TargetReport] = {}
@@ -311,6 +313,63 @@ def test_a_part_alone(engine: Engine) -> None:
     """What encloses it is run for it, and not traced."""
     reports, _ = engine.analyse(ENCLOSING, only=("Part",))
     assert [(report.name, report.probe_number) for report in reports.values()] == [("Part", 1)]
+
+
+PROGRAM = (
+    HEAD
+    + """\
+class Part(nn.Module):
+    def forward(self, x, factor):
+        return x * factor.value
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+    def forward(self, x, factor):
+        return self.part(x, factor)
+class Factor:
+    value = 3
+if __name__ == "__main__":
+    pass
+    while True:
+        Net()(torch.ones(4, 5), Factor())
+"""
+)
+
+
+def test_probes_from_the_main_block(engine: Engine) -> None:
+    reports, findings = engine.analyse(PROGRAM)
+    places_of_calls = {"Net": "__main__, line 17", "Part": "Net.forward, line 11, in __main__"}
+    for name, place in places_of_calls.items():
+        assert reports[name].status == "traced"
+        assert reports[name].probe == protocol.ProbeInfo(
+            "harvest", "f32[4, 5], Factor(…)", source=f"as called by {place}"
+        )
+    assert not findings
+    reports, _ = engine.analyse(PROGRAM, examples=("docstring",))
+    assert [one.status for one in reports.values()] == ["no-probe", "no-probe"]
+
+
+@pytest.mark.parametrize(
+    ("deed", "words"),
+    [
+        (
+            "import urllib.request; urllib.request.urlopen('http://example.org/weights')",
+            "gives it no network: example.org",
+        ),
+        ("open('/nowhere/x', 'w')", "lets it change no files: /nowhere/x"),
+        ("import os; os.system('true')", "lets it start no processes: os.system"),
+        ("input('Which model? ')", "EOFError"),
+    ],
+)
+def test_what_the_main_block_must_not_do(engine: Engine, deed: str, words: str) -> None:
+    """It is as if it had not called the target: a search is the last resort."""
+    reports, findings = engine.analyse(PROGRAM.replace("    pass\n", f"    {deed}\n"))
+    assert [one.status for one in reports.values()] == ["no-probe", "no-probe"]
+    assert places(findings) == {("probe/missing", 2), ("probe/missing", 5)}
+    error = reports["Net"].error or ""
+    assert error.startswith("__main__ raised before it called Net: ")
+    assert words in error and "No inputs were found" in error
 
 
 def test_a_target_that_does_not_need_the_missing_import(engine: Engine) -> None:

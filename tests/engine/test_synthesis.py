@@ -72,6 +72,12 @@ def test_what_worked_before_is_given_up_where_it_no_longer_does() -> None:
     call(NAMESPACE["Block"], notation.show(found.notation), NAMESPACE)
 
 
+def test_a_configuration_of_the_file_is_taken() -> None:
+    found = search(NAMESPACE["Sized"], NAMESPACE)
+    assert isinstance(found, Found)
+    assert notation.show(found.notation).startswith("init(s=Sizes()) ")
+
+
 def test_the_last_obstacle_is_told() -> None:
     class Refusing(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -80,6 +86,20 @@ def test_the_last_obstacle_is_told() -> None:
     found = search(Refusing, {"Refusing": Refusing}, seconds=0.5)
     assert isinstance(found, NotFound)
     assert found.obstacle == "forward raised RuntimeError: not today"
+
+
+def test_a_configuration_that_is_made_with_another_one() -> None:
+    class TrainerArgs(nn.Module):
+        def __init__(self, cfg: Any) -> None:
+            super().__init__()
+            if not isinstance(cfg, int):
+                raise TypeError("an int is needed")
+
+        def forward(self, x: Any) -> Any:
+            return x
+
+    outcome = search(TrainerArgs, {"TrainerArgs": TrainerArgs}, 2.0)
+    assert isinstance(outcome, (Found, NotFound))
 
 
 def test_a_try_that_does_not_end_is_broken_off() -> None:
@@ -92,6 +112,20 @@ def test_a_try_that_does_not_end_is_broken_off() -> None:
     found = search(Slow, {"Slow": Slow}, seconds=60.0)
     assert isinstance(found, Found)
     assert "i64" in notation.show(found.notation)
+
+
+def test_a_deadline_is_repeated_where_it_is_caught() -> None:
+    class Late(BaseException):
+        pass
+
+    caught = 0
+    with pytest.raises(Late), within(Late, 0.05):
+        try:
+            threading.Event().wait(20)
+        except Late:
+            caught += 1
+        threading.Event().wait(20)
+    assert caught == 1
 
 
 def test_a_deadline_goes_on_behind_one_inside_of_it() -> None:

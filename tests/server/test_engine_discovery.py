@@ -140,9 +140,7 @@ def test_the_same_python_is_a_candidate_once(tmp_path: Path, root: Path) -> None
     assert str(caught.value).count("(") == 1
 
 
-def test_where_none_has_torch_all_are_named_with_the_next_step(
-    tmp_path: Path, root: Path
-) -> None:
+def test_where_none_has_torch_all_are_named_with_the_next_step(tmp_path: Path, root: Path) -> None:
     active = environment(tmp_path / "it's active", torch=False)
     env = {"VIRTUAL_ENV": str(tmp_path / "it's active"), "PATH": str(root)}
     beside = environment(root / ".venv", torch=False, config="uv = 0.9.1\n")

@@ -255,8 +255,11 @@ async def test_what_is_being_imported_is_shown(editor: Any) -> None:
     uri = editor.open("model.py", "import torch  # imports: big.library\n# slow: 60\n" + NET)
     reports = editor.client.progress_reports
     await editor.until(
-        lambda: any(value.message == "importing big.library" for values in reports.values()
-                    for value in values)
+        lambda: any(
+            value.message == "importing big.library"
+            for values in reports.values()
+            for value in values
+        )
     )
     editor.close(uri)
 
@@ -399,8 +402,9 @@ async def test_the_active_interpreter_of_the_editor_is_passed_over_without_torch
     await editor.until_seen(uri, BREAK)
     status = await editor.until_state("ready")
     assert status["interpreter"] != str(bare)
-    assert f"since {bare} (the environment that is active in the editor) has no torch" in (
-        status["why"]
+    assert (
+        f"since {bare} (the environment that is active in the editor) has no torch"
+        in (status["why"])
     )
     facts = await editor.command("fullgraph.server.debugInformation")
     assert [engine["why"] for engine in facts["engines"]] == [status["why"]]

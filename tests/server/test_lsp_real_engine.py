@@ -40,6 +40,12 @@ class Net(nn.Module):
 
 
 @pytest.fixture
+def profile_name() -> str:
+    """Where a test does not say another: who pulls and who is pushed to get the same."""
+    return "neovim"
+
+
+@pytest.fixture
 async def editor(open_editor: Any) -> AsyncIterator[Any]:
     yield await open_editor(server="real_server.py")
 
@@ -54,6 +60,7 @@ async def settled(editor: Any, uri: str) -> list[tuple[str, str]]:
     return [(str(d.code), editor.at(uri, d.range)) for d in await editor.diagnostics(uri)]
 
 
+@pytest.mark.parametrize("profile_name", ["neovim", "vscode"])
 async def test_from_typing_to_the_squiggle(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     found = await settled(editor, uri)

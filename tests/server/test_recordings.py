@@ -61,9 +61,7 @@ def test_one_that_cannot_be_used_is_one_sentence(
     assert found.problem.startswith(str(tmp_path / FILE)) and words in found.problem
 
 
-def test_one_that_is_too_large_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recordings, "_read", None)
     with (tmp_path / FILE).open("wb") as file:
         file.truncate((50 << 20) + 1)
@@ -71,9 +69,7 @@ def test_one_that_is_too_large_is_not_read(
     assert found.problem.endswith("is larger than 50 MB and not used; delete it and record again.")
 
 
-async def test_a_text_is_traced_again_when_its_recording_changes(
-    editor: Any, counter: Any
-) -> None:
+async def test_a_text_is_traced_again_when_its_recording_changes(editor: Any, counter: Any) -> None:
     file = editor.root / FILE
 
     def tell(classes: dict[str, Any]) -> None:

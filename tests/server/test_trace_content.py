@@ -38,6 +38,12 @@ def other(x: "f32[2]"):
 
 
 @pytest.fixture
+def profile_name() -> str:
+    """What it says is the same for all; how content is asked for is tested without an engine."""
+    return "vscode"
+
+
+@pytest.fixture
 async def editor(open_editor: Any) -> AsyncIterator[Any]:
     yield await open_editor(server="real_server.py")
 

@@ -139,7 +139,7 @@ def run_target(
             if attempt.auto_failure is None:
                 foretell(made)
     except tracing.ValueNeeded as need:
-        needs_real = f"`{need}` needs a value that a fake tensor does not have"
+        needs_real = _needs_value(need)
     if attempt.auto_failure is not None:
         needs_real = attempt.auto_failure
     report = attempt.report(time.perf_counter() - started)
@@ -158,6 +158,10 @@ def run_target(
         known=attempt.known() if part == "first" else "",
         paths=attempt.paths,
     )
+
+
+def _needs_value(need: tracing.ValueNeeded) -> str:
+    return f"`{need}` needs a value that a fake tensor does not have"
 
 
 class _Ledger:
@@ -247,6 +251,7 @@ class _Attempt:
         self._read = False
         """Values of tensors that had them."""
         self._truths: list[int] = []
+        self._doubtful = False
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
@@ -263,14 +268,17 @@ class _Attempt:
                 self.ledger.begin()
                 if mode is not None:
                     mode.begin(turned)
+                    mode.real_follows = self.auto
                     self._truths = mode.truths
-                call = self._build()
-                if call is None:
+                built = self._build()
+                if built is None:
                     return
+                call = built
                 if mode is not None and call.comment:
                     mode.begin(turned)  # what was asked while it was looked for is no matter
                 # The call may change it.
                 training = bool(getattr(call.function, "training", False))
+                self._doubtful = call.is_doubtful
                 recording = self._trace(call, mode)
                 if recording.failure is None or mode is None or not mode.truths or not left:
                     break
@@ -281,6 +289,13 @@ class _Attempt:
                     break
                 turned = frozenset(n for n in turned if n < untried[-1]) | {untried[-1]}
                 dynamo.reset()
+            wrong = self._misleads(call) if recording.failure is not None else None
+            if wrong is not None:
+                other = self._instead_of(call, wrong)
+                if other is None:
+                    return
+                call, training = other, bool(getattr(other.function, "training", False))
+                recording = self._trace(call, mode)
             self.recording, self._call = recording, call
             self._training = training
             self.lines = recording.lines
@@ -291,6 +306,25 @@ class _Attempt:
             else:
                 self._report_failure(recording.failure, call)
             self._amend(recording)
+
+    def _misleads(self, call: Call) -> Failure | None:
+        """What a doubtful call raises also without Dynamo: it may be the call that is wrong."""
+        if not call.is_doubtful or (self.auto and self._could_be_real(call)):
+            return None
+        return self._eager_failure(call)
+
+    def _instead_of(self, call: Call, wrong: Failure) -> Call | None:
+        """Another call, or none: then the target is left without a probe."""
+        self.ledger.begin()
+        dynamo.reset()
+        words = f"{self.target.name}, {call.source}, raises {_one_line(wrong)}."
+        try:
+            if call.otherwise is not None:
+                return call.otherwise()
+        except ProbeError as error:
+            words = f"{words} {error}"
+        self._report_without(NoProbe(words))
+        return None
 
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
@@ -452,8 +486,12 @@ class _Attempt:
     def _build(self) -> Call | None:
         try:
             return self.tracee.call()
-        except tracing.ValueNeeded:
-            raise
+        except tracing.ValueNeeded as need:
+            if not self.auto:
+                raise
+            # The call itself depends on it, so further paths need it as well.
+            self.auto_failure = _needs_value(need)
+            return None
         except NoProbe as error:
             self._report_without(error)
             return None
@@ -502,9 +540,10 @@ class _Attempt:
     # -- what they say ------------------------------------------------------------------------
 
     def _saw_break(self, record: Break) -> None:
-        # Behind a chosen truth may come an exception, and then another attempt.
+        # Behind a chosen truth, or in a doubtful call, may come an exception, and then another
+        # attempt.
         finding = breaks.of_break(record, self.source, self.target.range)
-        self.ledger.add_break(finding, record, sure=not self._truths)
+        self.ledger.add_break(finding, record, sure=not self._truths and not self._doubtful)
 
     def _report_recording(self, recording: Recording) -> None:
         for loss in recording.losses:

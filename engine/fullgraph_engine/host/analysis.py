@@ -770,6 +770,8 @@ class Analysis:
             self._host.found.forget(self.request.path, report.name)
         elif probe is not None and probe.comment:
             self._host.found.add(self.request.path, FoundProbe(report.name, probe.comment))
+        elif report.status == "traced":
+            self._host.found.forget(self.request.path, report.name)  # it is called by something
 
     def _went_on(self, plan: PlannedRun, done: RunDone) -> None:
         """Tell what the further paths say of the first."""

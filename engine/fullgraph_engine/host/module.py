@@ -190,7 +190,16 @@ class _Module:
         assert isinstance(command, Launch)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]
-        tracee = Tracee(target, probe, namespace, path, text, command.mode, command.found)
+        tracee = Tracee(
+            target,
+            probe,
+            namespace,
+            path,
+            text,
+            command.mode,
+            command.found,
+            again=command.part != "first",
+        )
         forking = self.forking if self.forks else None
         traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)
         again = self.job.again
@@ -589,8 +598,8 @@ class _Module:
         return runs, probes
 
     def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
-        recorded = self.analyse.recorded
-        return list(self.pipeline.plan(target, namespace, self.targets, recorded))
+        known = self.analyse.recorded, self.analyse.examples
+        return list(self.pipeline.plan(target, namespace, self.targets, *known))
 
     def tell_registered(self) -> None:
         """Tell the operators that exist since the text and what it imports were executed."""

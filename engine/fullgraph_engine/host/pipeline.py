@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from ..protocol import (
+    ExampleKind,
     Finding,
     FoundProbe,
     Frame,
@@ -184,8 +185,10 @@ class Pipeline(Protocol):
         namespace: dict[str, Any],
         others: Sequence[Target],
         recorded: Sequence[RecordedClass],
+        examples: Sequence[ExampleKind],
     ) -> Sequence[Probe]:
-        """``others`` are all targets of the text; ``recorded`` is from a run of a program."""
+        """``others`` are all targets of the text; ``recorded`` is from a run of a program;
+        ``examples`` may be executed."""
 
     def leave_snapshots(
         self,
@@ -327,10 +330,11 @@ class RealPipeline:
         namespace: dict[str, Any],
         others: Sequence[Any],
         recorded: Sequence[RecordedClass],
+        examples: Sequence[ExampleKind],
     ) -> Sequence[Probe]:
         from .. import targets
 
-        return targets.plan(target, namespace, others, recorded)
+        return targets.plan(target, namespace, others, recorded, examples)
 
     def leave_snapshots(
         self,

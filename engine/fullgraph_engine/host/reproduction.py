@@ -106,7 +106,7 @@ class Reproduction:
         """What the analysis would have told the server."""
         if isinstance(message, SeedsMade):
             # Of several probes the first that shows the finding decides.
-            if self._made is None or not self._made.packed:
+            if self._made is None or (message.packed and not self._made.packed):
                 self._made = message
         elif isinstance(message, Log):
             self._host.send(message)

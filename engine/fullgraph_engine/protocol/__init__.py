@@ -55,6 +55,8 @@ other paths that the target can take, or calls it again to see what compiles aga
 programs that may show one of its findings. "paths" go on from what "first" has found, and are
 traced only where they can lead elsewhere."""
 TargetKind = Literal["module", "function", "call"]
+ExampleKind = Literal["main", "docstring"]
+"""Code of a file that uses what it defines: its ``__main__`` block, examples in docstrings."""
 Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
@@ -270,6 +272,8 @@ class Analyse:
     """The finding that the part "seeds" is about."""
     recorded: tuple[RecordedClass, ...] = ()
     """What classes of the text were called with in a recorded program."""
+    examples: tuple[ExampleKind, ...] = ("main", "docstring")
+    """What of the text may be executed to see what it calls."""
 
 
 @dataclass(frozen=True)

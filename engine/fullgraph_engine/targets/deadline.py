@@ -9,6 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_AGAIN = 2.0
+"""Seconds; long enough for what is raised to have come out."""
+
 
 @contextlib.contextmanager
 def within(
@@ -16,7 +19,8 @@ def within(
 ) -> Iterator[None]:
     """Raise ``late`` in here after ``seconds`` by the clock, or ``processor`` seconds of its time.
 
-    One may be inside of another, which goes on counting.
+    Again and again if need be: what is raised in a destructor, or where the code catches
+    everything, is lost. One may be inside of another, which goes on counting.
     """
     able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not able:
@@ -32,7 +36,7 @@ def within(
     with contextlib.ExitStack() as put_back:
         for number, timer, most, clock in timers:
             before = signal.signal(number, over)
-            left, interval = signal.setitimer(timer, max(most, 0.01))
+            left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
             put_back.callback(_go_on, timer, left, interval, clock, clock())
             put_back.callback(signal.signal, number, before or signal.SIG_DFL)
             put_back.callback(signal.setitimer, timer, 0)

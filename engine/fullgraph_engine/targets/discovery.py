@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from ..protocol import Finding, Range, TargetKind, place_words
 from . import comments as marks
-from . import notation, pairs, sites
+from . import examples, notation, pairs, sites
 from .annotations import Parameter, parameters
 from .comments import Comment, Comments
+from .examples import Example
 from .notation import Notation, NotationError
 from .pairs import Pair
 from .sites import Site
@@ -70,6 +71,8 @@ class Target:
     used_by: tuple[str, ...] = ()
     definition: str = ""
     """Name of the function or class of the file behind it, empty for other things."""
+    examples: tuple[Example, ...] = ()
+    """Code beside the definitions that mentions it, its own docstring first."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ def discover(text: str, path: str = "") -> Discovery:
     ordered = sorted(
         finder.targets, key=lambda target: (target.range.start.line, target.range.start.byte)
     )
-    return Discovery(_with_users(source, ordered), False, tuple(finder.findings))
+    found = _with_examples(source, _with_users(source, ordered))
+    return Discovery(found, False, tuple(finder.findings))
 
 
 class _Finder:
@@ -483,28 +487,12 @@ def _mentions(node: ast.ClassDef, name: str) -> bool:
 
 def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
     """Fill ``used_by``: the other targets that reach a definition, however indirectly."""
-    nodes: dict[str, ast.AST] = dict(source.assignments)
-    nodes.update((node.name, node) for node in source.definitions)
-    mentioned = {
-        name: {
-            inner.id
-            for inner in ast.walk(node)
-            if isinstance(inner, ast.Name) and inner.id in nodes and inner.id != name
-        }
-        for name, node in nodes.items()
-    }
     reached: dict[str, set[str]] = {}
     for target in targets:
         start = {target.definition} if target.definition else {site.owner for site in target.sites}
         if not target.definition:
             start |= {target.subject}
-        waiting, seen = list(start), set(start)
-        while waiting:
-            for name in mentioned.get(waiting.pop(), ()):
-                if name not in seen:
-                    seen.add(name)
-                    waiting.append(name)
-        for name in seen - start:
+        for name in source.reached(start) - start:
             reached.setdefault(name, set()).add(target.name)
 
     def users(target: Target) -> tuple[str, ...]:
@@ -513,3 +501,17 @@ def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
         return tuple(sorted(reached.get(target.definition, set()) - {target.name}))
 
     return tuple(replace(target, used_by=users(target)) for target in targets)
+
+
+def _with_examples(source: Source, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    found = examples.find(source, (target.definition for target in targets))
+
+    def of(target: Target) -> tuple[Example, ...]:
+        reaching = [one for one in found if target.definition in one.reaches]
+        # Behind its own docstring what calls it directly: it has the least to run.
+        reaching.sort(
+            key=lambda one: (one.owner != target.definition, target.definition not in one.direct)
+        )
+        return tuple(reaching)
+
+    return tuple(replace(target, examples=of(target)) for target in targets)

@@ -17,9 +17,10 @@ import gc
 import inspect
 import re
 import sys
+import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,10 +61,20 @@ class NotCalled(NoProbe):
 
 @dataclass(frozen=True)
 class Enclosing:
-    """A target that uses the wanted one, and a way to call it."""
+    """What uses the wanted target, and a way to call it.
+
+    ``is_program``: it is no target, but code that is executed to see what it calls.
+    """
 
     name: str
     probe: Probe
+    seconds: float = field(default_factory=lambda: SECONDS)
+    """What it may take up to the first call of the wanted one."""
+    further_seconds: float = field(default_factory=lambda: SECONDS)
+    """And up to those of other signatures."""
+    is_program: bool = False
+    is_doubtful: bool = False
+    """Nobody may have run it for long, so what it calls may raise."""
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
@@ -76,13 +87,15 @@ def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:
     users = dict.fromkeys(one.name for one in enclosing)
     info = ProbeInfo("harvest", inputs="", source=f"as called by {', '.join(users)}")
     calls = [_Calls(target, tuple(enclosing), number) for number in range(MOST)]
+    # A program may go on for long after the call, and be ended in the middle of anything.
+    by_itself = any(one.is_program or one.is_doubtful for one in enclosing)
     return [
         Probe(
             info,
             call,
             call.further if call.number == 0 else None,
             waits=call.number > 0,
-            users=tuple(one.name for one in enclosing),
+            users=() if by_itself else tuple(one.name for one in enclosing),
             _enclosing=lambda: enclosing,
         )
         for call in calls
@@ -105,61 +118,77 @@ class _Calls:
         trouble: NotCalled | None = None
         for one in self.enclosing:
             try:
-                _run(one, namespace, [watch])
+                _run(one, namespace, [watch], one.seconds)
             except NotCalled as error:
                 trouble = trouble or error
             if watch.last is not None:
                 return watch.last
         users = " and ".join(dict.fromkeys(one.name for one in self.enclosing))
-        raise trouble or NotCalled(f"{users} ran, and did not call {self.target.name}.")
+        raise trouble or NotCalled(_sentence(f"{users} ran, and did not call {self.target.name}."))
 
     def further(self, namespace: Namespace) -> int:
         """How many signatures there are besides the first; those that have snapshots of their own
         are known already."""
+        from .. import tracing
+
         if _here is not None and _here.target == self.target:
             return 0
         watch = _Watch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
             chance.begin_again()
-            with contextlib.suppress(NotCalled):
-                _run(one, namespace, [watch])
+            with contextlib.suppress(NotCalled, tracing.ValueNeeded):
+                # Between calls it is safe to end; code of torch may abort when it is interrupted.
+                watch.until = time.monotonic() + one.further_seconds
+                _run(one, namespace, [watch], min(one.seconds, 2 * one.further_seconds))
             if watch.last is not None:
                 break
         return max(len(watch.signatures) - 1, 0)
 
 
-def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch]) -> None:
+def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], seconds: float) -> None:
     """Run an enclosing target until one of ``watches`` has seen enough."""
     from .. import tracing
 
     wanted = watches[0].target.name
     call: Call | None = None
     try:
-        with contextlib.ExitStack() as watched, within(_TooLong, SECONDS):
+        with contextlib.ExitStack() as watched, within(_TooLong, seconds):
             for watch in watches:
+                watch.program = one.name if one.is_program else ""
+                watch.is_doubtful = one.is_doubtful
                 watched.enter_context(_watched(watch, namespace))
             call = one.probe.build(namespace)
             tracing.call_eagerly(call.function, call.args, call.kwargs)
-    except _Enough:
+    except Enough:
         return
     except _TooLong:
-        words = f"{one.name} ran for {SECONDS:g} seconds, and had not called {wanted}."
-        raise NotCalled(words) from None
-    except tracing.ValueNeeded:
-        raise
+        words = f"{one.name} ran for {seconds:g} seconds, and had not called {wanted}."
+        raise NotCalled(_sentence(words)) from None
+    except NotCalled as error:
+        raise NotCalled(_sentence(str(error))) from None
     except ProbeError as error:
         raise NotCalled(f"The probe of {one.name}, which uses it, fails: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         failure = tracing.failure_of(error)
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
-        raise NotCalled(
-            f"{one.name} raised before it called {wanted}: {words}",
-            call,
-            unbuilt=call is None,
-        ) from error
+        words = _sentence(f"{one.name} raised before it called {wanted}: {words}")
+        # What torch raises is a RuntimeError; else it is the example that is wrong.
+        wrong = one.is_doubtful and not isinstance(error, RuntimeError)
+        if wrong or isinstance(error, _NOT_OF_TENSORS):
+            raise NotCalled(words) from error
+        raise NotCalled(words, call, unbuilt=call is None) from error
 
 
-class _Enough(BaseException):
+_NOT_OF_TENSORS = (OSError, EOFError, ImportError, NameError, SystemExit)
+"""What is raised with tensors of any kind."""
+
+
+def _sentence(words: str) -> str:
+    """With a capital letter in front, unless a name is."""
+    return f"T{words[1:]}" if words.startswith("the ") else words
+
+
+class Enough(BaseException):
     """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
 
 
@@ -179,6 +208,11 @@ class _Watch:
         self.made: dict[int, tuple[str, Hashable]] = {}
         """Arguments of constructors, in notation and as signatures, by the ``id`` of objects."""
         self.last: Call | None = None
+        self.until = float("inf")
+        """When it has seen enough in any case, by the clock."""
+        self.program = ""
+        """What is executed, if that is no target."""
+        self.is_doubtful = False
 
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -194,13 +228,16 @@ class _Watch:
         init, made = self.made.get(id(function), ("", ()))
         signature = (_signature((args, kwargs)), made, getattr(function, "training", None))
         if signature in self.signatures:
+            if time.monotonic() > self.until:
+                raise Enough
             return
         self.signatures.add(signature)
         if self.takes(len(self.signatures) - 1):
             args, kwargs = _copied((args, kwargs))
-            place = _place(sys._getframe(2), str(namespace.get("__file__", "")))
+            place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
-            raise _Enough
+            self.last.is_doubtful = self.is_doubtful
+            raise Enough
 
 
 def _watched(watch: _Watch, namespace: Namespace) -> contextlib.AbstractContextManager[None]:
@@ -322,7 +359,7 @@ def leave_snapshots(
                 return True
             left -= 1
             if not left:
-                raise _Enough
+                raise Enough
             return False
 
         watch = _Watch(target, takes)
@@ -335,7 +372,7 @@ def leave_snapshots(
         chance.begin_again()
         for one in enclosing:
             with contextlib.suppress(NotCalled):
-                _run(one, namespace, watches)
+                _run(one, namespace, watches, one.seconds)
             if at or not left:
                 break
     if not at:
@@ -429,11 +466,12 @@ def _copied(tree: T) -> T:
     return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]
 
 
-def _place(frame: FrameType | None, path: str) -> str:
+def _place(frame: FrameType | None, path: str, program: str) -> str:
     """Where the file makes the call, in words; empty where it does not itself."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     if frame is None:
         return ""
     name = _ANONYMOUS.sub("", code_objects.qualified_name(frame))
-    return f"as called by {name}, line {frame.f_lineno}"
+    words = f"as called by {name}, line {frame.f_lineno}"
+    return words if program in ("", name) else f"{words}, in {program}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..protocol import ProbeInfo
+from ..protocol import ExampleKind, ProbeInfo
 from ..protocol.recorded import FILE, RecordedClass
-from . import enclosing, probes, recorded, searched
+from . import enclosing, probes, programs, recorded, searched
 from .discovery import Target
 from .enclosing import Enclosing
 from .probes import Call, Namespace, NoProbe, Probe
@@ -15,21 +15,26 @@ from .probes import Call, Namespace, NoProbe, Probe
 _MOST_ENCLOSING = 4
 """So many ways to call the users of one target are tried."""
 
+_MOST_EXAMPLES = 3
+"""So many of the file's examples are executed for one target."""
+
 
 def plan(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target] = (),
     recording: Sequence[RecordedClass] = (),
+    kinds: Sequence[ExampleKind] = ("main", "docstring"),
 ) -> list[Probe]:
     """The probes of a target: those that the file gives it, else what is recorded of it, else what
-    its users call it with, else what a search finds.
+    its users or the file's examples call it with, else what a search finds.
 
-    ``others`` are the targets of the file, which may use it.
+    ``others`` are the targets of the file, which may use it. ``kinds`` are those of the examples
+    that may be executed.
     """
     return (
         _own(target, namespace, recording)
-        or _enclosed(target, namespace, others, recording)
+        or _called(target, namespace, others, recording, kinds)
         or _stale(target, recording)
         or _searched(target, namespace, others)
     )
@@ -43,11 +48,12 @@ def _own(target: Target, namespace: Namespace, recording: Sequence[RecordedClass
     return recorded.probes(found)
 
 
-def _enclosed(
+def _called(
     target: Target,
     namespace: Namespace,
     others: Sequence[Target],
     recording: Sequence[RecordedClass],
+    kinds: Sequence[ExampleKind],
 ) -> list[Probe]:
     if target.definition not in namespace or target.get_module:
         return []
@@ -61,14 +67,25 @@ def _enclosed(
     found = [
         Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
     ]
-    called = enclosing.probes(target, found[:_MOST_ENCLOSING])
-    return searched.otherwise(target, namespace, called)
+    shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
+    if not found and not shown:
+        return []
+    above = [] if found else _outermost(target, namespace, others)
+    executed = programs.enclosing(
+        shown, target.definition, [(user.name, user.examples) for user in above]
+    )
+    called = enclosing.probes(target, [*found[:_MOST_ENCLOSING], *executed])
+    return searched.otherwise(target, called, searched.probes(target, namespace, above))
 
 
 def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Probe]:
-    """Users that are used themselves are left out: what uses them all shows what happens."""
     if target.written:
         return []
+    return searched.probes(target, namespace, _outermost(target, namespace, others))
+
+
+def _outermost(target: Target, namespace: Namespace, others: Sequence[Target]) -> list[Target]:
+    """Its users but for those that are used themselves: what uses them all shows what happens."""
     users = [
         other
         for other in others
@@ -77,7 +94,7 @@ def _searched(target: Target, namespace: Namespace, others: Sequence[Target]) ->
         and not set(other.used_by) - {other.name}
         and probes.confirm(other, namespace)
     ]
-    return searched.probes(target, namespace, users[:_MOST_ENCLOSING])
+    return users[:_MOST_ENCLOSING]
 
 
 def _stale(target: Target, recording: Sequence[RecordedClass]) -> list[Probe]:

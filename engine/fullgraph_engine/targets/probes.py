@@ -39,6 +39,7 @@ class Call:
 
     ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
     call comes from, if only making it could tell; ``comment`` is then what to write as a probe.
+    What a doubtful one raises may be no fault of the program: perhaps there is one ``otherwise``.
     """
 
     function: Callable[..., Any]
@@ -48,6 +49,8 @@ class Call:
     init: str = ""
     source: str = ""
     comment: str = ""
+    is_doubtful: bool = False
+    otherwise: Callable[[], Call] | None = field(default=None, repr=False)
 
     @property
     def inputs(self) -> str:

@@ -23,10 +23,15 @@ SECONDS = 6.0
 known: dict[str, str] = {}
 """By target: what was found before, as a probe comment says it; empty where nothing was found."""
 
+_settled: set[str] = set()
+"""Targets that were traced as ``known`` says."""
 
-def remember(found: Mapping[str, str]) -> None:
-    """Take over what the runs of other processes have found."""
+
+def remember(found: Mapping[str, str], settled: str = "") -> None:
+    """Take over what the runs of other processes have found. The target ``settled`` was traced so,
+    if it is among them: no other way to call it is tried."""
     known.update(found)
+    _settled.update({settled} & found.keys())
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
@@ -90,28 +95,36 @@ class _Searched:
         return call
 
 
-def otherwise(target: Target, namespace: Namespace, first: Sequence[Probe]) -> list[Probe]:
+def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:
     """The same probes; the first leads to a search where it turns out to have no call to make."""
-    if not first or not can_be_searched(target, namespace):
+    if not first or not search:
         return list(first)
-    return [replace(first[0], _build=_Otherwise(target, first[0])), *first[1:]]
+    both = _Otherwise(target.name, first[0], search[0])
+    return [replace(first[0], _build=both, after=search[0].after), *first[1:]]
 
 
 @dataclass(frozen=True)
 class _Otherwise:
-    target: Target
+    name: str
     first: Probe
+    search: Probe
 
     def __call__(self, namespace: Namespace) -> Call:
+        if self.name in _settled:
+            return self.search.build(namespace)
         try:
-            return self.first.build(namespace)
+            call = self.first.build(namespace)
+            if call.is_doubtful:
+                call.otherwise = lambda: self.search.build(namespace)
+            return call
         except NotCalled as error:
             cut_short = error.unbuilt or error.cut_short is not None
-            if cut_short and tensors.fake_mode() is not None:
+            mode = tensors.fake_mode()
+            if cut_short and mode is not None and getattr(mode, "real_follows", True):
                 raise  # tensors with data may lead further
             before = error
         try:
-            return _Searched(self.target)(namespace)
+            return self.search.build(namespace)
         except NoProbe as error:
             raise NoProbe(f"{before} {error}") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..protocol import Position, Range
@@ -22,7 +22,7 @@ _SAME_MODULE = frozenset(_SAME_MODULE_WORDS.split())
 @dataclass
 class Source:
     """The definitions of one file. Statements under ``if``, ``try`` and ``with`` count as module
-    level; a ``__main__`` block does not, since it is not executed."""
+    level; a ``__main__`` block does not, since it is not executed with them."""
 
     text: str
     tree: ast.Module
@@ -33,6 +33,35 @@ class Source:
     imported_at: dict[str, ast.alias] = field(default_factory=dict)
     definitions: list[Function | ast.ClassDef] = field(default_factory=list)
     statements: list[ast.stmt] = field(default_factory=list)
+    main: list[ast.stmt] = field(default_factory=list)
+    """The statements of its ``__main__`` blocks."""
+
+    @functools.cached_property
+    def mentions(self) -> dict[str, frozenset[str]]:
+        """By definition or assignment: those of the others that its code names."""
+        nodes: dict[str, ast.AST] = dict(self.assignments)
+        nodes.update((node.name, node) for node in self.definitions)
+        return {
+            name: frozenset(
+                inner.id
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.Name) and inner.id in nodes and inner.id != name
+            )
+            for name, node in nodes.items()
+        }
+
+    def reached(self, names: Iterable[str], past: Container[str] = ()) -> set[str]:
+        """What these names mention, however indirectly, and they themselves; what is only mentioned
+        by something in ``past`` is left out."""
+        seen = set(names)
+        waiting = list(seen)
+        while waiting:
+            name = waiting.pop()
+            for further in self.mentions.get(name, ()) if name not in past else ():
+                if further not in seen:
+                    seen.add(further)
+                    waiting.append(further)
+        return seen
 
     def dotted(self, expression: ast.expr) -> str:
         """The full dotted name of an expression through the imports, or nothing.
@@ -170,6 +199,8 @@ def _collect(source: Source, body: list[ast.stmt]) -> None:
                 source.imported_at[bound] = alias
         elif isinstance(node, ast.If):
             if is_main_guard(node.test):
+                if isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq):
+                    source.main += node.body
                 _collect(source, node.orelse)
             else:
                 _collect(source, node.body)

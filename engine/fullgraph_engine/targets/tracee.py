@@ -27,6 +27,8 @@ class Tracee:
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
     """What was found for targets of the file in other runs."""
+    again: bool = False
+    """An earlier run has traced it."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
     """What is another one in the call than its probe says."""
 
@@ -42,7 +44,8 @@ class Tracee:
         Raises:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
-        searched.remember({one.target: one.comment for one in self.found})
+        found = {one.target: one.comment for one in self.found}
+        searched.remember(found, self.target.name if self.again else "")
         chance.begin_again()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)

@@ -87,11 +87,12 @@ class RunTensorMode(FakeTensorMode):
     """The outer tensor mode of a fake run.
 
     ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
-    one raises :class:`ValueNeeded` instead. A truth value is False unless it is in ``turned``;
-    ``answer`` may give another truth or number to the code that asks, the innermost of which is
-    outside torch. ``read`` says whether there was one to read in a tensor that keeps its values.
-    With ``keeps_dynamic`` what eager code makes of a dimension that was marked dynamic is marked
-    as well: the next graph would take it for a constant.
+    one raises :class:`ValueNeeded` instead; without ``real_follows`` nobody would take real tensors
+    then. A truth value is False unless it is in ``turned``; ``answer`` may give another truth or
+    number to the code that asks, the innermost of which is outside torch. ``read`` says whether
+    there was one to read in a tensor that keeps its values. With ``keeps_dynamic`` what eager code
+    makes of a dimension that was marked dynamic is marked as well: the next graph would take it for
+    a constant.
     """
 
     # Their rules are registered for FakeTensorMode itself and not found for a subclass; so they
@@ -102,6 +103,7 @@ class RunTensorMode(FakeTensorMode):
         super().__init__(allow_non_fake_inputs=True)
         self.on_chosen: Callable[[ChosenValue], None] | None = None
         self.prefer_real = False
+        self.real_follows = True
         self.turned: frozenset[int] = frozenset()
         self.truths: list[int] = []
         self.answer: Callable[[Frame | None, float], float] | None = None
@@ -193,7 +195,7 @@ class RunTensorMode(FakeTensorMode):
     def _ask(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Compute one operator on stand-in data; ``_NO_ANSWER`` where that cannot be done."""
         initialising = _called_from_init()
-        if self.prefer_real and not initialising:
+        if self.prefer_real and not initialising and not _called_from_loader():
             raise ValueNeeded(str(func))
         device: torch.device | None = None
         failed = False
@@ -293,6 +295,17 @@ def _called_from_init() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _called_from_loader() -> bool:
+    """Whether a data loader asks, for a seed or an order: which samples come matters to no one."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.endswith(_LOADERS)
+
+
+_LOADERS = ("torch/utils/data/sampler.py", "torch/utils/data/dataloader.py")
 
 
 @contextlib.contextmanager

@@ -132,6 +132,7 @@ _TryPaths = Annotated[
     bool | None,
     typer.Option("--try-paths/--no-try-paths", help=_HELP["try-paths"], show_default=False),
 ]
+_ProbesFromFile = Annotated[_Text, _option("probes-from-file", metavar="all|main|docstrings|off")]
 _Forecast = Annotated[
     bool,
     typer.Option(
@@ -170,6 +171,7 @@ def _check(
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
     try_paths: _TryPaths = None,
+    probes_from_file: _ProbesFromFile = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -225,6 +227,7 @@ def _check(
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
         "try-paths": try_paths,
+        "probes-from-file": probes_from_file,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -283,6 +286,7 @@ def _diff(
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
     try_paths: _TryPaths = None,
+    probes_from_file: _ProbesFromFile = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -314,6 +318,7 @@ def _diff(
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
         "try-paths": try_paths,
+        "probes-from-file": probes_from_file,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
         "select": _joined(select),

@@ -329,7 +329,7 @@ CODES: tuple[Code, ...] = (
         "Something that a run may not do was refused",
         "Runs may not write files outside their own scratch folder, use the network or start "
         "processes. The call raised `PermissionError`. Guard such code with "
-        '`if __name__ == "__main__":`, which is not executed.',
+        '`if __name__ == "__main__":`, where a refusal is no finding.',
         'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(

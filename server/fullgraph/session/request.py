@@ -83,5 +83,6 @@ def analyse_request(
         jobs=settings.parallel,
         parts=tuple(part for part, is_wanted in wanted.items() if is_wanted),
         recorded=recording_of(name, project).classes,
+        examples=settings.examples(),
         path_seconds=PATH_SECONDS,
     )

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from fullgraph.render.codes import Severity, is_known_selector
-from fullgraph_engine.protocol import Limits, Mode
+from fullgraph_engine.protocol import ExampleKind, Limits, Mode
 
 # The standard library has it from Python 3.11 on; before, it is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -36,6 +36,7 @@ TraceOn = Literal["change", "save", "manual"]
 CompletionMode = Literal["default", "full", "off"]
 ShapeHints = Literal["changed", "all", "off"]
 ProcessStart = Literal["auto", "fork", "spawn"]
+FileProbes = Literal["all", "main", "docstrings", "off"]
 
 
 # -- kinds of value ---------------------------------------------------------------------------
@@ -359,6 +360,19 @@ class Settings:
         "mode, flags and optional arguments, and conditions on the data of tensors. Only where "
         "lines are left that no trace came to, and after everything else.",
     )
+    probes_from_file: FileProbes = _setting(
+        "all",
+        Choice(
+            (
+                ("all", "The `__main__` block and the examples in docstrings."),
+                ("main", "The `__main__` block alone."),
+                ("docstrings", "The examples in docstrings alone."),
+                ("off", "Nothing: only what importing the file executes."),
+            )
+        ),
+        "Which code of the file besides its definitions is executed, in the sandbox and for a few "
+        "seconds, to see what it calls the file's classes and functions with.",
+    )
     forecast: bool = _setting(
         True,
         Flag(),
@@ -463,10 +477,21 @@ class Settings:
             targets=self.max_targets,
         )
 
+    def examples(self) -> tuple[ExampleKind, ...]:
+        """``probes_from_file`` as the engine wants it."""
+        kinds: dict[FileProbes, tuple[ExampleKind, ...]] = {
+            "all": ("main", "docstring"),
+            "main": ("main",),
+            "docstrings": ("docstring",),
+            "off": (),
+        }
+        return kinds[self.probes_from_file]
+
     def tracing(self) -> tuple[object, ...]:
         """All of them that what a trace finds depends on."""
         return (
             *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
+            self.examples(),
             self.limits(),
         )
 

@@ -6,6 +6,7 @@ Names carry conventions that most of the ecosystem shares (``num_heads``, ``in_c
 
 from __future__ import annotations
 
+import ast
 import collections.abc
 import dataclasses
 import enum
@@ -13,10 +14,11 @@ import functools
 import inspect
 import re
 import sys
+import textwrap
 import types
 import typing
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -35,21 +37,26 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     (r".*(n|num)_?.*heads?|.*heads|n_?kv_?heads?|nhead", 4),
     (r".*(n|num)_?.*groups|groups|cardinality", 1),
     (r".*(n|num)_?.*(layers?|blocks?|stages|levels|convs|repeats)|.*depth|layers|repeats|n", 2),
-    (r".*kernel(_size)?|k_?(size)?|ks|.*window(_size)?", 3),
-    (r".*strides?|.*dilation|scale|expansion|multiplier|.*factor|num_(frames|parallel)?|order", 1),
+    (r".*kernel(_size)?|kernel_\w+|k_?(size)?|ks|.*window(_size)?", 3),
+    (
+        r".*strides?|stride_\w+|.*dilation|scale|expansion|multiplier|.*factor|num_(frames|parallel)?|order",
+        1,
+    ),
+    (r".*_per_.*|.*(layer|block|stage|level)s?_?(num|count)", 2),
     (r".*padding|pad|.*_(idx|id|index|token)|idx|index|layer_(idx|id)|block_idx|rank|pos", 0),
     (
         r".*(max|seq|ctx|block|context|mem).*_?(len(gth)?|positions?|size)|block_size|n_ctx|.*len",
         32,
     ),
     (r".*(img|image|input|feat|feature|grid)_?(size|res(olution)?)|.*resolution|.*_size_?[hw]", 32),
-    (r".*patch_?size", 8),
+    (r".*(patch|partition)_?size", 8),
     (r".*experts|top_?k|k|.*ratio|reduction|.*upscale.*|.*downscale.*|num_(codebooks|branches)", 2),
     (r".*batch(_size)?|b", BATCH),
     (r".*timesteps|.*steps|n_iters?|.*iterations", 4),
     (r".*points?|.*samples|.*queries|.*anchors|.*nodes|.*slots|num_.*", 8),
     (r"dim_head|head_dim|.*_head_dim|d_k|d_v|d_head", 16),
 )
+_RANK = r"spatial_dims|ndims?|n_?dims?|dimensions?|img_dim"
 _FLOAT = (
     r"p|.*drop.*|.*_?rate|lr|eps|.*epsilon|alpha|beta|gamma|momentum|.*temp(erature)?|.*_prob|"
     r".*_?std|.*scale|.*slope|tau|sigma|.*weight|.*threshold|.*margin|.*ratio|.*theta|.*decay"
@@ -158,11 +165,16 @@ class Guesses:
         found += _any_kind(parameter.name)
         return _distinct(found)
 
-    def _named(self, parameter: Parameter) -> Iterator[Value]:
+    def _named(self, parameter: Parameter, depth: int = 0) -> Iterator[Value]:
         name = parameter.name.lower()
-        if re.fullmatch(_BAG, name):
-            yield from self.configurations()
-        if re.fullmatch(_CALLED, name):
+        # What the class does with its own arguments says nothing of those of others.
+        read = self._read.get(parameter.name, frozenset()) if depth == 0 else frozenset()
+        untyped = parameter.annotation is None and bool(read)
+        if re.fullmatch(_BAG, name) or (untyped and not any(map(_is_of_torch, read))):
+            yield from self.configurations(depth, read)
+        if depth == 0 and parameter.annotation is None and parameter.name in self._called:
+            yield from self.modules(name)
+        if re.fullmatch(_CALLED, name) and not re.match(r"(num|n)_", name):
             yield from self.callables(name)
         if re.fullmatch(_FLAG, name):
             yield Constant("bias" in name or "affine" in name)
@@ -200,7 +212,9 @@ class Guesses:
             if type(None) in arguments:
                 yield Constant(None)
         elif origin is type:
-            yield from self.classes(arguments[0] if arguments else None, name)
+            base = arguments[0] if arguments else torch.nn.Module
+            any_layer = base is torch.nn.Module
+            yield from self.callables(name.lower()) if any_layer else self.classes(base, name)
         elif origin is collections.abc.Callable:
             yield from self.callables(name.lower())
         elif origin is typing.Annotated:
@@ -288,11 +302,16 @@ class Guesses:
 
     def argument_at(self, parameter: Parameter, depth: int) -> Iterator[Value]:
         yield from self.of_type(parameter.annotation, parameter.name, depth)
-        yield from self._named(parameter)
+        yield from self._named(parameter, depth)
         yield Constant(number(parameter.name.lower()))
 
-    def configurations(self) -> Iterator[Value]:
-        """Configuration objects: of the class itself, of the file, then one of any attributes."""
+    def configurations(self, depth: int = 0, read: frozenset[str] = frozenset()) -> Iterator[Value]:
+        """Configuration objects: of the class itself, of the file, then one of any attributes.
+
+        Before all others those that have what is ``read`` of the object.
+        """
+        for kind in self._having(read) if read else ():
+            yield from self.made(kind, depth)
         if self._configurations is None:
             own = getattr(self.subject, "config_class", None)
             found = [own] if isinstance(own, type) else []
@@ -308,9 +327,75 @@ class Guesses:
             others.sort(key=lambda kind: -_shared(kind.__name__, subject))
             self._configurations = found + others
         for kind in self._configurations:
-            yield from self.made(kind)
+            yield from self.made(kind, depth)
         yield Reference("SimpleNamespace", Arguments())
         yield Mapping(())
+
+    def _having(self, read: frozenset[str]) -> list[type]:
+        """Classes of the file, no modules, whose instances have these attributes."""
+        module = getattr(self.subject, "__module__", None)
+        return [
+            value
+            for value in list(self.namespace.values())
+            if isinstance(value, type)
+            and value.__module__ == module
+            and not issubclass(value, torch.nn.Module)
+            and read <= _attributes_of(value)
+        ]
+
+    @functools.cached_property
+    def _tree(self) -> ast.Module:
+        """Of the class; empty where its text is not known."""
+        try:
+            return ast.parse(textwrap.dedent(self._source))
+        except (SyntaxError, ValueError):
+            return ast.Module([], [])
+
+    @functools.cached_property
+    def _read(self) -> dict[str, frozenset[str]]:
+        """By parameter of the constructor: the attributes that it reads of it."""
+        found: dict[str, set[str]] = {}
+        for node in ast.walk(self._init):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                found.setdefault(node.value.id, set()).add(node.attr)
+        return {name: frozenset(read) for name, read in found.items()}
+
+    @functools.cached_property
+    def _called(self) -> frozenset[str]:
+        """Parameters that the constructor keeps as they are, and that are called later on."""
+        called = {
+            node.func.attr
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.Call) and _is_own(node.func)
+        }
+        return frozenset(
+            value.id
+            for node in ast.walk(self._init)
+            if isinstance(node, ast.Assign)
+            for kept, value in _assigned(node)
+            if isinstance(value, ast.Name) and _is_own(kept) and kept.attr in called
+        )
+
+    @property
+    def _init(self) -> ast.AST:
+        return next(
+            (
+                node
+                for node in ast.walk(self._tree)
+                if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+            ),
+            self._tree,
+        )
+
+    def modules(self, name: str) -> Iterator[Value]:
+        """Modules for ``encoder``, ``backbone``: of classes of the file that are called so, then
+        any."""
+        for reference in self.classes(torch.nn.Module, name):
+            assert isinstance(reference, Reference)
+            if name.replace("_", "") in reference.name.lower():
+                yield from self.made(self.namespace[reference.name])
+        yield Reference("torch.nn.Identity", Arguments())
+        yield Reference("torch.nn.Linear", Arguments((Constant(WIDTH), Constant(WIDTH))))
 
     def callables(self, name: str) -> Iterator[Value]:
         """Layers and functions for ``act_layer``, ``norm_layer``, ``block``: classes first."""
@@ -398,9 +483,36 @@ class Guesses:
         return _distinct(found)
 
 
+def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target with its value, also of ``self.a, self.b = a, b``."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself
+        else:
+            yield target, node.value
+
+
+def _is_own(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    """``self.name``"""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    return own and node.value.id == "self"  # type: ignore[attr-defined]
+
+
+def _is_of_torch(attribute: str) -> bool:
+    """Whether tensors or modules have such an attribute."""
+    return hasattr(torch.Tensor, attribute) or hasattr(torch.nn.Module, attribute)
+
+
+def _attributes_of(kind: type) -> set[str]:
+    """Names of what an instance has, as far as the class and its constructor say."""
+    names = set(dir(kind)) | getattr(kind, "__dataclass_fields__", {}).keys()
+    code = getattr(kind.__init__, "__code__", None)  # type: ignore[misc]
+    return names | set(code.co_names if code is not None else ())
+
+
 def number(name: str) -> int:
     """A whole number for a name."""
-    if re.fullmatch(r"spatial_dims|ndims?|n_?dims?|dimensions?|img_dim", name):
+    if re.fullmatch(_RANK, name):
         return 2
     if re.fullmatch(r"(in|input)_?(ch|chans?|channels?)|c_in|in_c|inc|nc", name):
         return 3
@@ -421,12 +533,13 @@ def is_depth(name: str) -> bool:
 
 
 def is_width(name: str) -> bool:
-    return bool(
+    name = name.lower()
+    return not re.fullmatch(_RANK, name) and bool(
         re.fullmatch(
             r"d_?model|.*dims?|n_?embd?|embed.*|hidden(_size|_dim|_channels)?|in_features|"
             r"input_(size|dim)|in_?(dim|planes|channels|chans|ch|feats?)|channels|c|dim|width|"
             r"num_features|feat.*_size|num_channels|inplanes|nf|n_feats?|emb.*",
-            name.lower(),
+            name,
         )
     )
 

@@ -47,6 +47,13 @@ class WrongRank:
 
 
 @dataclass(frozen=True)
+class WrongCount:
+    """A tensor was split into more or fewer parts than ``wanted``."""
+
+    wanted: int
+
+
+@dataclass(frozen=True)
 class WrongShape:
     """Tensors of one shape should have another."""
 
@@ -94,13 +101,14 @@ Obstacle = (
     Unequal
     | Indivisible
     | WrongRank
+    | WrongCount
     | WrongShape
     | WrongChoice
     | WrongType
     | TooSmall
     | TooLarge
     | Missing
-    | (Unexpected)
+    | Unexpected
 )
 
 
@@ -118,6 +126,7 @@ def obstacles(outcome: Outcome) -> list[Obstacle]:
     if isinstance(error, (TimeIsUp, MemoryError)) or "out of all proportion" in text:
         return [TooLarge()]
     found: list[Obstacle] = [*_of_signature(error, text), *_of_code(outcome)]
+    found += _named_choices(outcome, text)
     found += _of_message(text)
     return list(dict.fromkeys(found))
 
@@ -138,8 +147,23 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
         r"missing \d+ required (?:positional|keyword-only) arguments?: (.*)", text
     ):
         yield Missing(tuple(re.findall(r"'(\w+)'", match[1])))
-    if match := re.search(r"unexpected keyword argument '(\w+)'", text):
+    if match := re.search(
+        r"(?:unexpected keyword argument|multiple values for(?: keyword)? argument) '(\w+)'", text
+    ):
         yield Unexpected(match[1])
+
+
+def _named_choices(outcome: Outcome, text: str) -> Iterator[Obstacle]:
+    """Texts that a message puts in quotes are often those that the code would take."""
+    quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
+    if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
+        return
+    for path in implicated(outcome):
+        made = outcome.made.get(path)
+        if isinstance(made, str):
+            choices = dict.fromkeys(one for _, one in quoted if one != made and one not in path)
+            if choices:
+                yield WrongChoice(path, tuple(choices))
 
 
 _PAIRS = (
@@ -231,7 +255,7 @@ def _unequal(met: int, wanted: int) -> Iterator[Unequal]:
         yield Unequal(met, wanted)
 
 
-def _ranks(text: str) -> Iterator[WrongRank]:
+def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
     if match := re.search(r"[Ee]xpected (.{0,60}?)(?:,? but got|\(?got)(.*)", text):
         wanted = [int(one) for one in re.findall(r"(\d)-?\s?[Dd](?:\b|im)", match[1])]
         met = re.search(r"(\d)-?\s?[Dd](?:\b|im)", match[2])
@@ -240,6 +264,16 @@ def _ranks(text: str) -> Iterator[WrongRank]:
         for one in sorted(wanted, reverse=True):
             if one != rank:
                 yield WrongRank(rank, one)
+    if match := re.search(r"Only (.*?) input Tensors supported \(got (\d)D\)", text):
+        yield from (WrongRank(int(match[2]), int(one)) for one in re.findall(r"(\d)D", match[1]))
+    if match := re.search(
+        r"spatial dimensions of \[([\d, ]*)\] and output size of (?:torch\.Size\()?[\[(]([\d, ]*)",
+        text,
+    ):
+        spatial = len(_integers(match[1]))
+        for one in (len(_integers(match[2])), 2):
+            if one != spatial:
+                yield WrongRank(spatial + 2, one + 2)
     if match := re.search(r"should also be (\d)-D but got \((\d)-D", text):
         yield WrongRank(int(match[2]), int(match[1]))
     if match := re.search(r"range of \[-(\d), \d\], but got (-?\d+)", text):
@@ -259,6 +293,7 @@ def _ranks(text: str) -> Iterator[WrongRank]:
         yield WrongRank(int(match[2]), int(match[1]))
     if match := re.search(r"too many values to unpack \(expected (\d+)(?:, got (\d+))?\)", text):
         yield WrongRank(int(match[2]) if match[2] else None, int(match[1]))
+        yield WrongCount(int(match[1]))
     if text in ("tuple index out of range", "list index out of range"):
         yield from (WrongRank(rank, rank + 1) for rank in (3, 2, 1))
 
@@ -268,15 +303,43 @@ def _ranks(text: str) -> Iterator[WrongRank]:
 
 def _of_code(outcome: Outcome) -> Iterator[Obstacle]:
     """What an ``assert`` or the ``if`` around a ``raise`` compares."""
-    for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
+    frames = outcome.frames[-_MOST_FRAMES:]
+    for at, (frame, line, _) in reversed(list(enumerate(frames))):
         if any(part in frame.f_code.co_filename for part in _LIBRARY[1:]):
             continue
         condition = condition_at(frame.f_code, line)
         if condition is None:
             continue
         test, holds = condition
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, not holds
+        if isinstance(test, ast.Name):
+            # torch._assert, and what is like it, is given the condition.
+            for caller, called_at, _ in reversed(frames[:at]):
+                passed = _argument(test.id, frame.f_code, caller.f_code, called_at)
+                if passed is not None:
+                    test, frame = passed, caller
+                    break
         yield from _of_test(test, holds, frame, outcome)
         return
+
+
+def _argument(
+    name: str, called: types.CodeType, caller: types.CodeType, line: int
+) -> ast.expr | None:
+    """The expression that a call of a function passes for one of its parameters."""
+    parameters = called.co_varnames[: called.co_argcount]
+    tree = _tree(caller)
+    if name not in parameters or tree is None:
+        return None
+    at = parameters.index(name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0):
+            function = node.func
+            spelled = getattr(function, "attr", "") or getattr(function, "id", "")
+            if spelled == called.co_name and at < len(node.args):
+                return node.args[at]
+    return None
 
 
 def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:

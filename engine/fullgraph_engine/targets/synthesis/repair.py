@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..notation import Constant, Mapping, Reference, Sequence, TensorText, Value
+from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
 from .candidate import (
     Candidate,
     Path,
@@ -30,6 +30,7 @@ from .obstacle import (
     Unequal,
     Unexpected,
     WrongChoice,
+    WrongCount,
     WrongRank,
     WrongShape,
     WrongType,
@@ -72,6 +73,8 @@ class Repairs:
                 steps = self._divisible(candidate, obstacle.number, obstacle.divisor)
             elif isinstance(obstacle, WrongRank):
                 steps = self._ranks(outcome, obstacle.met, obstacle.wanted)
+            elif isinstance(obstacle, WrongCount):
+                steps = self._counts(candidate, obstacle.wanted)
             elif isinstance(obstacle, WrongShape):
                 steps = self._shaped(candidate, obstacle)
             elif isinstance(obstacle, WrongChoice):
@@ -98,7 +101,8 @@ class Repairs:
     def _of_call(self, outcome: Outcome, call: FailedCall) -> Iterator[Step]:
         """What the weights of a layer say about its input."""
         candidate = outcome.candidate
-        tensors = [value for value in call.args if isinstance(value, torch.Tensor)]
+        given = (*call.args, *call.kwargs.values())
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
         if not tensors:
             return
         first = tensors[0]
@@ -152,6 +156,8 @@ class Repairs:
 
     def _equal(self, candidate: Candidate, met: int, wanted: int, phase: int) -> Iterator[Step]:
         """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way."""
+        if met <= 0 or wanted <= 0:
+            return
         found = [one for one in sites(candidate) if phase == 1 or one.path[0] == "init"]
         for cost, a, b in ((0.5, met, wanted), (1.2, wanted, met)):
             same = [site for site in found if site.number == a]
@@ -170,6 +176,20 @@ class Repairs:
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
         yield from self._sides(candidate, met, wanted)
+        if phase == 1 and wanted > met:
+            yield from self._more(candidate, wanted - met)
+
+    def _more(self, candidate: Candidate, width: int) -> Iterator[Step]:
+        """Another input, to be put beside what there is, that has the features that are missing."""
+        given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
+        if not given or width not in {site.number for site in sites(candidate)} | {
+            default for _, default in self._defaults(candidate)
+        }:
+            return
+        shape = (*sizes(given[0])[:-1], width)
+        for name, parameter in self.inputs.items():
+            if parameter.default is None and candidate.get(("inputs", name)) is None:
+                yield 0.9, candidate.with_value(("inputs", name), tensor("f32", *shape))
 
     def _square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
         """Both sides of an image that has equal ones; None where the number is no side of one."""
@@ -191,6 +211,10 @@ class Repairs:
             image = site.dim is not None and site.dim > 1
             if number_ > 0:
                 yield 1.5 + 2.0 * image + _distance(site, 1), site.put(candidate, number_)
+        for token in (-1, 1):  # one that is put before a sequence, or taken off it
+            inner = site.number + token
+            if inner > 1 and met % inner == 0 and inner * wanted % met == 0:
+                yield 2.0 + _distance(site, 1), site.put(candidate, inner * wanted // met - token)
         if site.number < met and site.number + wanted - met > 0:
             near = 0.0 if met - site.number <= 4 else 0.8
             yield 2.0 + near + _distance(site, 1), site.put(candidate, site.number + wanted - met)
@@ -198,6 +222,9 @@ class Repairs:
     def _sides(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Images of a size whose area scales as the numbers do, and longer sequences."""
         for side in dict.fromkeys(sizes(value)[-1] for _, value in _images(candidate)):
+            if abs(met - wanted) == 1:  # halves of an odd number, rounded this way and that
+                yield 1.0, _with_all_sides(candidate, side + 1, side)
+                yield 1.1, _with_all_sides(candidate, side - 1, side)
             one = math.isqrt(side * side * wanted // met)
             for number_ in (one, one - one % 2, one + one % 2):
                 if 0 < number_ <= 1024 and number_ != side:
@@ -224,6 +251,12 @@ class Repairs:
 
     def _smaller(self, candidate: Candidate) -> Iterator[Step]:
         large = [site for site in sites(candidate) if site.number > 2]
+        everything = candidate
+        for site in large:
+            if site.path[0] == "init" and site.number > 8:
+                everything = site.put(everything, 8)
+        if everything != candidate:
+            yield 0.4, everything
         for site in large:
             yield 1.0 + _distance(site, 0), site.put(candidate, 2)
             if site.number > 16:
@@ -236,6 +269,8 @@ class Repairs:
                 yield 1.5, candidate.with_value(path, Constant(max(2, default // 4)))
 
     def _divisible(self, candidate: Candidate, number_: int, divisor: int) -> Iterator[Step]:
+        if number_ <= 0 or divisor <= 0:
+            return
         found = sites(candidate)
         for site in found:
             if site.number == number_:
@@ -314,6 +349,17 @@ class Repairs:
             value_ = candidate.get(path)
             if isinstance(value_, TensorText) and len(path) == 2 and 1 < wanted <= 8:
                 yield 2.0, candidate.with_value(path, Sequence("tuple", (value_,) * wanted))
+
+    def _counts(self, candidate: Candidate, wanted: int) -> Iterator[Step]:
+        """Sizes that can be split into so many equal parts."""
+        for path, value in candidate.tensors():
+            shape = sizes(value)
+            for dim in range(1, len(shape)) if path[0] == "inputs" else ():
+                if shape[dim] % wanted:
+                    yield (
+                        1.4,
+                        candidate.with_value(path, with_size(value, dim, shape[dim] * wanted)),
+                    )
 
     # -- choices and types --------------------------------------------------------------------
 
@@ -396,6 +442,9 @@ class Repairs:
         near = [path for path in implicated(outcome) if candidate.get(path[:2]) is not None]
         if isinstance(error, KeyError):
             yield from self._keys(outcome, near)
+        if match := re.search(r"unsupported operand type\(s\) for \S+ '(\w+)' and '(\w+)'", text):
+            at_fault = set(match.groups()) - {"int", "float", "Tensor"}
+            near.sort(key=lambda path: type(outcome.made.get(path)).__name__ not in at_fault)
         wanted = _wanted_kind(type(error).__name__, text)
         for at, path in enumerate(near[:8]):
             for cost, changed in self._alternatives(candidate, path, 1.0 + 0.3 * at):
@@ -406,7 +455,7 @@ class Repairs:
             if path[0] == "inputs" and isinstance(known, TensorText):
                 yield from self._contained(candidate, path, known, text, 1.0 + 0.3 * at)
         if re.search(
-            r"scalar type|dtype|Long|Int\b|Float|Bool|ouble|not implemented for|index", text
+            r"scalar type|dtype|Long|Int\b|Float|Bool|ouble|not implemented for|index|indices", text
         ):
             for path, value in candidate.tensors():
                 for at, dtype in enumerate(("i64", "f32", "b8")):
@@ -435,8 +484,9 @@ class Repairs:
             yield cost, candidate.with_value(path, Constant(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
             yield cost, candidate.with_value(path, Mapping(()))
-        if re.search(r"attribute", text):
-            yield cost, candidate.with_value(path, Reference("SimpleNamespace"))
+        if match := re.search(r"has no attribute '(\w+)'", text):
+            near = -0.8 if not hasattr(torch.Tensor, match[1]) else 0.0
+            yield cost + near, candidate.with_value(path, Reference("SimpleNamespace", Arguments()))
         likely = re.search(r"iterable|unpack|append|extend|list|tuple|sequence|0-d", text)
         for count in (2, 3, 4):
             items = (value,) * count

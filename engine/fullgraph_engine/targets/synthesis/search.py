@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..notation import Constant, Notation, Value
+from ..silence import silent
 from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
 from .obstacle import words
 from .repair import Repairs
-from .trial import Outcome, Trials, silent, uninitialised
+from .trial import Outcome, Trials, uninitialised
 
 _MOST_STEPS = 40
 """So many repairs of one candidate are tried at most."""
 _PAST, _STALE = 0.35, 0.15
 """What the repairs before the last one count, and each earlier try that stopped at one place."""
-_TRY = 4.0
+_TRY = 3.0
 """Seconds for one try, of the processor."""
 
 

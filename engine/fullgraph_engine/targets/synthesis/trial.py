@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dis
-import io
-import logging
 import sys
 import types
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -130,7 +127,9 @@ class Trials:
         """
         most = min(seconds, _REAL_SECONDS) if self.real else seconds
         outcome = self._run(candidate, most, afresh)
-        if self.real and _wants_fake(outcome.error):
+        # Constructing takes no less time without data.
+        too_large = isinstance(outcome.error, TimeIsUp) and outcome.phase == 0
+        if self.real and _wants_fake(outcome.error) and not too_large:
             self.real, self._built = False, None
             outcome = self._run(candidate, seconds, afresh)
         return outcome
@@ -147,7 +146,7 @@ class Trials:
         try:
             # The processor may be busy with others; what waits has more time.
             limit = within(TimeIsUp, 4 * seconds, processor=seconds)
-            with limit, self._tensors(), watch, torch.no_grad():
+            with self._tensors(), watch, torch.no_grad(), limit:
                 if built is None:
                     args, kwargs = self._arguments(maker, candidate.init, "init")
                     module = self.subject(*args, **kwargs)
@@ -157,8 +156,8 @@ class Trials:
                     outcome.used = True
                 outcome.made, outcome.leaves = dict(built.made), dict(built.leaves)
                 module = built.module
-                outcome.phase, outcome.calls, watch.count = 1, 0, 0
                 args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
+                outcome.phase, watch.count = 1, 0
                 module(*args, **kwargs)
                 outcome.phase = 2
         except (Exception, TimeIsUp, SystemExit) as error:
@@ -243,23 +242,6 @@ def uninitialised() -> Iterator[None]:
     finally:
         for name, function in before.items():
             setattr(torch.nn.init, name, function)
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """What the code prints, warns and logs in a try is not for the user."""
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with (
-            warnings.catch_warnings(),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)
 
 
 class _Maker:
@@ -365,3 +347,7 @@ class _Asked(dict):  # type: ignore[type-arg]
     def __missing__(self, key: object) -> Any:
         value = self[key] = self._grow(key)
         return value
+
+
+# Errors name them, and so does what is shown of a call.
+_Bag.__name__, _Asked.__name__ = types.SimpleNamespace.__name__, dict.__name__

@@ -1,0 +1,130 @@
+"""Code of a file beside what it defines: its ``__main__`` block, and examples in docstrings.
+
+Here it is only read; ``programs`` executes it.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..protocol import ExampleKind
+from .source import Source
+
+_FENCE = re.compile(r"^([ \t]*)```(?:python|py)[ \t]*\n(.*?)^\1```", re.M | re.S)
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """Code of the file that uses what it defines, and is not executed with it.
+
+    ``name`` says what it is in words, inside of a sentence. ``owner`` is the class or function that
+    it is in the docstring of. ``reaches`` names the definitions of the file that it mentions,
+    however indirectly, ``direct`` those that no other target has to be called for.
+    """
+
+    kind: ExampleKind
+    name: str
+    owner: str
+    body: tuple[ast.stmt, ...] = field(repr=False)
+    reaches: frozenset[str] = field(default=frozenset(), repr=False)
+    direct: frozenset[str] = field(default=frozenset(), repr=False)
+
+
+def find(source: Source, targets: Iterable[str]) -> list[Example]:
+    """The examples of a file that mention something of it. ``targets`` are the definitions that
+    can be traced."""
+    known = frozenset(targets)
+    found = []
+    if source.main:
+        found.append(Example("main", "__main__", "", tuple(source.main)))
+    if ">>>" in source.text or "```" in source.text:
+        found += _docstrings(source)
+    return [one for one in (_reaching(source, one, known) for one in found) if one.reaches]
+
+
+def _reaching(source: Source, example: Example, targets: frozenset[str]) -> Example:
+    nodes = [node for statement in example.body for node in ast.walk(statement)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    # ``package.ops.Pool`` is the Pool of this file, perhaps.
+    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    names &= source.mentions.keys()
+    return Example(
+        example.kind,
+        example.name,
+        example.owner,
+        example.body,
+        reaches=frozenset(source.reached(names)),
+        direct=frozenset(source.reached(names, past=targets)),
+    )
+
+
+# -- docstrings -------------------------------------------------------------------------------
+
+
+def _docstrings(source: Source) -> Iterator[Example]:
+    yield from _in_docstring(source.tree, "the example in the file's docstring", "")
+    for node in source.definitions:
+        yield from _in_docstring(node, f"the example in {node.name}'s docstring", node.name)
+        for method in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef):
+                name = f"the example in {node.name}.{method.name}'s docstring"
+                yield from _in_docstring(method, name, node.name)
+
+
+def _in_docstring(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef, name: str, owner: str
+) -> Iterator[Example]:
+    text = ast.get_docstring(node, clean=False)
+    if not text:
+        return
+    first = node.body[0].lineno
+    session = _session(text)
+    blocks = [(0, session)] if session else list(_fenced(text))
+    for line, block in blocks:
+        body = _parsed(block)
+        for statement in body:
+            ast.increment_lineno(statement, first + line - 1)
+        if body:
+            yield Example("docstring", name, owner, tuple(body))
+
+
+def _session(text: str) -> str:
+    """The input behind ``>>>``, each line where it is in the text, but for what is to be skipped or
+    shows an exception."""
+    if ">>>" not in text:
+        return ""
+    try:
+        examples = doctest.DocTestParser().get_examples(text)
+    except ValueError:  # what is there has another form
+        return ""
+    lines: list[str] = []
+    for one in examples:
+        if one.exc_msg is None and not one.options.get(doctest.SKIP):
+            lines += [""] * (one.lineno - len(lines)) + one.source.splitlines()
+    return "\n".join(lines)
+
+
+def _fenced(text: str) -> Iterator[tuple[int, str]]:
+    """Blocks of Markdown in a docstring, with the line, from 0, that each begins on."""
+    for match in _FENCE.finditer(text):
+        yield text.count("\n", 0, match.start(2)), textwrap.dedent(match[2])
+
+
+def _parsed(code: str) -> list[ast.stmt]:
+    """The statements of an example, as far as it is Python: some show output in place of input.
+
+    All of it is parsed at once, since many write ``>>>`` also where a statement goes on.
+    """
+    lines = code.splitlines()
+    while lines:
+        try:
+            return ast.parse("\n".join(lines)).body
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None) or 1
+            del lines[max(min(line, len(lines)) - 1, 0) :]
+    return []

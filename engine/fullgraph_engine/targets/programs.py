@@ -1,0 +1,214 @@
+"""Probes from the file itself: calls of its ``__main__`` block and of examples in docstrings.
+
+Such code is a program that uses the file. It is executed for what it calls, as a target that
+encloses another one is (see ``enclosing``): in the sandbox, for a short time, printing nothing, up
+to the call that is looked for. A training loop ends with its first step.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..protocol import ProbeInfo
+from . import chance, searched, tensors
+from .enclosing import Enclosing, Enough, NotCalled
+from .examples import Example
+from .probes import Call, Namespace, Probe
+from .silence import silent
+
+SECONDS = 6.0
+"""What one execution may take, by the clock, up to the first call that is looked for."""
+
+FURTHER_SECONDS = 2.0
+"""The same for calls of other signatures, and for all calls once it trains: the calls that a
+training loop makes are all alike."""
+
+
+def enclosing(
+    examples: Sequence[Example],
+    definition: str,
+    users: Sequence[tuple[str, Sequence[Example]]],
+) -> list[Enclosing]:
+    """The examples as what may call a definition of the file.
+
+    ``users`` are targets of which it is known how their own runs have ended, with the examples
+    that reach them.
+    """
+    found = []
+    for example in examples:
+        through: tuple[str, ...] = ()
+        if definition not in example.direct:
+            through = tuple(name for name, theirs in users if example in theirs)
+        probe = Probe(ProbeInfo("harvest", inputs=""), _Planned(example, through))
+        doubtful = example.kind == "docstring"
+        found.append(
+            Enclosing(
+                example.name,
+                probe,
+                SECONDS,
+                FURTHER_SECONDS,
+                is_program=True,
+                is_doubtful=doubtful,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The execution of an example as a call.
+
+    ``through`` are targets that it gets to the wanted one by. Where one of those was searched for,
+    this execution would again not get there.
+    """
+
+    example: Example
+    through: tuple[str, ...]
+
+    def __call__(self, namespace: Namespace) -> Call:
+        missed = next((name for name in self.through if searched.known.get(name)), None)
+        if missed is not None:
+            raise NotCalled(f"{self.example.name} does not call {missed}.")
+        return Call(functools.partial(_execute, self.example, namespace), (), {})
+
+
+def _execute(example: Example, namespace: Namespace) -> None:
+    """Execute it as Python would execute the file, or doctest the docstring.
+
+    The ``__main__`` block binds names that functions of the file may use, so it has their very
+    namespace; what it has changed there stays where it leads to the call, and only there.
+    """
+    path = str(namespace.get("__file__", ""))
+    main = example.kind == "main"
+    with (
+        _put_back(namespace),
+        _no_oracle(),
+        _as_main(namespace, main),
+        _alone(),
+        _short_training(example.name),
+        silent(),
+    ):
+        names = namespace if main else {**_understood(namespace), **namespace}
+        for statement in example.body:
+            code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
+            exec(_named(code, example.name), names)
+
+
+def _understood(namespace: Namespace) -> Namespace:
+    """What examples take for granted: the package that the file is in, and torch by its usual
+    names."""
+    import torch
+
+    package = str(namespace.get("__name__", "")).partition(".")[0]
+    modules = {name: sys.modules.get(full) for name, full in (("np", "numpy"), (package, package))}
+    names = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, **modules}
+    return {name: module for name, module in names.items() if module is not None}
+
+
+def _named(code: Any, name: str) -> Any:
+    """The code with a name of its own: stacks say what is executed."""
+    if sys.version_info >= (3, 11):
+        return code.replace(co_name=name, co_qualname=name)
+    return code.replace(co_name=name)
+
+
+@contextlib.contextmanager
+def _put_back(namespace: Namespace) -> Iterator[None]:
+    """Leave everything as it was, unless the call was reached."""
+    import torch
+
+    names = dict(namespace)
+    dtype, device = torch.get_default_dtype(), torch.get_default_device()
+    grad = torch.is_grad_enabled()
+    try:
+        yield
+    except Enough:
+        raise
+    except BaseException:
+        for name in namespace.keys() - names.keys():
+            del namespace[name]
+        namespace.update(names)
+        torch.set_default_dtype(dtype)
+        if torch.get_default_device() != device:
+            torch.set_default_device(None if device.type == "cpu" else device)
+        torch.set_grad_enabled(grad)
+        chance.begin_again()
+        raise
+
+
+@contextlib.contextmanager
+def _as_main(namespace: Namespace, wanted: bool) -> Iterator[None]:
+    """``__name__`` and ``sys.argv`` as they are in a program."""
+    if not wanted:
+        yield
+        return
+    name, arguments = namespace["__name__"], sys.argv
+    namespace["__name__"], sys.argv = "__main__", [str(namespace.get("__file__", ""))]
+    try:
+        yield
+    finally:
+        namespace["__name__"], sys.argv = name, arguments
+
+
+@contextlib.contextmanager
+def _no_oracle() -> Iterator[None]:
+    """Where fake tensors have no values, leave it to real ones: sizes often come from data here."""
+    from ..tracing.tensors import RunTensorMode
+
+    mode = tensors.fake_mode()
+    if not isinstance(mode, RunTensorMode):
+        yield
+        return
+    before, mode.prefer_real = mode.prefer_real, mode.real_follows
+    try:
+        yield
+    finally:
+        mode.prefer_real = before
+
+
+@contextlib.contextmanager
+def _short_training(name: str) -> Iterator[None]:
+    """What the first steps of a training loop do not call, the next will not."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    first: float | None = None
+
+    def stepped(*_: Any) -> None:
+        nonlocal first
+        first = first if first is not None else time.monotonic()
+        if time.monotonic() - first >= FURTHER_SECONDS:
+            raise NotCalled(
+                f"{name} has trained for {FURTHER_SECONDS:g} seconds and not called it."
+            )
+
+    handle = register_optimizer_step_post_hook(stepped)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Data loaders load by themselves: the sandbox lets them start no workers."""
+    from torch.utils.data import DataLoader
+
+    original = DataLoader.__init__
+
+    @functools.wraps(original)
+    def alone(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.num_workers, self.timeout = 0, 0
+
+    DataLoader.__init__ = alone  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        DataLoader.__init__ = original  # type: ignore[method-assign]

@@ -1,0 +1,27 @@
+"""Code that runs for its calls alone prints nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """What the code prints, warns and logs in here is not for the user."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            open(os.devnull, "w") as void,  # noqa: PTH123
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(void),
+            contextlib.redirect_stderr(void),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
