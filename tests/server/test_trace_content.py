@@ -125,7 +125,7 @@ class Layer(nn.Module):
 
 class Unused(nn.Module):
     def forward(self, x):
-        return x.there_is_no_such_attribute
+        return x + {}["nothing"]
 
 
 class Model(nn.Module):
