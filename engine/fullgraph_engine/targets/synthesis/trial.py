@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import math
 import sys
 import types
 from collections.abc import Iterator
@@ -23,8 +24,8 @@ from .guesses import WIDTH, Guesses, Namespace, Parameter
 
 _REAL_SECONDS = 1.5
 """What takes longer with tensors that have data is tried with fake ones."""
-_BYTES = 1 << 27
-"""Largest tensor that is made for a try."""
+_BYTES, _REAL_BYTES = 1 << 27, 1 << 24
+"""Largest tensor that is made for a try, and largest with data: no deadline ends a convolution."""
 
 
 class TimeIsUp(BaseException):
@@ -125,6 +126,8 @@ class Trials:
         A module that was constructed with the same arguments before is called again, though that
         may have changed it, unless ``afresh``.
         """
+        if self.real and _largest(candidate) > _REAL_BYTES:
+            self.real, self._built = False, None
         most = min(seconds, _REAL_SECONDS) if self.real else seconds
         outcome = self._run(candidate, most, afresh)
         # Constructing takes no less time without data.
@@ -181,6 +184,15 @@ class Trials:
             args.append(named.pop(name))
         stars = [name for name in named if name.startswith("*")]
         return [*args, *(named.pop(name) for name in stars)], named
+
+
+def _bytes(value: TensorText) -> int:
+    """What a tensor of this shape may take."""
+    return 8 * math.prod(max(size, 1) for size in sizes(value))
+
+
+def _largest(candidate: Candidate) -> int:
+    return max((_bytes(value) for _, value in candidate.tensors()), default=0)
 
 
 def _wants_fake(error: BaseException | None) -> bool:
@@ -281,13 +293,9 @@ class _Maker:
         return look_up(value.name, self.namespace)(*args, **kwargs)
 
     def _tensor(self, value: TensorText, path: Path) -> torch.Tensor:
-        shape = sizes(value)
-        count = 1
-        for size in shape:
-            count *= max(size, 1)
-        if count * 8 > _BYTES:
+        if _bytes(value) > _BYTES:
             raise ValueError("the size of an input is out of all proportion")
-        made = example(value.dtype, shape)
+        made = example(value.dtype, sizes(value))
         self.outcome.leaves[id(made)] = path
         return made
 
