@@ -635,7 +635,7 @@ class Analysis:
         if done is None:
             self._crashed(launched, why, words)
         else:
-            if before is not None and done.report.status == "traced":
+            if before is not None and done.report.status in ("traced", "no-probe"):
                 self._take_back(before, launched)
             self._report(replace(done.report, probe_number=plan.probe))
             self._remember(done.report)
