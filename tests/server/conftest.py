@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import sys
@@ -12,8 +13,9 @@ from typing import Any, Union
 
 import pytest
 from lsprotocol import types
-from lsprotocol.converters import get_converter
+from pygls.protocol import default_converter
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+from pytest_lsp.client import register_lsp_features
 
 HERE = Path(__file__).parent
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
@@ -27,7 +29,28 @@ def profile(name: str) -> types.ClientCapabilities:
     if name == "neovim":
         return client_capabilities("neovim@v0.11.0")
     raw = json.loads((HERE / f"{name}.json").read_text())
-    return get_converter().structure(raw["capabilities"], types.ClientCapabilities)
+    return shared_converter().structure(raw["capabilities"], types.ClientCapabilities)
+
+
+@functools.cache
+def shared_converter() -> Any:
+    """One for all clients: it takes longer to make than most tests."""
+    converter = default_converter()
+
+    def action(raw: dict[str, Any], _: type) -> types.Command | types.CodeAction:
+        # lsprotocol takes an action that has a command for a command.
+        kind = types.Command if isinstance(raw.get("command"), str) else types.CodeAction
+        return converter.structure(raw, kind)
+
+    converter.register_structure_hook(types.Command | types.CodeAction, action)
+    converter.register_structure_hook(Union[types.Command, types.CodeAction], action)
+    return converter
+
+
+def language_client() -> LanguageClient:
+    client = LanguageClient(converter_factory=shared_converter)
+    register_lsp_features(client)
+    return client
 
 
 class Editor:
@@ -52,15 +75,6 @@ class Editor:
 
     def _listen(self) -> None:
         client = self.client
-        converter = client.protocol._converter
-
-        def action(raw: dict[str, Any], _: type) -> types.Command | types.CodeAction:
-            # lsprotocol takes an action that has a command for a command.
-            kind = types.Command if isinstance(raw.get("command"), str) else types.CodeAction
-            return converter.structure(raw, kind)
-
-        converter.register_structure_hook(types.Command | types.CodeAction, action)
-        converter.register_structure_hook(Union[types.Command, types.CodeAction], action)
 
         @client.feature("fullgraph/status")
         def status(params: Any) -> None:
@@ -358,7 +372,7 @@ async def open_editor(
         }
         environment["STUB_ENGINE"] = ",".join(filter(None, [engine, f"count={counter.path}"]))
         command = [sys.executable, str(HERE / server)]
-        config = ClientServerConfig(server_command=command, server_env=environment)
+        config = ClientServerConfig(command, language_client, environment)
         client = await config.start()
         assert isinstance(client, LanguageClient)
         editor = Editor(client, name, root)
