@@ -351,7 +351,8 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
         dataclasses.replace(group[0], count=sum(f.count for f in group))
         for group in groups.values()
     ]
-    return sorted(found, key=lambda f: (f.range.start.line, f.range.start.byte, f.code))
+    told = [finding for finding in found if finding.count]  # what counts 0 was taken back
+    return sorted(told, key=lambda f: (f.range.start.line, f.range.start.byte, f.code))
 
 
 def shown(finding: Finding) -> str:

@@ -27,20 +27,32 @@ def within(
         yield
         return
 
+    raising = True
+
     def over(*_: Any) -> None:
-        raise late
+        if raising:
+            raise late
 
     timers = [(signal.SIGALRM, signal.ITIMER_REAL, seconds, time.monotonic)]
     if processor is not None:
         timers.append((signal.SIGPROF, signal.ITIMER_PROF, processor, time.process_time))
-    with contextlib.ExitStack() as put_back:
-        for number, timer, most, clock in timers:
-            before = signal.signal(number, over)
-            left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
-            put_back.callback(_go_on, timer, left, interval, clock, clock())
-            put_back.callback(signal.signal, number, before or signal.SIG_DFL)
-            put_back.callback(signal.setitimer, timer, 0)
-        yield
+    put_back = contextlib.ExitStack()
+    try:
+        try:
+            for number, timer, most, clock in timers:
+                before = signal.signal(number, over)
+                left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
+                put_back.callback(_go_on, timer, left, interval, clock, clock())
+                put_back.callback(signal.signal, number, before or signal.SIG_DFL)
+                put_back.callback(signal.setitimer, timer, 0)
+            yield
+        finally:
+            raising = False
+    finally:
+        # Once more: the time may have been up in the line above. What was raised here would leave
+        # a timer that goes on for ever.
+        raising = False
+        put_back.close()
 
 
 @contextlib.contextmanager
