@@ -25,7 +25,7 @@ VSCODE := vscode-client
 # The oldest VS Code that the extension is for, and the newest that installs from npm.
 VSCODE_HOSTS := 4.100.3 4.139.1
 # Everything on the newest; on the oldest what depends on the editor's API most.
-VSCODE_RUNS := $(addprefix $(firstword $(VSCODE_HOSTS))/,hands interpreters) \
+VSCODE_RUNS := $(firstword $(VSCODE_HOSTS))/hands \
   $(patsubst tests/clients/vscode/%.test.mjs,$(lastword $(VSCODE_HOSTS))/%, \
     $(sort $(wildcard tests/clients/vscode/*.test.mjs)))
 SCREENS := tests/clients/hosts/screenshots

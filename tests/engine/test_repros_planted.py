@@ -28,17 +28,12 @@ NAMES = (
     "boxes_that_are_kept",  # in a helper of another file
     "counted_calls",  # told of a second call
     "gradient_switched_on",  # only with the statement before it and what is returned
-    "length_of_lazy",  # for what the caller passes
-    "message_of_wrong_width",  # the code raises by itself
     "operator_without_tag",
-    "peak_as_number",  # of which Dynamo warns with a stack
-    "queue_of_states",  # a method of an object, inside of with
     "recompiled_by_layer",  # one function of several objects
     "recurrent_between",  # a layer of torch, in a package
-    "remembered_calls",  # from a forecast
-    "specialised_in_loop",
     "streamed_returns",  # a generator
 )
+"""One of each kind; ``make bench-repros`` makes scripts for all that is planted."""
 
 
 @pytest.fixture(scope="module")
