@@ -100,15 +100,7 @@ class Run:
         """Take up the descriptors, listen to the parent, and keep within the limits."""
         given.raise_all()
         self.report, self.box = given.report, given.box
-        descriptors.attach(given.stdout, given.stderr)
-        limits.reset_signals(self.interrupted)
-        blackbox.attend(self.box)
-        blackbox.dump_at(self.box, self.launch.seconds + GRACE)
-        limits.apply(self.launch.memory)
-        exits.ignore()
-        # The same choices on every edit: findings must not come and go by chance.
-        random.seed(0)
-        placeholder.touched.clear()
+        settle(given, self.interrupted, self.launch.memory, self.launch.seconds + GRACE)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
         try:
@@ -259,6 +251,26 @@ class Run:
             seconds=seconds,
             error=reason,
         )
+
+
+def settle(
+    given: Given,
+    interrupted: Callable[[int, FrameType | None], None],
+    memory: int,
+    seconds: float | None = None,
+) -> None:
+    """What a process does before it calls the user's code for a run; ``seconds`` after which the
+    interpreter writes down its stacks, if it is to do that."""
+    descriptors.attach(given.stdout, given.stderr)
+    limits.reset_signals(interrupted)
+    blackbox.attend(given.box)
+    if seconds is not None:
+        blackbox.dump_at(given.box, seconds)
+    limits.apply(memory)
+    exits.ignore()
+    # The same choices on every edit: findings must not come and go by chance.
+    random.seed(0)
+    placeholder.touched.clear()
 
 
 def main(run: Run, given: Given) -> NoReturn:

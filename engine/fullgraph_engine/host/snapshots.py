@@ -8,14 +8,13 @@ the one before it. So nothing that the run does later, or that ends it, touches 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..targets import deadline
-from . import blackbox, exits, placeholder, wire
+from . import run, wire
 from .pipeline import Pipeline, Probe, Target
-from .process_backends import descriptors, limits, packets, processes
+from .process_backends import descriptors, packets, processes
 from .process_backends.channels import Given
 from .process_backends.fork_server import ForkServer
 from .wire import Enclose, Launch, PlannedRun, SnapshotTaken
@@ -40,7 +39,8 @@ class Snapshots:
         text: str,
     ) -> tuple[Launch, Given]:
         """Run what encloses these. Returns in a run that a snapshot has forked."""
-        self.settle()
+        self._given.raise_all()
+        run.settle(self._given, lambda number, frame: None, self._command.memory)
         wanted = [(target, probe) for _, target, probe in runs]
         fake, found = self._command.mode != "real", self._command.found
         try:
@@ -53,18 +53,6 @@ class Snapshots:
             at = None
         taken = [planned for planned, target, _ in runs if at == (target, planned.probe)]
         return self.serve(taken[0] if taken else None)
-
-    def settle(self) -> None:
-        """Take up the descriptors, and keep within the limits, as a run does."""
-        given = self._given
-        given.raise_all()
-        descriptors.attach(given.stdout, given.stderr)
-        limits.reset_signals(lambda number, frame: None)
-        blackbox.attend(given.box)
-        limits.apply(self._command.memory)
-        exits.ignore()
-        random.seed(0)
-        placeholder.touched.clear()
 
     def stay(self) -> bool:
         """Fork: True in the process that stays, False in the one that goes on, and in one that
