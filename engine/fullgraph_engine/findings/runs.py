@@ -118,8 +118,7 @@ def run_target(
     with "fake" it never does.
     """
     started = time.perf_counter()
-    if "cuda" in tracee.text:
-        tracing.want_cuda()
+    tracing.want_cuda_for(tracee.text)
     ledger = _Ledger(tracee, run or tracee.target.name, emit)
     attempt = _Attempt(tracee, ledger)
     if documents is not None:

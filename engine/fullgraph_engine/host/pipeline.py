@@ -349,8 +349,7 @@ class RealPipeline:
         from .. import tracing
         from ..targets import enclosing, searched
 
-        if "cuda" in text:
-            tracing.want_cuda()
+        tracing.want_cuda_for(text)
         searched.remember({one.target: one.comment for one in found})
         called, calls = [target for target, _ in wanted], wanted[0][1].enclosing()
         at = enclosing.leave_snapshots(called, calls, namespace, stay, fake=fake)

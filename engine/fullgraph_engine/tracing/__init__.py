@@ -4,7 +4,7 @@ The only place that drives Dynamo, through :mod:`..torch_internals`. What leaves
 is a :class:`Recording`, plain data.
 """
 
-from .absent_cuda import want as want_cuda
+from .absent_cuda import want_for as want_cuda_for
 from .describe import describe_value
 from .drive import call_eagerly, failure_of, fake_mode, tensor_mode, trace, warm
 from .recording import Recording
@@ -22,6 +22,6 @@ __all__ = [
     "storage_bytes",
     "tensor_mode",
     "trace",
-    "want_cuda",
+    "want_cuda_for",
     "warm",
 ]

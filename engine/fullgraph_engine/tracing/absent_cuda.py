@@ -69,18 +69,19 @@ def is_needed() -> bool:
     return not (fake_tensors.does_without_device() or torch.cuda.is_available())
 
 
-def want() -> None:
-    """The code of this process speaks of CUDA: fake runs shall :func:`pretend` to have it.
+def want_for(text: str) -> None:
+    """If the code of this process speaks of CUDA, fake runs shall :func:`pretend` to have it.
 
     Asked for and not always done, because autograd looks for a real accelerator once the guard is
     there, and code without CUDA shall run exactly as without us.
     """
     global _wanted
-    _wanted = True
+    if "cuda" in text:
+        _wanted = True
 
 
 def is_wanted() -> bool:
-    """Whether :func:`want` was called."""
+    """Whether :func:`want_for` was called with such a text."""
     return _wanted
 
 

@@ -333,15 +333,18 @@ class Guesses:
 
     def _having(self, read: frozenset[str]) -> list[type]:
         """Classes of the file, no modules, whose instances have these attributes."""
-        module = getattr(self.subject, "__module__", None)
         return [
-            value
-            for value in list(self.namespace.values())
-            if isinstance(value, type)
-            and value.__module__ == module
-            and not issubclass(value, torch.nn.Module)
-            and read <= _attributes_of(value)
+            kind
+            for _, kind in self._defined()
+            if not issubclass(kind, torch.nn.Module) and read <= _attributes_of(kind)
         ]
+
+    def _defined(self) -> Iterator[tuple[str, type]]:
+        """Classes of the file, by the names that they have there."""
+        module = getattr(self.subject, "__module__", None)
+        for name, value in list(self.namespace.items()):
+            if isinstance(value, type) and value.__module__ == module:
+                yield name, value
 
     @functools.cached_property
     def _tree(self) -> ast.Module:
@@ -425,13 +428,9 @@ class Guesses:
         """Classes of the file, those first whose name is like the parameter's."""
         base = base if isinstance(base, type) else torch.nn.Module
         found = [
-            (key, value)
-            for key, value in list(self.namespace.items())
-            if isinstance(value, type)
-            and issubclass(value, base)
-            and value is not base
-            and value is not self.subject
-            and value.__module__ == getattr(self.subject, "__module__", None)
+            (key, kind)
+            for key, kind in self._defined()
+            if issubclass(kind, base) and kind is not base and kind is not self.subject
         ]
         wanted = name.lower().replace("_", "")
         found.sort(key=lambda pair: wanted not in pair[0].lower())

@@ -356,10 +356,8 @@ class Repairs:
             shape = sizes(value)
             for dim in range(1, len(shape)) if path[0] == "inputs" else ():
                 if shape[dim] % wanted:
-                    yield (
-                        1.4,
-                        candidate.with_value(path, with_size(value, dim, shape[dim] * wanted)),
-                    )
+                    larger = with_size(value, dim, shape[dim] * wanted)
+                    yield 1.4, candidate.with_value(path, larger)
 
     # -- choices and types --------------------------------------------------------------------
 
