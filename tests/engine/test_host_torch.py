@@ -338,6 +338,9 @@ if __name__ == "__main__":
 
 
 def test_probes_from_the_main_block(engine: Engine) -> None:
+    reports, _ = engine.analyse(PROGRAM, examples=("docstring",))
+    assert reports["Net"].probe is not None and reports["Net"].probe.origin == "synthesis"
+    # What a search has found is of no interest any more.
     reports, findings = engine.analyse(PROGRAM)
     places_of_calls = {"Net": "__main__, line 17", "Part": "Net.forward, line 11, in __main__"}
     for name, place in places_of_calls.items():
@@ -346,8 +349,6 @@ def test_probes_from_the_main_block(engine: Engine) -> None:
             "harvest", "f32[4, 5], Factor(…)", source=f"as called by {place}"
         )
     assert not findings
-    reports, _ = engine.analyse(PROGRAM, examples=("docstring",))
-    assert reports["Net"].probe is not None and reports["Net"].probe.origin == "synthesis"
 
 
 @pytest.mark.parametrize(

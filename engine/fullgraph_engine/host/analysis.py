@@ -219,8 +219,8 @@ class Analysis:
         self._unparsable: str | None = None
         self._finished = False
         self._pending: list[Attempt] = []
-        self._settled: set[int] = set()
-        """Targets of which a first run has ended."""
+        self._settled: dict[int, str] = {}
+        """Targets of which a first run has ended, with their names."""
         self._waiting: dict[int, list[PlannedRun]] = {}
         """By target: runs for which an earlier one may ask."""
         self._running: dict[int, Run] = {}
@@ -472,7 +472,7 @@ class Analysis:
             before = set(attempt.plan.after)
             if attempt.part != "first" and attempt.plan.probe_info.origin == "synthesis":
                 before.add(attempt.plan.target)
-            if before <= self._settled and not self._waits_for_snapshot(attempt):
+            if before <= self._settled.keys() and not self._waits_for_snapshot(attempt):
                 return number
         goes_on = self._running or any(not one.over for one in self._enclosing_runs())
         return None if goes_on else 0
@@ -505,7 +505,7 @@ class Analysis:
             most.memory,
             attempt.answers,
             last,
-            found=self._host.found.of(self.request.path),
+            found=self._found(),
             known=attempt.known,
         )
         enclosing = self._enclosing_of(attempt)
@@ -620,7 +620,7 @@ class Analysis:
             self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
             return
         if part in ("first", "seeds"):
-            self._settled.add(plan.target)
+            self._settled[plan.target] = plan.info.name
         if part == "forecast" and not launched.foretold:
             self._not_foretold(plan, f"It was broken off: {why}.")
         if part == "paths" and (done is None or done.report.status != "traced"):
@@ -658,6 +658,14 @@ class Analysis:
     def _enclosing_runs(self) -> list[EnclosingRun]:
         return [one for one in self._enclosing.values() if one is not None]
 
+    def _found(self) -> tuple[FoundProbe, ...]:
+        """What searches have found for this text, and for what it was before it was edited."""
+        found = self._host.found.of(self.request.path)
+        if "first" not in self.request.parts:
+            return tuple(replace(one, settled=True) for one in found)
+        names = self._settled.values()
+        return tuple(replace(one, settled=one.target in names) for one in found)
+
     def _waits_for_snapshot(self, attempt: Attempt) -> bool:
         enclosing = self._enclosing_of(attempt)
         at = (attempt.plan.target, attempt.plan.probe)
@@ -680,7 +688,7 @@ class Analysis:
             "real" if real else "fake",
             most.seconds,
             most.memory,
-            self._host.found.of(self.request.path),
+            self._found(),
         )
         owner = _EnclosingOwner(self)
         try:

@@ -198,7 +198,6 @@ class _Module:
             text,
             command.mode,
             command.found,
-            again=command.part != "first",
         )
         forking = self.forking if self.forks else None
         traced = run.Run(command, self.analyse, self.pipeline, tracee, forking)

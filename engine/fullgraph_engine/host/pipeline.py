@@ -350,7 +350,7 @@ class RealPipeline:
         from ..targets import enclosing, searched
 
         tracing.want_cuda_for(text)
-        searched.remember({one.target: one.comment for one in found})
+        searched.remember(found)
         called, calls = [target for target, _ in wanted], wanted[0][1].enclosing()
         at = enclosing.leave_snapshots(called, calls, namespace, stay, fake=fake)
         return (at.target, at.number) if at is not None else None

@@ -156,10 +156,14 @@ class ProbeInfo:
 
 @dataclass(frozen=True)
 class FoundProbe:
-    """What was found by trying for a target; ``comment`` is empty where nothing was."""
+    """What was found by trying for a target; ``comment`` is empty where nothing was.
+
+    ``settled``: this very text was traced so, and not only what it was before it was edited.
+    """
 
     target: str
     comment: str
+    settled: bool = False
 
 
 @dataclass(frozen=True)

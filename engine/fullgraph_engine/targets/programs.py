@@ -73,7 +73,7 @@ class _Planned:
     through: tuple[str, ...]
 
     def __call__(self, namespace: Namespace) -> Call:
-        missed = next((name for name in self.through if searched.known.get(name)), None)
+        missed = next((name for name in self.through if name in searched.settled), None)
         if missed is not None:
             raise NotCalled(f"{self.example.name} does not call {missed}.")
         return Call(functools.partial(_execute, self.example, namespace), (), {})

@@ -7,10 +7,10 @@ handed to the runs that come after it. So an edit costs one try, as long as that
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..protocol import ProbeInfo
+from ..protocol import FoundProbe, ProbeInfo
 from . import enclosing, notation, tensors
 from .discovery import Target
 from .enclosing import Enclosing, NotCalled
@@ -23,15 +23,16 @@ SECONDS = 6.0
 known: dict[str, str] = {}
 """By target: what was found before, as a probe comment says it; empty where nothing was found."""
 
-_settled: set[str] = set()
-"""Targets that were traced as ``known`` says."""
+settled: set[str] = set()
+"""Targets that were traced as ``known`` says: no other way to call them is tried."""
 
 
-def remember(found: Mapping[str, str], settled: str = "") -> None:
-    """Take over what the runs of other processes have found. The target ``settled`` was traced so,
-    if it is among them: no other way to call it is tried."""
-    known.update(found)
-    _settled.update({settled} & found.keys())
+def remember(found: Iterable[FoundProbe]) -> None:
+    """Take over what the runs of other processes have found."""
+    for one in found:
+        known[one.target] = one.comment
+        if one.settled:
+            settled.add(one.target)
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
@@ -110,7 +111,7 @@ class _Otherwise:
     search: Probe
 
     def __call__(self, namespace: Namespace) -> Call:
-        if self.name in _settled:
+        if self.name in settled:
             return self.search.build(namespace)
         try:
             call = self.first.build(namespace)

@@ -27,8 +27,6 @@ class Tracee:
     mode: Mode = "auto"
     found: tuple[FoundProbe, ...] = ()
     """What was found for targets of the file in other runs."""
-    again: bool = False
-    """An earlier run has traced it."""
     alter: Callable[[Call], Call] | None = field(default=None, repr=False)
     """What is another one in the call than its probe says."""
 
@@ -44,8 +42,7 @@ class Tracee:
         Raises:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
-        found = {one.target: one.comment for one in self.found}
-        searched.remember(found, self.target.name if self.again else "")
+        searched.remember(self.found)
         chance.begin_again()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)
