@@ -306,6 +306,10 @@ class Session:
         self._reread_manifest(unit)
         if reason is Reason.ASKED:
             return ""
+        trace_on = self.settings(unit).trace_on
+        if trace_on == "manual" or (trace_on == "save" and reason is Reason.CHANGED):
+            # It was not known yet when the text was edited.
+            return f"The setting `trace-on` is {trace_on!r}."
         path = unit.document.path
         if path is not None and not _INSTALLED.isdisjoint(path.parts):
             return "Installed packages are traced only on command."
