@@ -71,7 +71,7 @@ def search(name: str, module: ModuleType, seconds: float, *, given: bool) -> Res
     if not isinstance(found, Found):
         return Result(False, found.tries, found.seconds, found.obstacle)
     comment = notation.show(found.notation)
-    searched.remember({name: comment})
+    searched.known[name] = comment
     after = breaks(name, module, namespace) if before is not None else None
     real = ""
     try:

@@ -13,6 +13,7 @@ import numpy  # noqa: F401 (examples call it np)
 import pytest
 import torch
 
+from fullgraph_engine.protocol import FoundProbe
 from fullgraph_engine.protocol.recorded import RecordedCall, RecordedClass
 from fullgraph_engine.targets import (
     NoProbe,
@@ -68,9 +69,9 @@ class Loaded:
 @pytest.fixture(autouse=True)
 def nothing_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(searched, "can_be_searched", lambda *_: False)
-    searched.known.clear()
     yield
     searched.known.clear()
+    searched.settled.clear()
 
 
 def main(*lines: str) -> Loaded:
@@ -353,6 +354,6 @@ def test_what_was_searched_for_is_not_executed_for_its_parts(
     assert probe.after == ("Net",)
     assert part.examples[0].direct >= {"Net"} and "Part" not in part.examples[0].direct
     # A search has found it in the run of Net, so the program had not called it.
-    searched.known["Net"] = "init(Config()) forward(f32[2, 3])"
+    searched.remember([FoundProbe("Net", "init(Config()) forward(f32[2, 3])", settled=True)])
     call = probe.build(loaded.namespace)
     assert call.inputs == "f32[2, 3]"

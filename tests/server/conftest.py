@@ -7,17 +7,23 @@ import functools
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Union
 
 import pytest
 from lsprotocol import types
 from pygls.protocol import default_converter
-from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
+from pytest_lsp import LanguageClient, client_capabilities
 from pytest_lsp.client import register_lsp_features
 
 HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+
+import forked_servers  # noqa: E402
+from forked_servers import Servers  # noqa: E402
+
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 ROUNDS, PAUSE = 3000, 0.01
 """How long to wait for what must come; nothing that passes waits that long."""
@@ -338,6 +344,12 @@ class Counter:
         return int(next(line for line in self.lines if line.startswith("start")).split()[1])
 
 
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    with forked_servers.servers() as started:
+        yield started
+
+
 @pytest.fixture
 def counter(tmp_path: Path) -> Counter:
     return Counter(tmp_path / "stub-engine.log")
@@ -350,7 +362,7 @@ def profile_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def open_editor(
-    tmp_path: Path, counter: Counter, profile_name: str
+    tmp_path: Path, counter: Counter, profile_name: str, servers: Servers
 ) -> AsyncIterator[Callable[..., Any]]:
     """Starts the server and an editor in front of it."""
     editors: list[Editor] = []
@@ -371,10 +383,8 @@ async def open_editor(
             key: value for key, value in os.environ.items() if not key.startswith("VIRTUAL_ENV")
         }
         environment["STUB_ENGINE"] = ",".join(filter(None, [engine, f"count={counter.path}"]))
-        command = [sys.executable, str(HERE / server)]
-        config = ClientServerConfig(command, language_client, environment)
-        client = await config.start()
-        assert isinstance(client, LanguageClient)
+        client = language_client()
+        await client.start_tcp("127.0.0.1", servers.start(HERE / server, environment))
         editor = Editor(client, name, root)
         editors.append(editor)
         # Forecasts are requests of their own, as soon as the text rests: who counts requests would
