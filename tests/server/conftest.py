@@ -76,6 +76,7 @@ class Editor:
         self.registrations: list[types.Registration] = []
         self.results: dict[str, tuple[str, list[types.Diagnostic]]] = {}
         self.encoding = "utf-16"
+        self.is_down = False
         self.offers: types.ServerCapabilities = types.ServerCapabilities()
         self._listen()
 
@@ -133,6 +134,11 @@ class Editor:
         self.offers = result.capabilities
         encoding_kind = self.offers.position_encoding
         self.encoding = getattr(encoding_kind, "value", encoding_kind) or "utf-16"
+
+    async def shut_down(self) -> None:
+        if not self.is_down:
+            self.is_down = True
+            await self.client.shutdown_session()
 
     @property
     def pulls(self) -> bool:
@@ -395,8 +401,7 @@ async def open_editor(
 
     yield start
     for editor in editors:
-        if not editor.client.stopped:
-            await editor.client.shutdown_session()
+        await editor.shut_down()
         await editor.client.stop()
 
 

@@ -133,7 +133,7 @@ async def test_files_go_with_the_server(open_editor: Any) -> None:
     # Again, over what cannot be written to.
     await opened(editor, "showGraph", uri, "Net")
     assert folder.exists()
-    await editor.client.shutdown_session()
+    await editor.shut_down()
     await editor.until(lambda: not folder.exists())
 
 

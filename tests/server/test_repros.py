@@ -271,7 +271,7 @@ async def test_shutting_down_keeps_the_best(open_editor: Any, counter: Any) -> N
     making = asyncio.create_task(repro(editor, place(uri)))
     await editor.until(lambda: "reproduce" in counter.words)
     await asyncio.sleep(0.1)
-    await editor.client.shutdown_session()
+    await editor.shut_down()
     await editor.until(lambda: files(editor) == ["gb0059-net.py"])
     with pytest.raises(JsonRpcException):
         await making
