@@ -6,12 +6,14 @@ Names carry conventions that most of the ecosystem shares (``num_heads``, ``in_c
 
 from __future__ import annotations
 
+import argparse
 import ast
 import collections.abc
 import dataclasses
 import enum
 import functools
 import inspect
+import linecache
 import re
 import sys
 import textwrap
@@ -24,6 +26,7 @@ import torch
 
 from ..notation import Arguments, Constant, Mapping, Reference, Sequence, Value
 from .candidate import tensor
+from .declared import declared
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
 """Sizes of inputs of which nothing is known. The width is a multiple of what groups and heads are
@@ -260,6 +263,8 @@ class Guesses:
             yield Reference("torch.float32")
         elif kind is torch.device:
             yield Constant("cpu")
+        elif kind in (argparse.Namespace, types.SimpleNamespace):
+            yield Reference("SimpleNamespace", Arguments())
         elif kind is torch.Size:
             yield Sequence("tuple", (Constant(WIDTH),))
         elif issubclass(kind, enum.Enum):
@@ -463,6 +468,15 @@ class Guesses:
             return inspect.getsource(self.subject)
         except (OSError, TypeError):
             return ""
+
+    @functools.cached_property
+    def declared(self) -> dict[str, Value]:
+        """By name: what the file says an option is that is not given."""
+        try:
+            lines = linecache.getlines(inspect.getfile(self.subject))
+            return declared(ast.parse("".join(lines)))
+        except (OSError, TypeError, SyntaxError, ValueError):
+            return {}
 
     # -- inputs --
 

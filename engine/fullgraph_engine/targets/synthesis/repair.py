@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import math
 import re
@@ -69,6 +70,9 @@ class Repairs:
             extra = min(rank, 10) * 0.3
             if isinstance(obstacle, Unequal):
                 steps = self._equal(candidate, obstacle.met, obstacle.wanted, outcome.phase)
+                if outcome.phase == 1 and obstacle.wanted > obstacle.met:
+                    more = self._more(outcome, obstacle.wanted - obstacle.met)
+                    steps = itertools.chain(steps, more)
             elif isinstance(obstacle, Indivisible):
                 steps = self._divisible(candidate, obstacle.number, obstacle.divisor)
             elif isinstance(obstacle, WrongRank):
@@ -176,20 +180,29 @@ class Repairs:
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
         yield from self._sides(candidate, met, wanted)
-        if phase == 1 and wanted > met:
-            yield from self._more(candidate, wanted - met)
 
-    def _more(self, candidate: Candidate, width: int) -> Iterator[Step]:
+    def _more(self, outcome: Outcome, width: int) -> Iterator[Step]:
         """Another input, to be put beside what there is, that has the features that are missing."""
+        candidate = outcome.candidate
         given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
         if not given or width not in {site.number for site in sites(candidate)} | {
             default for _, default in self._defaults(candidate)
         }:
             return
-        shape = (*sizes(given[0])[:-1], width)
-        for name, parameter in self.inputs.items():
-            if parameter.default is None and candidate.get(("inputs", name)) is None:
+        shapes = [(*sizes(given[0])[:-1], width)]
+        if outcome.failed is not None and outcome.failed.name in _CONVOLUTIONS:
+            met = outcome.failed.args[0].shape
+            shapes = [(met[0], width, *met[2:])]
+        for name in self._left_out(candidate):
+            for shape in shapes:
                 yield 0.9, candidate.with_value(("inputs", name), tensor("f32", *shape))
+
+    def _left_out(self, candidate: Candidate) -> Iterator[str]:
+        """Inputs that may be None, and are."""
+        for name, parameter in self.inputs.items():
+            given = candidate.get(("inputs", name))
+            if given == Constant(None) or (given is None and parameter.default is None):
+                yield name
 
     def _square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
         """Both sides of an image that has equal ones; None where the number is no side of one."""
@@ -443,6 +456,7 @@ class Repairs:
         if match := re.search(r"unsupported operand type\(s\) for \S+ '(\w+)' and '(\w+)'", text):
             at_fault = set(match.groups()) - {"int", "float", "Tensor"}
             near.sort(key=lambda path: type(outcome.made.get(path)).__name__ not in at_fault)
+            near.extend(path for path in self._of_classes(candidate, at_fault) if path not in near)
         wanted = _wanted_kind(type(error).__name__, text)
         for at, path in enumerate(near[:8]):
             for cost, changed in self._alternatives(candidate, path, 1.0 + 0.3 * at):
@@ -462,17 +476,24 @@ class Repairs:
                         yield cost, candidate.with_value(path, tensor(dtype, *sizes(value)))
         # An argument that is left out may be needed after all.
         lines = _lines(outcome)
-        for name, parameter in self.inputs.items():
-            if parameter.default is None and candidate.get(("inputs", name)) is None:
-                close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
-                for at, value_ in enumerate(self.guesses.input(parameter, self.width(candidate))):
-                    if value_ != Constant(None):
-                        cost = 1.2 + close + 0.4 * at
-                        yield cost, candidate.with_value(("inputs", name), value_)
+        for name in self._left_out(candidate):
+            close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
+            values = self.guesses.input(self.inputs[name], self.width(candidate))
+            for at, value_ in enumerate(values):
+                if value_ != Constant(None):
+                    cost = 1.2 + close + 0.4 * at
+                    yield cost, candidate.with_value(("inputs", name), value_)
         for name, parameter in self.init.items():
             unset = candidate.get(("init", name)) is None and not parameter.required
             if unset and re.search(rf"\b{re.escape(name)}\b", lines):
                 yield from self._alternatives(candidate, ("init", name), 2.0)
+
+    def _of_classes(self, candidate: Candidate, names: set[str]) -> Iterator[Path]:
+        """Arguments that are classes of these names: a function is called in their place."""
+        for path, value in candidate.values():
+            if isinstance(value, Reference) and value.call is None:
+                if value.name.rpartition(".")[2] in names:
+                    yield path
 
     def _contained(
         self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
@@ -482,7 +503,10 @@ class Repairs:
             yield cost, candidate.with_value(path, Constant(4))
         if re.search(r"str|key|indices|items|keys|values|get", text):
             yield cost, candidate.with_value(path, Mapping(()))
-        if match := re.search(r"has no attribute '(\w+)'", text):
+        match = re.search(r"has no attribute '(\w+)'", text)
+        if (match and hasattr(str, match[1])) or re.search(r"expected str|must be str", text):
+            yield cost, candidate.with_value(path, Constant("text"))
+        if match:
             near = -0.8 if not hasattr(torch.Tensor, match[1]) else 0.0
             yield cost + near, candidate.with_value(path, Reference("SimpleNamespace", Arguments()))
         likely = re.search(r"iterable|unpack|append|extend|list|tuple|sequence|0-d", text)

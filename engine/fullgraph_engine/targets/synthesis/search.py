@@ -23,6 +23,8 @@ _MOST_STEPS = 40
 """So many repairs of one candidate are tried at most."""
 _PAST, _STALE = 0.35, 0.15
 """What the repairs before the last one count, and each earlier try that stopped at one place."""
+_CONSTRUCTED = 5.0
+"""What it counts that the constructor is through: no less than however far another one came."""
 _TRY = 3.0
 """Seconds for one try, of the processor."""
 
@@ -146,7 +148,8 @@ def _constructor(subject: type) -> tuple[Parameter, ...]:
 def _reached(outcome: Outcome) -> float:
     """How far a try came, in the unit of costs: a step is worth it if it doubles what is called."""
     phase, calls, line = outcome.score
-    return 4.0 * phase + 1.2 * math.log2(1 + calls) + 0.01 * line
+    far = 1.2 * math.log2(1 + calls) + 0.01 * line
+    return far + _CONSTRUCTED if phase else min(far, _CONSTRUCTED)
 
 
 def last_obstacle(outcome: Outcome) -> str:

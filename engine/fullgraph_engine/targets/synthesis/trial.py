@@ -302,7 +302,8 @@ class _Maker:
     def _guess(self, path: Path, name: str) -> Value:
         parameter = Parameter(name, True)
         if path[0] == "init":
-            return self.guesses.argument(parameter)[0]
+            declared = self.guesses.declared.get(name)
+            return declared if declared is not None else self.guesses.argument(parameter)[0]
         return self.guesses.input(parameter, WIDTH)[0]
 
     def _grow_bag(self, path: Path, name: str) -> Any:

@@ -1,0 +1,55 @@
+"""Defaults of the options that a file declares: ``parser.add_argument("--width", default=64)``.
+
+Click has the same words. Models read such options as attributes of one object.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..notation import NotationError, Value, parse_value
+
+_DECLARING = ("add_argument", "option")
+
+
+def declared(tree: ast.AST) -> dict[str, Value]:
+    """By the name of an option: its default, or the first of its choices."""
+    found: dict[str, Value] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in _DECLARING:
+                found.update(_option(node))
+    return found
+
+
+def _option(call: ast.Call) -> Iterator[tuple[str, Value]]:
+    given = {one.arg: one.value for one in call.keywords}
+    names = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    long = [one for one in names if isinstance(one, str) and not one.startswith("-")]
+    long = [one[2:] for one in names if isinstance(one, str) and one.startswith("--")] or long
+    named = given.get("dest")
+    if isinstance(named, ast.Constant):
+        long = [str(named.value)]
+    value = _default(given)
+    if long and value is not None:
+        yield long[0].replace("-", "_"), value
+
+
+def _default(given: dict[str | None, ast.expr]) -> Value | None:
+    written = given.get("default")
+    try:
+        if written is not None:
+            value = ast.literal_eval(written)
+            kind = given.get("type")
+            if isinstance(value, str) and kind is not None and ast.unparse(kind) != "str":
+                value = ast.literal_eval(value)  # a parser takes a text
+        elif "choices" in given:
+            value = next(iter(ast.literal_eval(given["choices"])))
+        elif isinstance(action := given.get("action"), ast.Constant):
+            value = {"store_true": False, "store_false": True}.get(action.value)
+        else:
+            return None
+        return parse_value(repr(value))
+    except (ValueError, SyntaxError, TypeError, StopIteration, NotationError):
+        return None
