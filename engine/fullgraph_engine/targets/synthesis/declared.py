@@ -17,10 +17,13 @@ def declared(tree: ast.AST) -> dict[str, Value]:
     """By the name of an option: its default, or the first of its choices."""
     found: dict[str, Value] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in _DECLARING:
-                found.update(_option(node))
+        if isinstance(node, ast.Call) and _called(node) in _DECLARING:
+            found.update(_option(node))
     return found
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def _option(call: ast.Call) -> Iterator[tuple[str, Value]]:
@@ -47,7 +50,7 @@ def _default(given: dict[str | None, ast.expr]) -> Value | None:
         elif "choices" in given:
             value = next(iter(ast.literal_eval(given["choices"])))
         elif isinstance(action := given.get("action"), ast.Constant):
-            value = {"store_true": False, "store_false": True}.get(action.value)
+            value = {"store_true": False, "store_false": True}.get(str(action.value))
         else:
             return None
         return parse_value(repr(value))

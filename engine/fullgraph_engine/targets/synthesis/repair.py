@@ -491,9 +491,8 @@ class Repairs:
     def _of_classes(self, candidate: Candidate, names: set[str]) -> Iterator[Path]:
         """Arguments that are classes of these names: a function is called in their place."""
         for path, value in candidate.values():
-            if isinstance(value, Reference) and value.call is None:
-                if value.name.rpartition(".")[2] in names:
-                    yield path
+            if isinstance(value, Reference) and value.call is None and _last(value) in names:
+                yield path
 
     def _contained(
         self, candidate: Candidate, path: Path, value: TensorText, text: str, cost: float
@@ -634,6 +633,10 @@ def _shapes(shape: tuple[int, ...], rank: int) -> list[tuple[int, ...]]:
     if rank == 5:
         return [(batch, width, 8, 8, 8), (batch, 4, width, SIDE, SIDE)]
     return [(batch, 2, width, 4, 16, 16)]
+
+
+def _last(reference: Reference) -> str:
+    return reference.name.rpartition(".")[2]
 
 
 def _lines(outcome: Outcome) -> str:
