@@ -351,6 +351,48 @@ def test_probes_from_the_main_block(engine: Engine) -> None:
     assert not findings
 
 
+UNFOUND = (
+    HEAD
+    + """\
+import time
+class Config:
+    width = 4
+class Part(nn.Module):
+    def forward(self):
+        raise RuntimeError(f"not at {time.time_ns()}")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.part = Part()
+    def forward(self):
+        return self.part()
+class Other(nn.Module):
+    def forward(self, x):
+        return x + 1
+"""
+)
+
+
+def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> None:
+    if not engine.forks:
+        pytest.skip("what is remembered has nothing to do with how processes start")
+
+    def obstacles(text: str) -> list[str]:
+        reports, _ = engine.analyse(text, path="/nowhere/unfound.py")
+        assert reports["Other"].status == "traced"
+        return [reports[name].error or reports[name].status for name in ("Net", "Part")]
+
+    before = obstacles(UNFOUND)
+    assert all("not at 1" in one for one in before)
+    assert obstacles("# new\n" + UNFOUND.replace("x + 1", "x + 2")) == before
+    # What it calls, and what might be given to it.
+    for old, new in (("not at", "not at 1"), ("width = 4", "width = 5")):
+        other = obstacles(UNFOUND.replace(old, new))
+        assert other[0] != before[0]
+    fixed = UNFOUND.replace("raise RuntimeError(", "return (torch.ones(2), ")
+    assert obstacles(fixed) == ["traced", "traced"]
+
+
 @pytest.mark.parametrize(
     ("deed", "words"),
     [

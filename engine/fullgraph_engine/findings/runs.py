@@ -17,6 +17,7 @@ from ..documents import Commission
 from ..documents.writer import Writer
 from ..protocol import (
     Finding,
+    FoundProbe,
     Origin,
     Part,
     ProbeInfo,
@@ -31,7 +32,7 @@ from ..protocol import (
 from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
-from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe
+from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe, searched
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
 from ..tracing import modes
@@ -93,6 +94,8 @@ class Outcome:
     known: str = ""
     """What the part "paths" goes on from, if there is anything for it to do."""
     paths: TracedPaths | None = None
+    unfound: FoundProbe | None = None
+    """That a search has found no inputs for it."""
 
 
 def run_target(
@@ -156,6 +159,7 @@ def run_target(
         raised=attempt.auto_failure is not None,
         known=attempt.known() if part == "first" else "",
         paths=attempt.paths,
+        unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
     )
 
 

@@ -344,6 +344,7 @@ class Analysis:
             self._dismiss(module)
         if self._process is not None:
             self._process.outdated()
+        self._host.found.forget_unfound(self.request.path)
         self._close()
         self.begin()
 
@@ -616,7 +617,7 @@ class Analysis:
         if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
                 self._given_up[plan.target, plan.probe] = launched
-                self._remember(done.report)
+                self._remember(done)
             self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
             return
         if part in ("first", "seeds"):
@@ -638,7 +639,7 @@ class Analysis:
             if before is not None and done.report.status in ("traced", "no-probe"):
                 self._take_back(before, launched)
             self._report(replace(done.report, probe_number=plan.probe))
-            self._remember(done.report)
+            self._remember(done)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
             taken_of = launched.snapshot_of
@@ -770,12 +771,15 @@ class Analysis:
     def _may_ask_for_more(self, one: EnclosingRun) -> bool:
         return not one.over and any(self._waiting.get(target) for target in one.further)
 
-    def _remember(self, report: TargetReport) -> None:
+    def _remember(self, done: RunDone) -> None:
         """What a search has found is there for the runs that come, and after an edit."""
+        report = done.report
         probe = report.probe
         if report.status == "no-probe":
             self._pending = [one for one in self._pending if one.plan.info.name != report.name]
             self._host.found.forget(self.request.path, report.name)
+            if done.unfound is not None:
+                self._host.found.add(self.request.path, done.unfound)
         elif probe is not None and probe.comment:
             self._host.found.add(self.request.path, FoundProbe(report.name, probe.comment))
         elif report.status == "traced":

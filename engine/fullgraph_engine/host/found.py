@@ -23,5 +23,11 @@ class FoundProbes:
         while len(self._by_path) > _MOST_FILES:
             del self._by_path[next(iter(self._by_path))]
 
+    def forget_unfound(self, path: str) -> None:
+        """What the file imports is no more what it was."""
+        for one in self.of(path):
+            if not one.comment:
+                self.forget(path, one.target)
+
     def forget(self, path: str, target: str) -> None:
         self._by_path.get(path, {}).pop(target, None)

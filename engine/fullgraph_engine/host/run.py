@@ -175,6 +175,7 @@ class Run:
             outcome.raised,
             outcome.known,
             outcome.paths,
+            outcome.unfound,
         )
 
     def tell_seen(self, outcome: Outcome) -> None:

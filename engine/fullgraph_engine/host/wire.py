@@ -147,7 +147,7 @@ class SnapshotTaken:
 class RunDone:
     """``further``: so many of the runs that wait for this one are needed. ``raised``: it needs real
     tensors since fake ones raised. ``known`` is what a run of the part "paths" is launched with,
-    empty where it would find none."""
+    empty where it would find none. ``unfound``: a search has found nothing for it."""
 
     report: TargetReport
     needs_real: str | None
@@ -155,6 +155,7 @@ class RunDone:
     raised: bool = False
     known: str = ""
     paths: Union[TracedPaths, None] = None
+    unfound: Union[FoundProbe, None] = None
 
 
 @dataclass(frozen=True)

@@ -156,14 +156,18 @@ class ProbeInfo:
 
 @dataclass(frozen=True)
 class FoundProbe:
-    """What was found by trying for a target; ``comment`` is empty where nothing was.
+    """What was found by trying for a target.
 
     ``settled``: this very text was traced so, and not only what it was before it was edited.
+    ``comment`` is empty where nothing was found; then ``obstacle`` says why, in a sentence, and
+    ``rests_on`` for what definition: as long as it is the same, there is no other answer.
     """
 
     target: str
-    comment: str
+    comment: str = ""
     settled: bool = False
+    obstacle: str = ""
+    rests_on: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ handed to the runs that come after it. So an edit costs one try, as long as that
 from __future__ import annotations
 
 import contextlib
+import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..protocol import FoundProbe, ProbeInfo
-from . import enclosing, notation, tensors
+from . import enclosing, notation, source, tensors
 from .discovery import Target
 from .enclosing import Enclosing, NotCalled
 from .notation import NotationError
@@ -21,15 +22,22 @@ SECONDS = 6.0
 """Time of the processor that one search may take."""
 
 known: dict[str, str] = {}
-"""By target: what was found before, as a probe comment says it; empty where nothing was found."""
+"""By target: what was found before, as a probe comment says it."""
 
 settled: set[str] = set()
 """Targets that were traced as ``known`` says: no other way to call them is tried."""
 
 
+unfound: dict[str, FoundProbe] = {}
+"""By target: that nothing was found, here or before."""
+
+
 def remember(found: Iterable[FoundProbe]) -> None:
     """Take over what the runs of other processes have found."""
     for one in found:
+        if not one.comment:
+            unfound[one.target] = one
+            continue
         known[one.target] = one.comment
         if one.settled:
             settled.add(one.target)
@@ -78,22 +86,30 @@ class _Searched:
     def __call__(self, namespace: Namespace) -> Call:
         from .synthesis import Found, Search
 
-        name = self.target.name
-        if known.get(name) == "":
-            raise NoProbe(f"No inputs were found for {name}.")
+        name, rests_on = self.target.name, self._rests_on(namespace)
+        failed = unfound.get(name)
+        if failed is not None and rests_on and failed.rests_on == rests_on:
+            raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
             before = notation.parse(known[name]) if name in known else None
         found = Search(namespace[self.target.subject], namespace).run(SECONDS, before)
         if not isinstance(found, Found):
-            known[name] = ""
-            raise NoProbe(
-                f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
-            )
+            words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
+            unfound[name] = FoundProbe(name, obstacle=words, rests_on=rests_on)
+            raise NoProbe(words)
+        unfound.pop(name, None)
         comment = known[name] = notation.show(found.notation)
         call = call_of(self.target, found.notation, namespace)
         call.source, call.comment = "synthesis", comment
         return call
+
+    def _rests_on(self, namespace: Namespace) -> str:
+        lines = linecache.getlines(str(namespace.get("__file__", "")))
+        try:
+            return source.read("".join(lines)).rests_on(self.target.subject)
+        except (SyntaxError, ValueError):
+            return ""
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:

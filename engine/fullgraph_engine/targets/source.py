@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import hashlib
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -17,6 +18,9 @@ _SAME_MODULE_WORDS = (
     "xpu compile"
 )
 _SAME_MODULE = frozenset(_SAME_MODULE_WORDS.split())
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass
@@ -62,6 +66,16 @@ class Source:
                     seen.add(further)
                     waiting.append(further)
         return seen
+
+    def rests_on(self, name: str) -> str:
+        """A digest of what a definition is made of: all that it mentions, what is executed with
+        the module, and of the other definitions what they are made with."""
+        reached = self.reached([name])
+        nodes: list[ast.AST] = []
+        for node in self.definitions:
+            nodes += [node] if node.name in reached else _heads(node)
+        nodes += [one for one in self.statements if not isinstance(one, _DEFINITIONS)]
+        return hashlib.sha256("".join(map(ast.dump, nodes)).encode()).hexdigest()
 
     def dotted(self, expression: ast.expr) -> str:
         """The full dotted name of an expression through the imports, or nothing.
@@ -323,3 +337,15 @@ def byte_lines(text: str) -> tuple[bytes, ...]:
     """The lines of a text as ``ast`` counts them, encoded."""
     unified = text.replace("\r\n", "\n").replace("\r", "\n")
     return tuple(line.encode() for line in unified.split("\n"))
+
+
+def _heads(node: Function | ast.ClassDef) -> list[ast.AST]:
+    """The parameters of a function; of a class also its bases and its fields."""
+    if not isinstance(node, ast.ClassDef):
+        return [node.args]
+    heads = [
+        *node.bases,
+        *(one for one in node.body if isinstance(one, (ast.Assign, ast.AnnAssign))),
+    ]
+    methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+    return [*heads, *(one.args for one in methods if one.name == "__init__")]
