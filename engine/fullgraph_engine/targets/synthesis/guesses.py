@@ -40,7 +40,7 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     (r".*(n|num)_?.*heads?|.*heads|n_?kv_?heads?|nhead", 4),
     (r".*(n|num)_?.*groups|groups|cardinality", 1),
     (r".*(n|num)_?.*(layers?|blocks?|stages|levels|convs|repeats)|.*depth|layers|repeats|n", 2),
-    (r".*kernel(_size)?|kernel_\w+|k_?(size)?|ks|.*window(_size)?", 3),
+    (r".*kernel(_size)?|kernel_\w+|k\d?|k_?(size)?|ks|.*window(_size)?", 3),
     (
         r".*strides?|stride_\w+|.*dilation|scale|expansion|multiplier|.*factor|num_(frames|parallel)?|order",
         1,
@@ -442,18 +442,9 @@ class Guesses:
         yield from (Reference(key) for key, _ in found[:4])
 
     def texts(self, name: str) -> list[str]:
-        """Texts that the class compares a parameter with, or that are common."""
-        source = self._source
-        spelled = re.escape(name)
-        found: list[str] = []
-        for match in re.finditer(
-            rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source
-        ):
-            found += re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
-        for match in re.finditer(
-            rf"['\"]([^'\"\n]{{1,40}})['\"]\s*(?:==|\bin\b)\s*{spelled}\b", source
-        ):
-            found.append(match[1])
+        """Texts that the class compares a parameter with, or the rest of the file one of that name:
+        it may be passed on. Then those that are common."""
+        found = [*_compared(re.escape(name), self._source), *_compared(re.escape(name), self._file)]
         if "act" in name or "nonlinearity" in name:
             found += ["relu", "gelu"]
         if "norm" in name:
@@ -462,21 +453,35 @@ class Guesses:
             found += ["zeros", "same"]
         return [*dict.fromkeys(found), "", "none"]
 
+    def compared_in(self, kind: type) -> list[str]:
+        """Texts that a class compares anything with."""
+        return list(dict.fromkeys(_compared(r"\w+", _source_of(kind))))[:8]
+
+    def layers(self, name: str) -> list[str]:
+        """Names of layers that a text may be, for ``getattr(nn, name)``."""
+        found = [one.name for one in self.callables(name.lower()) if isinstance(one, Reference)]
+        known = [one.rpartition(".")[2] for one in found if one.startswith("torch.nn.")]
+        recurrent = ["LSTM", "GRU"] if re.search(r"rnn|recurrent|cell", name.lower()) else []
+        return list(dict.fromkeys([*recurrent, *known]))
+
     @functools.cached_property
     def _source(self) -> str:
-        try:
-            return inspect.getsource(self.subject)
-        except (OSError, TypeError):
-            return ""
+        return _source_of(self.subject)
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
         """By name: what the file says an option is that is not given."""
         try:
-            lines = linecache.getlines(inspect.getfile(self.subject))
-            return declared(ast.parse("".join(lines)))
-        except (OSError, TypeError, SyntaxError, ValueError):
+            return declared(ast.parse(self._file))
+        except (SyntaxError, ValueError):
             return {}
+
+    @functools.cached_property
+    def _file(self) -> str:
+        try:
+            return "".join(linecache.getlines(inspect.getfile(self.subject)))
+        except (OSError, TypeError):
+            return ""
 
     # -- inputs --
 
@@ -494,6 +499,23 @@ class Guesses:
             tensor("i64", BATCH, LENGTH),
         ]
         return _distinct(found)
+
+
+def _source_of(kind: Any) -> str:
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return ""
+
+
+def _compared(spelled: str, source: str) -> Iterator[str]:
+    """Texts that a source compares a name with, which is given as a pattern."""
+    for match in re.finditer(rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source):
+        yield from re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
+    for match in re.finditer(
+        rf"['\"]([^'\"\n]{{1,40}})['\"]\s*(?:==|\bin\b)\s*{spelled}\b", source
+    ):
+        yield match[1]
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

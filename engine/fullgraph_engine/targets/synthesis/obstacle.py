@@ -289,6 +289,10 @@ def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
         yield WrongRank(int(match[1]), int(match[1]) + 1)
     if match := re.search(r"dimension must be (\d)\D.*?(\d)", text):
         yield WrongRank(int(match[2]), int(match[1]))
+    if match := re.search(r"same number of dimensions: got (\d) and (\d)", text):
+        one, other = int(match[1]), int(match[2])
+        yield WrongRank(min(one, other), max(one, other))
+        yield WrongRank(max(one, other), min(one, other))
     if match := re.search(r"not enough values to unpack \(expected (\d+), got (\d+)\)", text):
         yield WrongRank(int(match[2]), int(match[1]))
     if match := re.search(r"too many values to unpack \(expected (\d+)(?:, got (\d+))?\)", text):

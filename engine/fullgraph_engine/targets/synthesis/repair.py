@@ -453,6 +453,8 @@ class Repairs:
         near = [path for path in implicated(outcome) if candidate.get(path[:2]) is not None]
         if isinstance(error, KeyError):
             yield from self._keys(outcome, near)
+        if isinstance(error, AttributeError):
+            yield from self._names(outcome, text)
         if match := re.search(r"unsupported operand type\(s\) for \S+ '(\w+)' and '(\w+)'", text):
             at_fault = set(match.groups()) - {"int", "float", "Tensor"}
             near.sort(key=lambda path: type(outcome.made.get(path)).__name__ not in at_fault)
@@ -527,6 +529,30 @@ class Repairs:
                         for one in list(value)[:3]:
                             if isinstance(one, (str, int)):
                                 yield 0.8, self._put(candidate, path, Constant(one))
+
+    def _names(self, outcome: Outcome, text: str) -> Iterator[Step]:
+        """Texts that decide what an object has, or that name something of torch."""
+        candidate = outcome.candidate
+        given = [
+            (path, value.value)
+            for path, value in candidate.values()
+            if isinstance(value, Constant) and isinstance(value.value, str)
+        ]
+        texts: list[str] = []
+        if match := re.search(r"'(\w+)' object has no attribute", text):
+            for frame, _, _ in reversed(outcome.frames):
+                owner = type(frame.f_locals.get("self"))
+                if owner.__name__ == match[1]:
+                    texts = self.guesses.compared_in(owner)
+                    break
+            for path, _ in given:
+                for at, one in enumerate(texts):
+                    yield 0.8 + 0.1 * at, candidate.with_value(path, Constant(one))
+        elif match := re.search(r"module 'torch[\w.]*' has no attribute '(.*)'", text):
+            for path, value in given:
+                if value == match[1]:
+                    for at, one in enumerate(self.guesses.layers(self._name(candidate, path))):
+                        yield 0.5 + 0.1 * at, candidate.with_value(path, Constant(one))
 
     # -- when nothing is known ----------------------------------------------------------------
 
