@@ -674,7 +674,7 @@ def _lines(outcome: Outcome) -> str:
 
 def _wanted_kind(kind: str, text: str) -> Any:
     """A test for the values that a message asks for; None if it does not say."""
-    if re.search(r"not subscriptable|not iterable|has no len|object is not a sequence", text):
+    if re.search(r"not subscriptable|not iterable|non-iterable|has no len|object is not a sequence", text):
         return lambda value: isinstance(value, (Sequence, Mapping, TensorText))
     if re.search(r"not callable|is not a Module subclass|cannot assign", text):
         return lambda value: isinstance(value, Reference)
