@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -126,6 +127,19 @@ def test_a_deadline_is_repeated_where_it_is_caught() -> None:
             caught += 1
         threading.Event().wait(20)
     assert caught == 1
+
+
+def test_two_deadlines_that_are_due_at_once() -> None:
+    class Late(BaseException):
+        pass
+
+    both = (signal.SIGALRM, signal.SIGPROF)
+    before = [signal.getsignal(one) for one in both]
+    with pytest.raises(Late) as raised, within(Late, 0.05, processor=0.05):
+        sum(range(30_000_000))  # one long call of C
+    # As long as its frames are alive, so is what they had not left.
+    assert raised.value is not None
+    assert [signal.getsignal(one) for one in both] == before
 
 
 def test_a_deadline_goes_on_behind_one_inside_of_it() -> None:

@@ -453,7 +453,7 @@ class Repairs:
         near = [path for path in implicated(outcome) if candidate.get(path[:2]) is not None]
         if isinstance(error, KeyError):
             yield from self._keys(outcome, near)
-        if isinstance(error, AttributeError):
+        if isinstance(error, (AttributeError, UnboundLocalError)):
             yield from self._names(outcome, text)
         if match := re.search(r"unsupported operand type\(s\) for \S+ '(\w+)' and '(\w+)'", text):
             at_fault = set(match.groups()) - {"int", "float", "Tensor"}
@@ -538,16 +538,15 @@ class Repairs:
             for path, value in candidate.values()
             if isinstance(value, Constant) and isinstance(value.value, str)
         ]
-        texts: list[str] = []
-        if match := re.search(r"'(\w+)' object has no attribute", text):
+        unset = re.search(r"'(\w+)' object has no attribute", text)
+        if unset or isinstance(outcome.error, UnboundLocalError):
             for frame, _, _ in reversed(outcome.frames):
                 owner = type(frame.f_locals.get("self"))
-                if owner.__name__ == match[1]:
-                    texts = self.guesses.compared_in(owner)
+                if unset is None or owner.__name__ == unset[1]:
+                    for at, one in enumerate(self.guesses.compared_in(owner)):
+                        for path, _ in given:
+                            yield 0.8 + 0.1 * at, candidate.with_value(path, Constant(one))
                     break
-            for path, _ in given:
-                for at, one in enumerate(texts):
-                    yield 0.8 + 0.1 * at, candidate.with_value(path, Constant(one))
         elif match := re.search(r"module 'torch[\w.]*' has no attribute '(.*)'", text):
             for path, value in given:
                 if value == match[1]:
@@ -674,7 +673,9 @@ def _lines(outcome: Outcome) -> str:
 
 def _wanted_kind(kind: str, text: str) -> Any:
     """A test for the values that a message asks for; None if it does not say."""
-    if re.search(r"not subscriptable|not iterable|non-iterable|has no len|object is not a sequence", text):
+    if re.search(
+        r"not subscriptable|not iterable|non-iterable|has no len|object is not a sequence", text
+    ):
         return lambda value: isinstance(value, (Sequence, Mapping, TensorText))
     if re.search(r"not callable|is not a Module subclass|cannot assign", text):
         return lambda value: isinstance(value, Reference)
