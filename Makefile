@@ -85,7 +85,7 @@ $(VSCODE)/node_modules/ready: $(VSCODE)/package-lock.json
 	@touch $@
 
 test-nvim: $(VENV)/ready $(NVIM)
-	FULLGRAPH_NVIM=$(abspath $(NVIM)) $(BIN)/python -m pytest tests/clients/nvim || \
+	FULLGRAPH_NVIM=$(abspath $(NVIM)) $(BIN)/python -m pytest -n $(JOBS) tests/clients/nvim || \
 	  FULLGRAPH_NVIM=$(abspath $(NVIM)) $(BIN)/python -m pytest --last-failed tests/clients/nvim
 
 $(NVIM): tests/clients/nvim/install_host.sh
