@@ -72,6 +72,7 @@ def nothing_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     searched.known.clear()
     searched.settled.clear()
+    searched.unfound.clear()
 
 
 def main(*lines: str) -> Loaded:

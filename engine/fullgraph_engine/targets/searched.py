@@ -27,7 +27,6 @@ known: dict[str, str] = {}
 settled: set[str] = set()
 """Targets that were traced as ``known`` says: no other way to call them is tried."""
 
-
 unfound: dict[str, FoundProbe] = {}
 """By target: that nothing was found, here or before."""
 
@@ -35,11 +34,11 @@ unfound: dict[str, FoundProbe] = {}
 def remember(found: Iterable[FoundProbe]) -> None:
     """Take over what the runs of other processes have found."""
     for one in found:
-        if not one.comment:
+        if one.comment:
+            known[one.target] = one.comment
+        else:
             unfound[one.target] = one
-            continue
-        known[one.target] = one.comment
-        if one.settled:
+        if one.comment and one.settled:
             settled.add(one.target)
 
 
@@ -86,9 +85,9 @@ class _Searched:
     def __call__(self, namespace: Namespace) -> Call:
         from .synthesis import Found, Search
 
-        name, rests_on = self.target.name, self._rests_on(namespace)
+        name = self.target.name
         failed = unfound.get(name)
-        if failed is not None and rests_on and failed.rests_on == rests_on:
+        if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(namespace):
             raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
@@ -96,7 +95,7 @@ class _Searched:
         found = Search(namespace[self.target.subject], namespace).run(SECONDS, before)
         if not isinstance(found, Found):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
-            unfound[name] = FoundProbe(name, obstacle=words, rests_on=rests_on)
+            unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(namespace))
             raise NoProbe(words)
         unfound.pop(name, None)
         comment = known[name] = notation.show(found.notation)

@@ -43,7 +43,7 @@ from fullgraph.session.settings import (
     find_project,
     resolve,
 )
-from fullgraph.session.unit import Reason, Unit
+from fullgraph.session.unit import Reason, Unit, is_due
 from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import Analyse, Event, Failed, Log, RecordedClass
 
@@ -307,7 +307,7 @@ class Session:
         if reason is Reason.ASKED:
             return ""
         trace_on = self.settings(unit).trace_on
-        if trace_on == "manual" or (trace_on == "save" and reason is Reason.CHANGED):
+        if not is_due(reason, trace_on):
             # It was not known yet when the text was edited.
             return f"The setting `trace-on` is {trace_on!r}."
         path = unit.document.path

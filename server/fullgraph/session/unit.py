@@ -24,7 +24,7 @@ from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
-from fullgraph.session.settings import Settings
+from fullgraph.session.settings import Settings, TraceOn
 from fullgraph.session.shapes import ShapesByTarget, all_shapes
 from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (
@@ -62,6 +62,13 @@ class Reason(enum.Enum):
     OPENED = "opened"
     ASKED = "asked"
     """By command, or because something else changed that results depend on."""
+
+
+def is_due(reason: Reason, trace_on: TraceOn) -> bool:
+    """Whether the setting leaves it to us to trace for this reason."""
+    if reason is Reason.CHANGED:
+        return trace_on == "change"
+    return reason is Reason.ASKED or trace_on != "manual"
 
 
 @dataclass(frozen=True)
@@ -302,12 +309,12 @@ class Unit:
                 # The edit was taken back.
                 self.schedule.withdraw()
                 self._restore()
-            elif trace_on == "change":
+            elif is_due(reason, trace_on):
                 self.schedule.edited()
             else:
                 # What runs is of a text that is gone.
                 self.cancel()
-        elif reason is Reason.ASKED or trace_on != "manual":
+        elif is_due(reason, trace_on):
             if self._known():
                 self._restore()
             elif self._run is not None and self._run.covers(self._basis()):

@@ -28,9 +28,8 @@ def _called(call: ast.Call) -> str:
 
 def _option(call: ast.Call) -> Iterator[tuple[str, Value]]:
     given = {one.arg: one.value for one in call.keywords}
-    names = [one.value for one in call.args if isinstance(one, ast.Constant)]
-    long = [one for one in names if isinstance(one, str) and not one.startswith("-")]
-    long = [one[2:] for one in names if isinstance(one, str) and one.startswith("--")] or long
+    names = [str(one.value) for one in call.args if isinstance(one, ast.Constant)]
+    long = [one.removeprefix("--") for one in names if one[:1] != "-" or one.startswith("--")]
     named = given.get("dest")
     if isinstance(named, ast.Constant):
         long = [str(named.value)]

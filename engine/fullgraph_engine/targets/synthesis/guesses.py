@@ -501,6 +501,7 @@ class Guesses:
         return _distinct(found)
 
 
+@functools.lru_cache(maxsize=64)
 def _source_of(kind: Any) -> str:
     try:
         return inspect.getsource(kind)
@@ -508,14 +509,18 @@ def _source_of(kind: Any) -> str:
         return ""
 
 
-def _compared(spelled: str, source: str) -> Iterator[str]:
-    """Texts that a source compares a name with, which is given as a pattern."""
+@functools.lru_cache(maxsize=256)
+def _compared(spelled: str, source: str) -> tuple[str, ...]:
+    """Texts that a source compares a name with, which is given as a pattern. Repairs ask again and
+    again."""
+    found: list[str] = []
     for match in re.finditer(rf"\b{spelled}\b\s*(?:==|!=|\bin\b|\bnot in\b)\s*([^\n:]*)", source):
-        yield from re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
+        found += re.findall(r"['\"]([^'\"\n]{1,40})['\"]", match[1])
     for match in re.finditer(
         rf"['\"]([^'\"\n]{{1,40}})['\"]\s*(?:==|\bin\b)\s*{spelled}\b", source
     ):
-        yield match[1]
+        found.append(match[1])
+    return tuple(found)
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -189,13 +189,12 @@ class Repairs:
             default for _, default in self._defaults(candidate)
         }:
             return
-        shapes = [(*sizes(given[0])[:-1], width)]
+        shape = (*sizes(given[0])[:-1], width)
         if outcome.failed is not None and outcome.failed.name in _CONVOLUTIONS:
             met = outcome.failed.args[0].shape
-            shapes = [(met[0], width, *met[2:])]
+            shape = (met[0], width, *met[2:])
         for name in self._left_out(candidate):
-            for shape in shapes:
-                yield 0.9, candidate.with_value(("inputs", name), tensor("f32", *shape))
+            yield 0.9, candidate.with_value(("inputs", name), tensor("f32", *shape))
 
     def _left_out(self, candidate: Candidate) -> Iterator[str]:
         """Inputs that may be None, and are."""
