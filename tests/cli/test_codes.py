@@ -36,11 +36,18 @@ def test_graph_breaks_with_an_id_link_to_pytorch_and_the_rest_to_our_page() -> N
     assert codes.href("nonsense") == ""
 
 
-def test_the_longest_choice_decides_the_severity() -> None:
-    chosen = {"graph-break": Severity.ERROR, "graph-break/GB0059": Severity.OFF}
+@pytest.mark.parametrize("name", ["graph-break/GB0059", "GB0059"])
+def test_the_most_specific_choice_decides_the_severity(name: str) -> None:
+    chosen = {"graph-break": Severity.ERROR, name: Severity.OFF}
     assert codes.severity("graph-break/GB0059", chosen) == Severity.OFF
     assert codes.severity("graph-break/GB0060", chosen) == Severity.ERROR
     assert codes.severity("graph-breakage", chosen) == Severity.WARNING
+
+
+def test_a_code_is_more_specific_than_its_id_and_that_than_a_family() -> None:
+    names = ("graph-break/GB0059", "GB0059", "graph-break", "op", "")
+    ranks = [codes.specificity("graph-break/GB0059", name) for name in names]
+    assert ranks == [3, 2, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -54,9 +61,12 @@ def test_the_longest_choice_decides_the_severity() -> None:
         (("graph-break/GB0059",), ("graph-break",), True),
         (("graph-break",), ("graph-break/GB0059",), False),
         (("graph-break",), ("graph-break",), False),
+        (("GB0059",), ("graph-break",), True),
+        (("graph-break",), ("GB0059",), False),
+        (("GB0059",), ("graph-break/GB0059",), False),
     ],
 )
-def test_the_longer_of_select_and_ignore_decides(
+def test_the_more_specific_of_select_and_ignore_decides(
     select: tuple[str, ...], ignore: tuple[str, ...], shown: bool
 ) -> None:
     assert codes.shown("graph-break/GB0059", select, ignore) is shown
