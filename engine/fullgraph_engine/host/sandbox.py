@@ -190,5 +190,7 @@ def environment(scratch: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        # Else importing Inductor starts compile workers, where Triton is installed.
+        "TORCH_WARM_POOL": "0",
         "WANDB_MODE": "disabled",
     }
