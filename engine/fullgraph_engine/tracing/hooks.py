@@ -207,11 +207,13 @@ def _check_compliance(
     recorder: Recorder, original: Any, output: Any, *args: Any, **kwargs: Any
 ) -> Any:
     target = kwargs["target"] if "target" in kwargs else (*args, None, None)[1]
-    if not isinstance(target, (graphs.OpOverload, graphs.OpOverloadPacket)):
-        return original(output, *args, **kwargs)
     # The sets keep each operator once and forget where it was called: look at what this one
     # call adds to empty ones.
-    bad, good = output.non_compliant_ops, output.compliant_custom_ops
+    bad = getattr(output, "non_compliant_ops", None)
+    good = getattr(output, "compliant_custom_ops", None)
+    an_operator = isinstance(target, (graphs.OpOverload, graphs.OpOverloadPacket))
+    if not an_operator or bad is None or good is None:
+        return original(output, *args, **kwargs)
     output.non_compliant_ops, output.compliant_custom_ops = type(bad)(), type(good)()
     try:
         return original(output, *args, **kwargs)
