@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,11 +145,11 @@ def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
     }
 
 
-def test_defaults_that_an_editor_sends_unasked_do_not_override_the_project() -> None:
-    everything = {declaration.editor_name: declaration.default for declaration in declarations()}
-    editor = editor_source({"fullgraph": {**everything, "traceOn": "save"}})
-    resolved = resolve(Source("pyproject.toml", {"timeout": 5}), editor)
-    assert resolved.settings == Settings(timeout=5, trace_on="save")
+def test_what_an_editor_sends_overrides_the_project_even_with_a_default() -> None:
+    editor = editor_source({"fullgraph": {"timeout": Settings().timeout, "traceOn": "save"}})
+    resolved = resolve(Source("pyproject.toml", {"timeout": 5, "jobs": 1}), editor)
+    assert resolved.settings == Settings(jobs=1, trace_on="save")
+    assert resolved.origins["timeout"] == "the editor"
     assert resolved.problems == ()
 
 
@@ -157,8 +158,9 @@ def test_an_editor_that_sends_nonsense_changes_nothing(raw: object) -> None:
     assert resolve(editor_source(raw)).settings == Settings()
 
 
-def test_settings_of_the_client_alone_are_no_mistakes() -> None:
-    resolved = resolve(editor_source({"trace": {"server": "verbose"}, "mode": "real"}))
+@pytest.mark.parametrize("trace", [{"trace": {"server": "verbose"}}, {"trace.server": "verbose"}])
+def test_settings_of_the_client_alone_are_no_mistakes(trace: dict[str, Any]) -> None:
+    resolved = resolve(editor_source({**trace, "mode": "real"}))
     assert resolved.problems == ()
     assert resolved.settings.mode == "real"
 

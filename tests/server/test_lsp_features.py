@@ -288,12 +288,14 @@ async def test_output_of_user_code_goes_to_the_log(editor: Any) -> None:
 # -- settings ---------------------------------------------------------------------------------
 
 
-async def test_a_severity_is_changed_without_a_run(editor: Any, counter: Any) -> None:
+async def test_settings_that_no_result_depends_on_are_changed_without_a_run(
+    editor: Any, counter: Any
+) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
     await editor.until_state("ready")
     configured = editor.client.get_configuration(section="fullgraph")
-    editor.configure(**configured, severity={"graph-break": "error"})
+    editor.configure(**configured, severity={"graph-break": "error"}, jobs=1, maxTargets=200)
     for _ in range(500):
         if (await editor.diagnostics(uri))[0].severity == types.DiagnosticSeverity.Error:
             break

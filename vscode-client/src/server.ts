@@ -22,10 +22,14 @@ import { hoverWithLinks } from "./findings";
 import { type Interpreters, NoInterpreter } from "./interpreter";
 import * as protocol from "./protocol";
 import { LongProgress } from "./progress";
+import { chosen, declared } from "./settings";
 import type { LanguageStatus } from "./status";
 
 /** Commands of this extension that the server may name in what it sends. */
 const COMMANDS = ["fullgraph.showTarget", "fullgraph.copyIssue"];
+
+/** What the server asks for, and the beginning of each setting's name. */
+const SECTION = "fullgraph";
 
 const SELECTOR = [
   { scheme: "file", language: "python" },
@@ -209,22 +213,17 @@ export class Server implements vscode.Disposable {
         next(token, value);
       },
       workspace: {
-        configuration: async (parameters, token, next) => {
-          const answers: unknown = await next(parameters, token);
-          if (!Array.isArray(answers)) {
-            return [];
-          }
-          const scopes = parameters.items.map((item) =>
-            item.scopeUri ? vscode.Uri.parse(item.scopeUri) : undefined,
-          );
+        configuration: (parameters) => {
+          const names = declared(this.context.extension, SECTION);
           return Promise.all(
-            answers.map(async (settings: unknown, index) => {
-              const chosen = await this.interpreters.of(
-                scopes[index] ?? vscode.workspace.workspaceFolders?.[0]?.uri,
+            parameters.items.map(async (item) => {
+              const scope = item.scopeUri ? vscode.Uri.parse(item.scopeUri) : undefined;
+              const interpreter = await this.interpreters.of(
+                scope ?? vscode.workspace.workspaceFolders?.[0]?.uri,
               );
-              const set = typeof settings === "object" && settings !== null ? settings : {};
-              const name = chosen?.set ? "interpreter" : "activeInterpreter";
-              return chosen ? { ...set, [name]: chosen.path } : set;
+              const set = chosen(names, SECTION, scope);
+              const name = interpreter?.set ? "interpreter" : "activeInterpreter";
+              return interpreter ? { ...set, [name]: interpreter.path } : set;
             }),
           );
         },

@@ -38,7 +38,6 @@ from fullgraph.session.settings import (
     Project,
     Resolved,
     Settings,
-    declarations,
     editor_source,
     find_project,
     resolve,
@@ -674,16 +673,4 @@ def _modified(path: Path) -> float:
 
 
 def _traced_differently(before: Settings, now: Settings) -> bool:
-    shown = {
-        "severity": {},
-        "select": (),
-        "ignore": (),
-        "trace_on": "change",
-        "forecast": True,
-        **{
-            declaration.field: declaration.default
-            for declaration in declarations()
-            if declaration.feature in ("completion", "inlay_hints", "repro")
-        },
-    }
-    return dataclasses.replace(before, **shown) != dataclasses.replace(now, **shown)
+    return (before.tracing(), before.exclude) != (now.tracing(), now.exclude)

@@ -164,7 +164,7 @@ class Codes(Texts):
 
 @dataclass(frozen=True)
 class Severities:
-    """Severity by finding code; the longest code that fits decides."""
+    """Severity by finding code."""
 
     def read(self, raw: object) -> Mapping[str, Severity]:
         names = [severity.value for severity in Severity]
@@ -296,13 +296,15 @@ class Settings:
     ignore: tuple[str, ...] = _setting(
         (),
         Codes(),
-        "Finding codes not to show. Between `select` and `ignore` the longer code decides.",
+        "Finding codes not to show. Between `select` and `ignore` the more "
+        "specific one decides: a whole code, then an id (`GB0059`), then a family.",
     )
     severity: Mapping[str, Severity] = _setting(
         {},
         Severities(),
         "Severity per finding code or beginning of one, for example "
-        '`{"graph-break": "error", "recompile": "off"}`. The longest code that fits decides.',
+        '`{"graph-break": "error", "recompile": "off"}`. The most specific one that fits decides: '
+        "a whole code, then an id (`GB0059`), then a family.",
     )
     exit_severity: Severity = _setting(
         Severity.WARNING,
@@ -521,6 +523,7 @@ def declarations() -> tuple[Declaration, ...]:
 # -- sources ----------------------------------------------------------------------------------
 
 _COMMAND_LINE = "the command line"
+_EDITOR = "the editor"
 
 
 @dataclass(frozen=True)
@@ -529,8 +532,6 @@ class Source:
 
     origin: str
     values: Mapping[str, Any]
-    sparse: bool = True
-    """False where the place always sends every setting: then a default is not a choice."""
 
     def named(self, key: object) -> str:
         """A setting of this place as its user wrote it, for the beginning of a sentence."""
@@ -541,7 +542,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Settings, where each that is not a default came from, and what was wrong with the rest."""
+    """Settings, where each that some source sets came from, and what was wrong with the rest."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -563,7 +564,7 @@ def resolve(*sources: Source) -> Resolved:
             name = _kebab(key)
             declaration = known.get(name)
             if declaration is None:
-                if source.sparse or name not in _CLIENT_ONLY:
+                if source.origin != _EDITOR or str(key).split(".")[0] not in _CLIENT_ONLY:
                     problems.append(_unknown(source, str(key), known))
                 continue
             if raw is None:
@@ -574,8 +575,6 @@ def resolve(*sources: Source) -> Resolved:
                 kept = "is used" if declaration.field not in values else "stays in force"
                 now = values.get(declaration.field, declaration.default)
                 problems.append(f"{source.named(key)} {error}; {shown(now)} {kept}.")
-                continue
-            if not source.sparse and value == declaration.default:
                 continue
             values[declaration.field] = value
             origins[name] = source.origin
@@ -595,15 +594,10 @@ def _flat(values: Mapping[str, Any], known: Mapping[str, Declaration]) -> Iterab
 def editor_source(raw: object) -> Source:
     """What ``workspace/configuration``, ``didChangeConfiguration`` or a client's start gave.
 
-    Editors send every setting of their manifest, with defaults where the user chose nothing, so a
-    default from here never overrides pyproject.toml.
+    All of it is taken as chosen by the user: a client leaves out what the user has not set.
     """
-    origin = "the editor"
-    if isinstance(raw, Mapping):
-        inner = raw.get("fullgraph", raw)
-        if isinstance(inner, Mapping):
-            return Source(origin, dict(inner), sparse=False)
-    return Source(origin, {}, sparse=False)
+    inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
+    return Source(_EDITOR, dict(inner) if isinstance(inner, Mapping) else {})
 
 
 def command_line_source(flags: Mapping[str, Any]) -> Source:
