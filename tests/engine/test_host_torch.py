@@ -516,7 +516,7 @@ class Net(nn.Module):
         ("import os; os._exit(2)", "crashed", "trace/crashed"),
         ("import ctypes; ctypes.string_at(0)", "crashed", "trace/crashed"),
         ("import time; time.sleep(600)", "timeout", "trace/timeout"),
-        ("y = [bytearray(1 << 26) for _ in range(1 << 20)]", "failed", "trace/eager-error"),
+        ("y = [bytearray(1 << 26) for _ in range(1 << 12)]", "failed", "trace/eager-error"),
         ("open('/nowhere/x', 'w')", "failed", "trace/sandboxed"),
     ],
 )

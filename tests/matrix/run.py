@@ -37,6 +37,7 @@ TESTS = tuple(
         "explanations",
         "shapes_replay",
         "operators_static",
+        "operators_census",
         "operators_witnesses",
         "operators_strings",
         "torch_internals",
