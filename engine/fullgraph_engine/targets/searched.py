@@ -7,9 +7,11 @@ handed to the runs that come after it. So an edit costs one try, as long as that
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..protocol import FoundProbe, ProbeInfo
 from . import enclosing, notation, source, tensors
@@ -17,6 +19,9 @@ from .discovery import Target
 from .enclosing import Enclosing, NotCalled
 from .notation import NotationError
 from .probes import Call, Namespace, NoProbe, Probe, call_of
+
+if TYPE_CHECKING:
+    from .synthesis import Search
 
 SECONDS = 6.0
 """Time of the processor that one search may take."""
@@ -86,16 +91,17 @@ class _Searched:
         from .synthesis import Found, Search
 
         name = self.target.name
+        search = Search(namespace[self.target.subject], namespace)
         failed = unfound.get(name)
-        if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(namespace):
+        if failed is not None and failed.rests_on and failed.rests_on == self._rests_on(search):
             raise NoProbe(failed.obstacle)
         before = None
         with contextlib.suppress(NotationError):
             before = notation.parse(known[name]) if name in known else None
-        found = Search(namespace[self.target.subject], namespace).run(SECONDS, before)
+        found = search.run(SECONDS, before)
         if not isinstance(found, Found):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
-            unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(namespace))
+            unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))
             raise NoProbe(words)
         unfound.pop(name, None)
         comment = known[name] = notation.show(found.notation)
@@ -103,12 +109,14 @@ class _Searched:
         call.source, call.comment = "synthesis", comment
         return call
 
-    def _rests_on(self, namespace: Namespace) -> str:
-        lines = linecache.getlines(str(namespace.get("__file__", "")))
+    def _rests_on(self, search: Search) -> str:
+        """A digest of all that decides whether something is found."""
+        lines = linecache.getlines(str(search.guesses.namespace.get("__file__", "")))
         try:
-            return source.read("".join(lines)).rests_on(self.target.subject)
+            own = source.read("".join(lines)).rests_on(self.target.subject)
         except (SyntaxError, ValueError):
             return ""
+        return f"{own} {hashlib.sha256(repr(search.constructed).encode()).hexdigest()}"
 
 
 def otherwise(target: Target, first: Sequence[Probe], search: Sequence[Probe]) -> list[Probe]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import collections.abc
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -19,14 +20,17 @@ import sys
 import textwrap
 import types
 import typing
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
 import torch
 
-from ..notation import Arguments, Constant, Mapping, Reference, Sequence, Value
+from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
 from .candidate import tensor
+from .constructed import constructed
 from .declared import declared
+from .workspace import texts_that_call
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
 """Sizes of inputs of which nothing is known. The width is a multiple of what groups and heads are
@@ -369,6 +373,35 @@ class Guesses:
         return {name: frozenset(read) for name, read in found.items()}
 
     @functools.cached_property
+    def _taken_apart(self) -> dict[str, int]:
+        """Parameters of ``forward`` of which nothing is used but items, ``x[0]`` and ``x[1]``, or
+        that are unpacked, and of how many items they are."""
+        forward = next(
+            (
+                node
+                for node in ast.walk(self._tree)
+                if isinstance(node, ast.FunctionDef) and node.name == "forward"
+            ),
+            None,
+        )
+        counts: dict[str, int] = {}
+        used: Counter[str] = Counter()
+        for node in ast.walk(forward) if forward is not None else ():
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                used[node.id] += 1
+            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+                if type(index) is int and index < 8:
+                    used[node.value.id] -= 1
+                    counts[node.value.id] = max(counts.get(node.value.id, 0), index + 1)
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+                target = node.targets[0]
+                if isinstance(target, (ast.Tuple, ast.List)):
+                    used[node.value.id] -= 1
+                    counts[node.value.id] = len(target.elts)
+        return {name: count for name, count in counts.items() if count > 1 and not used[name]}
+
+    @functools.cached_property
     def _called(self) -> frozenset[str]:
         """Parameters that the constructor keeps as they are, and that are called later on."""
         called = {
@@ -470,11 +503,28 @@ class Guesses:
 
     @functools.cached_property
     def declared(self) -> dict[str, Value]:
-        """By name: what the file says an option is that is not given."""
-        try:
-            return declared(ast.parse(self._file))
-        except (SyntaxError, ValueError):
-            return {}
+        """By name: what the file, or one that constructs the class, says an option is that is not
+        given."""
+        found: dict[str, Value] = {}
+        for text in (*reversed(self._elsewhere), self._file):
+            with contextlib.suppress(SyntaxError, ValueError):
+                found.update(declared(ast.parse(text)))
+        return found
+
+    def constructed(self, parameters: tuple[Parameter, ...]) -> list[dict[str, Value]]:
+        """What code gives the constructor, that of the file if it gives all that is required."""
+        name = self.subject.__name__
+        placed = [one.name for one in parameters if one.positional]
+        required = {one.name for one in parameters if one.required}
+        found = constructed(self._file, name, placed, self.namespace)
+        if any(required.issubset(known) for known in found):
+            return found
+        return constructed(self._file, name, placed, self.namespace, self._elsewhere)
+
+    @functools.cached_property
+    def _elsewhere(self) -> list[str]:
+        """Other files that construct it."""
+        return texts_that_call(self.subject.__name__, str(self.namespace.get("__file__", "")))
 
     @functools.cached_property
     def _file(self) -> str:
@@ -492,6 +542,11 @@ class Guesses:
         for one in _plain_types(parameter.annotation):
             found += _input_of_type(one, name, width)
         found += _input_by_name(name, width)
+        count = self._taken_apart.get(parameter.name)
+        if count is not None:
+            item = next((one for one in found if isinstance(one, TensorText)), None)
+            items = (item or tensor("f32", BATCH, width),) * count
+            found.insert(0, Sequence("list", items))
         found += [
             tensor("f32", BATCH, width),
             tensor("f32", BATCH, LENGTH, width),

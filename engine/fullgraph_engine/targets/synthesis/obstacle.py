@@ -287,6 +287,11 @@ def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
         yield WrongRank(int(match[2]), int(match[1]))
     if match := re.search(r"too many indices for tensor of dimension (\d)", text):
         yield WrongRank(int(match[1]), int(match[1]) + 1)
+    if match := re.search(
+        r"sizes provided \((\d)\) must be greater .*? in the tensor \((\d)\)", text
+    ):
+        yield WrongRank(int(match[2]), int(match[1]))
+        yield WrongRank(int(match[1]), int(match[2]))
     if match := re.search(r"dimension must be (\d)\D.*?(\d)", text):
         yield WrongRank(int(match[2]), int(match[1]))
     if match := re.search(r"same number of dimensions: got (\d) and (\d)", text):

@@ -180,6 +180,19 @@ class Repairs:
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
         yield from self._sides(candidate, met, wanted)
+        yield from self._products(candidate, met, wanted)
+
+    def _products(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+        """Two dimensions that the code makes one of."""
+        for path, value in candidate.tensors():
+            shape = sizes(value) if path[0] == "inputs" else ()
+            for dim, (one, other) in enumerate(itertools.pairwise(shape)):
+                if one * other != met or 1 in (one, other):
+                    continue
+                for last in dict.fromkeys((2, other, 1, one)):
+                    if wanted % last == 0:
+                        changed = with_size(with_size(value, dim, wanted // last), dim + 1, last)
+                        yield 1.6, candidate.with_value(path, changed)
 
     def _more(self, outcome: Outcome, width: int) -> Iterator[Step]:
         """Another input, to be put beside what there is, that has the features that are missing."""

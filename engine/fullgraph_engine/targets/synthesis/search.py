@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import math
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from ..notation import Constant, Notation, Value
@@ -25,6 +27,8 @@ _PAST, _STALE = 0.35, 0.15
 """What the repairs before the last one count, and each earlier try that stopped at one place."""
 _CONSTRUCTED = 5.0
 """What it counts that the constructor is through: no less than however far another one came."""
+_FARTHER = 0.5
+"""What it counts at least that a try got past the line that the one before it stopped on."""
 _TRY = 3.0
 """Seconds for one try, of the processor."""
 
@@ -70,23 +74,23 @@ class Search:
     def _run(self, seconds: float, starts: list[Candidate]) -> Found | NotFound:
         began = time.process_time()
         count = itertools.count()
-        queue: list[tuple[float, int, float, Candidate]] = []
+        queue: list[tuple[float, int, float, Candidate, _Stop | None]] = []
         known: set[Candidate] = set()
         visits: Counter[tuple[object, ...]] = Counter()
         best: Outcome | None = None
 
-        def push(rank: float, cost: float, candidate: Candidate) -> None:
+        def push(rank: float, cost: float, candidate: Candidate, before: _Stop | None) -> None:
             if candidate not in known:
                 known.add(candidate)
-                heapq.heappush(queue, (rank, next(count), cost, candidate))
+                heapq.heappush(queue, (rank, next(count), cost, candidate, before))
 
         for number, start in enumerate(starts):
-            push(-1e6 + number, 0.0, start)
+            push(-1e6 + number, 0.0, start, None)
         while queue:
             left = seconds - (time.process_time() - began)
             if left <= 0:
                 break
-            _, _, cost, candidate = heapq.heappop(queue)
+            _, _, cost, candidate, before = heapq.heappop(queue)
             outcome = self.trials.run(candidate, min(left, _TRY))
             spent = time.process_time() - began
             if outcome.phase == 2:
@@ -99,25 +103,36 @@ class Search:
             if best is None or outcome.score > best.score:
                 best = outcome
             visits[outcome.place] += 1
-            reached = _reached(outcome) - _STALE * visits[outcome.place]
+            stop = _stop(outcome, before)
+            reached = stop.reached - _STALE * visits[outcome.place]
             steps = sorted(self.repairs.of(outcome), key=lambda step: step[0])
             known.add(outcome.candidate)
             for step, changed in steps[:_MOST_STEPS]:
-                push(_PAST * cost + step - reached, cost + step, changed)
+                push(_PAST * cost + step - reached, cost + step, changed, stop)
         spent = time.process_time() - began
         if best is None:
             return NotFound("there was no time to try anything", 0, spent)
         return NotFound(last_obstacle(best), self.trials.count, spent)
 
+    @functools.cached_property
+    def constructed(self) -> list[dict[str, Value]]:
+        """What other code of the file constructs the class with."""
+        found = self.guesses.constructed(self.init)
+        names = {one.name for one in self.init}
+        return [known for known in found if names.issuperset(known)]
+
     def starts(self) -> Iterator[Candidate]:
         """First candidates: what must be given, and of what is repeated only a little."""
-        given = [(one.name, self.guesses.argument(one)[0]) for one in self.init if one.required]
-        small: list[tuple[str, Value]] = [
-            (one.name, Constant(2))
+        given = {one.name: self.guesses.argument(one)[0] for one in self.init if one.required}
+        small: dict[str, Value] = {
+            one.name: Constant(2)
             for one in self.init
             if type(one.default) is int and one.default > 2 and is_depth(one.name)
-        ]
-        for init in ((*given, *small), tuple(given)):
+        }
+        guessed = [{**given, **small}, given]
+        seen = [{**given, **small, **known} for known in self.constructed]
+        for arguments in [*seen, *guessed] if given else [*guessed, *seen]:
+            init = tuple(arguments.items())
             candidate = Candidate(init)
             width = self.repairs.width(candidate)
             inputs = [
@@ -150,6 +165,34 @@ def _reached(outcome: Outcome) -> float:
     phase, calls, line = outcome.score
     far = 1.2 * math.log2(1 + calls) + 0.01 * line
     return far + _CONSTRUCTED if phase else min(far, _CONSTRUCTED)
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """Where a try stopped, in the functions of the user, and how far that is."""
+
+    path: tuple[tuple[CodeType, int], ...]
+    reached: float
+
+
+def _stop(outcome: Outcome, before: _Stop | None) -> _Stop:
+    """``before`` is where the try stopped that this one was made from. To get past that line counts
+    whatever was called up to there: a loop that is left out had many calls."""
+    reached = _reached(outcome)
+    if before is not None and _is_past(outcome.path, before.path):
+        reached = max(reached, before.reached + _FARTHER)
+    return _Stop(outcome.path, reached)
+
+
+def _is_past(
+    path: tuple[tuple[CodeType, int], ...], before: tuple[tuple[CodeType, int], ...]
+) -> bool:
+    for (function, line), (other, before_line) in zip(path, before):  # noqa: B905 - the common part
+        if function is not other:
+            return False
+        if line != before_line:
+            return line > before_line
+    return False
 
 
 def last_obstacle(outcome: Outcome) -> str:

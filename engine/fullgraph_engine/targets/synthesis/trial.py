@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import math
 import sys
 import types
@@ -72,14 +73,19 @@ class Outcome:
             trace = trace.tb_next
         return found
 
+    @functools.cached_property
+    def path(self) -> tuple[tuple[types.CodeType, int], ...]:
+        """Functions of the user that it stopped in, each with its line, outermost first."""
+        return tuple(
+            (frame.f_code, line)
+            for frame, line, _ in self.frames
+            if "/torch/" not in frame.f_code.co_filename
+        )
+
     @property
     def place(self) -> tuple[object, ...]:
         """Equal for tries that stop for one reason."""
-        at = self.frames[-1] if self.frames else None
-        user = next(
-            (f for f in reversed(self.frames) if "/torch/" not in f[0].f_code.co_filename), at
-        )
-        return self.phase, type(self.error).__name__, user and user[0].f_code, user and user[1]
+        return self.phase, type(self.error).__name__, self.path[-1:]
 
     @property
     def score(self) -> tuple[int, int, int]:

@@ -1,0 +1,384 @@
+"""Constructor arguments as other code of the file gives them: ``ResNet(BasicBlock, [2, 2, 2, 2])``.
+
+Such code is read, not executed. An argument is known where it is written out, or is a name that has
+one value at the call: of the module, of the function around it, or of a parameter of that, which is
+what the function is called with elsewhere in the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as AnySequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union
+
+from ..notation import (
+    Arguments,
+    Constant,
+    NotationError,
+    Reference,
+    Sequence,
+    Value,
+    parse_value,
+)
+from ..notation import Mapping as MappingValue
+from ..tensors import ProbeError, look_up
+
+Namespace = Mapping[str, Any]
+Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+_Bound = Union[ast.expr, Literal["parameter"], None]
+"""What a name is: a value, a parameter, or something else, as a name that is bound twice."""
+
+_MOST = 3
+"""So many ways to construct a class are of interest, and so many calls of the code around one."""
+_DEPTH = 4
+"""So far values are followed, from parameter to argument."""
+_PLAIN = (int, float, str, bool, type(None))
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}
+
+
+def constructed(
+    text: str,
+    name: str,
+    parameters: AnySequence[str],
+    namespace: Namespace,
+    others: AnySequence[str] = (),
+) -> list[dict[str, Value]]:
+    """By parameter, what each of a few calls of a class gives it, those with the fewest unknown
+    arguments first.
+
+    ``parameters`` are those of its constructor that may be given by position. ``namespace`` is that
+    of the file with this ``text``; ``others`` are texts of files that are not imported here.
+    """
+    found: list[tuple[int, int, dict[str, Value]]] = []
+    for one in (text, *others):
+        sites, names = _read(one)
+        reader = _Reader(sites, namespace, {} if one is text else names)
+        for site in sites.get(name, ()):
+            for frame in reader.frames(site, 0):
+                given = dict(_given(site.call, parameters))
+                values = {each: reader.value(node, frame) for each, node in given.items()}
+                known = {each: value for each, value in values.items() if value is not None}
+                if known and known not in [other for *_, other in found]:
+                    found.append((len(values) - len(known), -len(known), known))
+    found.sort(key=lambda one: one[:2])
+    return [known for *_, known in found[:_MOST]]
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A call, the innermost function that it stands in, and the class that this is a method of."""
+
+    call: ast.Call
+    function: Function | None
+    owner: ast.ClassDef | None
+
+
+@functools.lru_cache(maxsize=16)
+def _read(text: str) -> tuple[dict[str, list[_Site]], dict[str, _Bound]]:
+    """All calls of a file by the last part of the name that is called, and what its names are.
+
+    A constructor is called by ``super().__init__`` as well, and by the name of a class that
+    inherits it.
+    """
+    found: dict[str, list[_Site]] = {}
+    inherited: list[tuple[str, str]] = []
+
+    def visit(node: ast.AST, function: Function | None, owner: ast.ClassDef | None) -> None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            function = node
+        elif isinstance(node, ast.ClassDef):
+            function, owner = None, node
+            if not any(
+                isinstance(one, ast.FunctionDef) and one.name == "__init__" for one in node.body
+            ):
+                inherited.extend((node.name, _last(base)) for base in node.bases)
+        elif isinstance(node, ast.Call):
+            called = [_last(node.func)]
+            if owner is not None and _is_super(node.func):
+                called = [_last(base) for base in owner.bases]
+            for name in called:
+                found.setdefault(name, []).append(_Site(node, function, owner))
+        for child in ast.iter_child_nodes(node):
+            visit(child, function, owner)
+
+    try:
+        tree = ast.parse(text)
+        visit(tree, None, None)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}, {}
+    for name, base in reversed(inherited):
+        found.setdefault(base, []).extend(found.get(name, ()))
+    return found, _assigned(tree.body)
+
+
+def _is_super(called: ast.expr) -> bool:
+    """``super().__init__``"""
+    return (
+        isinstance(called, ast.Attribute)
+        and called.attr == "__init__"
+        and isinstance(called.value, ast.Call)
+        and _last(called.value.func) == "super"
+    )
+
+
+def _last(called: ast.expr) -> str:
+    if isinstance(called, ast.Name):
+        return called.id
+    return called.attr if isinstance(called, ast.Attribute) else ""
+
+
+def _given(call: ast.Call, parameters: AnySequence[str]) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments of a call by parameter, as far as that can be said of them."""
+    plain = itertools.takewhile(lambda node: not isinstance(node, ast.Starred), call.args)
+    yield from zip(parameters, plain)  # noqa: B905 - the rest may have defaults
+    yield from ((one.arg, one.value) for one in call.keywords if one.arg is not None)
+
+
+# -- values -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """A call of the function that some code stands in; ``given`` are its arguments, each with the
+    frame that it is to be read in."""
+
+    function: Function | None = None
+    owner: ast.ClassDef | None = None
+    given: Mapping[str, tuple[ast.expr, _Frame]] = field(default_factory=dict)
+    depth: int = 0
+
+
+_MODULE = _Frame()
+
+
+@dataclass
+class _Reader:
+    sites: dict[str, list[_Site]]
+    namespace: Namespace
+    names: Mapping[str, _Bound]
+    """Those of the module, where it is not imported."""
+    _open: set[tuple[ast.expr, _Frame]] = field(default_factory=set)
+    """What is being read: a name may lead back to itself."""
+
+    def frames(self, around: _Site, depth: int) -> Iterator[_Frame]:
+        """Calls of the function that a site stands in; one that nothing is known of if the file has
+        none."""
+        function, owner = around.function, around.owner
+        if function is None:
+            yield _MODULE
+            return
+        calls: list[_Site] = []
+        if depth < _DEPTH:
+            constructor = owner is not None and function.name == "__init__"
+            name = owner.name if constructor and owner is not None else function.name
+            names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+            names = names[1:] if owner is not None else names
+            calls = [one for one in self.sites.get(name, ()) if one.function is not function]
+            for site in calls[:_MOST]:
+                outer = next(self.frames(site, depth + 1))
+                given = {one: (node, outer) for one, node in _given(site.call, names)}
+                yield _Frame(function, owner, given, depth)
+        if not calls:
+            yield _Frame(function, owner, {}, depth)
+
+    def value(self, node: ast.expr, frame: _Frame) -> Value | None:
+        """What an expression is; None where that cannot be said without executing it."""
+        if (node, frame) in self._open:
+            return None
+        self._open.add((node, frame))
+        try:
+            return self._value(node, frame)
+        finally:
+            self._open.remove((node, frame))
+
+    def _value(self, node: ast.expr, frame: _Frame) -> Value | None:
+        if isinstance(node, ast.Constant):
+            return Constant(node.value) if isinstance(node.value, _PLAIN) else None
+        if isinstance(node, (ast.Tuple, ast.List)):
+            items = self._all(node.elts, frame)
+            kind: Literal["list", "tuple"] = "list" if isinstance(node, ast.List) else "tuple"
+            return None if items is None else Sequence(kind, items)
+        if isinstance(node, ast.Dict):
+            keys = self._all([one for one in node.keys if one is not None], frame)
+            items = self._all(node.values, frame)
+            if keys is None or items is None or len(keys) != len(items):
+                return None
+            return MappingValue(tuple(zip(keys, items, strict=True)))
+        if isinstance(node, (ast.UnaryOp, ast.BinOp)):
+            return self._computed(node, frame)
+        if isinstance(node, ast.Subscript):
+            return self._item(node, frame)
+        if isinstance(node, ast.Call):
+            return self._call(node, frame)
+        if isinstance(node, ast.Name):
+            return self._name(node, frame)
+        if isinstance(node, ast.Attribute):
+            own = isinstance(node.value, ast.Name) and node.value.id == "self"
+            return self._attribute(node.attr, frame) if own else self._object(node, frame)
+        return None
+
+    def _all(self, nodes: Iterable[ast.expr], frame: _Frame) -> tuple[Value, ...] | None:
+        found = [self.value(node, frame) for node in nodes]
+        return None if None in found else tuple(one for one in found if one is not None)
+
+    def _computed(self, node: ast.UnaryOp | ast.BinOp, frame: _Frame) -> Value | None:
+        if isinstance(node, ast.UnaryOp):
+            operand = self.value(node.operand, frame)
+            number = operand.value if isinstance(operand, Constant) else None
+            negative = isinstance(node.op, ast.USub) and isinstance(number, (int, float))
+            return Constant(-number) if negative else None  # type: ignore[operator]
+        left, right = self.value(node.left, frame), self.value(node.right, frame)
+        if not isinstance(right, Constant) or not isinstance(right.value, (int, float)):
+            return None
+        if isinstance(left, Sequence) and isinstance(node.op, ast.Mult):
+            return Sequence(left.kind, left.items * min(int(right.value), 64))
+        if not isinstance(left, Constant) or not isinstance(left.value, (int, float)):
+            return None
+        try:
+            return Constant(_OPERATORS[type(node.op)](left.value, right.value))
+        except (KeyError, ArithmeticError):
+            return None
+
+    def _item(self, node: ast.Subscript, frame: _Frame) -> Value | None:
+        owner, key = self.value(node.value, frame), self.value(node.slice, frame)
+        if isinstance(owner, MappingValue):
+            return dict(owner.items).get(key) if key is not None else None
+        if isinstance(owner, Sequence) and isinstance(key, Constant) and type(key.value) is int:
+            inside = -len(owner.items) <= key.value < len(owner.items)
+            return owner.items[key.value] if inside else None
+        return None
+
+    def _call(self, node: ast.Call, frame: _Frame) -> Value | None:
+        called = self._object(node.func, frame)
+        if not isinstance(called, Reference):
+            return None
+        if any(isinstance(one, ast.Starred) for one in node.args):
+            return None
+        placed = self._all(node.args, frame)
+        named = [(one.arg, self.value(one.value, frame)) for one in node.keywords if one.arg]
+        if placed is None:
+            return None
+        if called.name == "dict" and not placed:
+            return MappingValue(tuple((Constant(k), v) for k, v in named if v is not None))
+        return Reference(
+            called.name, Arguments(placed, tuple((k, v) for k, v in named if v is not None))
+        )
+
+    def _name(self, node: ast.Name, frame: _Frame) -> Value | None:
+        if frame.function is not None and node.id in (bound := _bound(frame.function)):
+            found = bound[node.id]
+            if isinstance(found, ast.expr):
+                return self.value(found, frame)
+            if found and node.id in frame.given:
+                return self.value(*frame.given[node.id])
+            default = _defaults(frame.function).get(node.id) if found else None
+            return self.value(default, _MODULE) if default is not None else None
+        return self._object(node, frame)
+
+    def _attribute(self, name: str, frame: _Frame) -> Value | None:
+        """``self.name``, if one method sets it once."""
+        if frame.owner is None or frame.depth > _DEPTH:
+            return None
+        kept = [
+            (method, node.value)
+            for method in frame.owner.body
+            if isinstance(method, ast.FunctionDef)
+            for node in ast.walk(method)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(one, ast.Attribute) and one.attr == name for one in node.targets)
+        ]
+        if len(kept) != 1:
+            return None
+        method, value = kept[0]
+        if method is frame.function:
+            return self.value(value, frame)
+        call = ast.Call(ast.Name("self"), [], [])
+        around = next(self.frames(_Site(call, method, frame.owner), frame.depth + 1))
+        return self.value(value, around)
+
+    def _object(self, node: ast.expr, frame: _Frame) -> Value | None:
+        """What a dotted name of the module is: a constant as such, else by its name."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return None
+        if frame.function is not None and root.id in _bound(frame.function):
+            return None
+        bound = self.names.get(root.id)
+        if isinstance(bound, ast.expr) and root is node:
+            return self.value(bound, _MODULE)
+        name = ast.unparse(node)
+        try:
+            found = look_up(name, self.namespace)
+        except (ProbeError, AttributeError, ImportError):
+            return None
+        if isinstance(found, (*_PLAIN, list, tuple, dict)):
+            try:
+                return parse_value(repr(found))
+            except NotationError:
+                return None
+        return Reference(name)
+
+
+@functools.lru_cache(maxsize=512)
+def _bound(function: Function) -> dict[str, _Bound]:
+    """What the names of a function are."""
+    arguments = function.args
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    found: dict[str, _Bound] = {one.arg: "parameter" for one in parameters}
+    found.update((one.arg, None) for one in (arguments.vararg, arguments.kwarg) if one is not None)
+    assigned = _assigned(function.body)
+    found.update((name, None if name in found else value) for name, value in assigned.items())
+    return found
+
+
+def _assigned(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
+    """Names that statements bind, without those inside of definitions."""
+    nodes = list(_own(body))
+    simple: dict[int, ast.expr] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = zip(target.elts, node.value.elts)  # noqa: B905 - as Python does
+                simple.update((id(one), value) for one, value in pairs)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            simple[id(node.target)] = node.value
+    found: dict[str, _Bound] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            found[node.id] = None if node.id in found else simple.get(id(node))
+    return found
+
+
+def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    for node in nodes:
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            yield from _own(ast.iter_child_nodes(node))
+
+
+@functools.lru_cache(maxsize=512)
+def _defaults(function: Function) -> dict[str, ast.expr]:
+    arguments = function.args
+    placed = [*arguments.posonlyargs, *arguments.args]
+    found = dict(zip([one.arg for one in placed[::-1]], arguments.defaults[::-1]))  # noqa: B905
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    found.update((one.arg, default) for one, default in named if default is not None)
+    return found
