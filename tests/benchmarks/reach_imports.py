@@ -37,8 +37,8 @@ if __name__ == "__main__":
 from fullgraph_engine import protocol  # noqa: E402
 from fullgraph_engine.host.pipeline import RealPipeline  # noqa: E402
 from fullgraph_engine.protocol import (  # noqa: E402
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Failed,
     Finding,
     FindingFound,
@@ -223,7 +223,7 @@ class Engine:
         self._number += 1
         text = path.read_text(encoding="utf-8") + added
         limits = Limits(module_seconds=120.0)
-        request = Analyse(self._number, "0", str(path), text, limits=limits, parts=("first",))
+        request = Analyze(self._number, "0", str(path), text, limits=limits, parts=("first",))
         os.write(self._write, protocol.encode(request))
 
     def outcome(self) -> Outcome:
@@ -240,7 +240,7 @@ class Engine:
                 elif event.finding.code.startswith("trace/"):
                     where = event.finding.range.start.line + 1
                     errors.append(f"line {where}: {event.finding.message}")
-            elif isinstance(event, (Analysed, Failed)) and event.request == self._number:
+            elif isinstance(event, (Analyzed, Failed)) and event.request == self._number:
                 if isinstance(event, Failed):
                     errors.append(event.reason)
                 return Outcome(names, tuple(errors), time.monotonic() - began)
@@ -320,7 +320,7 @@ def main() -> int:
         _import_all(["torch"])
         warm += [name for argument in given.packages for name in others(argument.partition(":")[0])]
     os.environ[_WARM] = " ".join(warm)
-    # As for the code that is analysed.
+    # As for the code that is analyzed.
     os.environ.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "MPLBACKEND": "Agg"})
     engine = Engine(given.processes)
     with open(os.devnull, "w") as void, contextlib.redirect_stdout(void):  # noqa: PTH123

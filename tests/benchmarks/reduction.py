@@ -27,7 +27,7 @@ import torch
 import torch._dynamo
 from torch._subclasses import FakeTensorMode
 
-from fullgraph_engine.repro.reduction import count_lines, reduce
+from fullgraph_engine.repro.reduce import count_lines, reduce
 
 # Those of benchmark models are too large to be computed.
 SEED = ""

@@ -1,4 +1,4 @@
-"""Replay what Dynamo learnt about sizes, over many files, and measure what recording it costs.
+"""Replay what Dynamo learned about sizes, over many files, and measure what recording it costs.
 
     python replay.py FILE...            the files' targets, with their batch dimensions dynamic
     python replay.py --every FILE...    with every dimension dynamic

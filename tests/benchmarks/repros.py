@@ -36,9 +36,9 @@ import planted
 from reproducing import Host, Reproduction
 
 from fullgraph_engine.protocol import Finding
-from fullgraph_engine.repro.reduction import count_lines, format_program
+from fullgraph_engine.repro.reduce import count_lines, format_program
 
-FAMILIES = ("graph-break/", "frame-skipped/", "op/", "recompile/", "guard/specialised", "trace/")
+FAMILIES = ("graph-break/", "frame-skipped/", "op/", "recompile/", "guard/specialized", "trace/")
 BESIDE = (
     "print_in_wrapper",
     "retry_where_not_finite",

@@ -1,7 +1,7 @@
 """A stand-in for a Python interpreter with torch: an engine that says what the file tells it to.
 
 Started the way the real one is, with the boot script as first argument. Events stand in the
-analysed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
+analyzed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
 says when it is asked for a repro stands there as ``#? {...}``, with the same orders; the data of
 one is ``numbers``.
 ``SCRIPTED_HIDDEN`` in the environment lists facts that its torch does not show, by commas.
@@ -70,15 +70,15 @@ for line in incoming:
         note("cancelled")
         say(protocol.Reproduced(request.request, 2.0, 7, verified=False, cancelled=True))
         hanging = 0
-    if isinstance(request, protocol.Analyse):
-        note(f"analyse {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
+    if isinstance(request, protocol.Analyze):
+        note(f"analyze {request.path} jobs={request.jobs} mode={request.mode} cwd={request.cwd}")
         text, mark = request.text.replace(f"#{TORCH}! ", "#! "), "#! "
     elif isinstance(request, protocol.Reproduce):
-        wanted, only = request.wanted, ",".join(request.analyse.only)
+        wanted, only = request.wanted, ",".join(request.analyze.only)
         data = " with data" if wanted.data else ""
         what = f"{wanted.code} {wanted.target} {wanted.backend} {only}"
         note(f"reproduce {what} {request.seconds:g}{data}")
-        text, mark = request.analyse.text, "#? "
+        text, mark = request.analyze.text, "#? "
     else:
         continue
     for order in text.splitlines():
@@ -98,5 +98,5 @@ for line in incoming:
             if request.folder:
                 Path(request.folder, name).write_bytes(b"numbers")
         outgoing.write(json.dumps(event).encode() + b"\n")
-    if isinstance(request, protocol.Analyse):
-        say(protocol.Analysed(request.request, request.generation, 0.25))
+    if isinstance(request, protocol.Analyze):
+        say(protocol.Analyzed(request.request, request.generation, 0.25))

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import CommandLine, on, script
 
 from fullgraph_engine.protocol import (
-    Analysed,
+    Analyzed,
     Failed,
     Finding,
     FindingFound,
@@ -434,7 +434,7 @@ def test_standard_input_is_checked_under_its_name(command_line: CommandLine) -> 
     assert "--> <stdin>:6:20" in ran.out and ran.status == 1
     ran = command_line.check("--stdin-filename", "pkg/net.py", "-", stdin=model(BREAK).encode())
     assert "--> pkg/net.py:6:20" in ran.out
-    assert f"analyse {command_line.folder}/pkg/net.py " in command_line.engine_log()[-1]
+    assert f"analyze {command_line.folder}/pkg/net.py " in command_line.engine_log()[-1]
     ran = command_line.check("-", stdin=b"\xff\n")
     assert ran.status == 2 and "<stdin> is not UTF-8 text" in ran.err
 
@@ -456,7 +456,7 @@ def test_quiet_leaves_only_findings(command_line: CommandLine) -> None:
     assert command_line.check("-q", "model.py").out == ""
 
 
-def test_colours_are_for_terminals_unless_asked_for(command_line: CommandLine) -> None:
+def test_colors_are_for_terminals_unless_asked_for(command_line: CommandLine) -> None:
     command_line.write("model.py", model(BREAK))
     assert "\x1b[" not in command_line.check("model.py").out
     assert "\x1b[" in command_line.check("--color", "always", "model.py").out
@@ -609,7 +609,7 @@ def test_paths_that_are_given_absolute_stay_absolute(
 
 
 def test_the_last_event_ends_a_file(command_line: CommandLine) -> None:
-    ended = script(Analysed(0, "", 0.1))
+    ended = script(Analyzed(0, "", 0.1))
     late = script(FindingFound(0, BREAK))
     command_line.write("a.py", MODEL + ended + late)
     assert "No findings" in command_line.check("a.py").out

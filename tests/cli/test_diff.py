@@ -411,7 +411,7 @@ def test_two_revisions(repository: CommandLine) -> None:
     ]
     assert contents(repository.folder) == before
     # Each side was traced in a tree of its own, which is gone.
-    traced = [line.split()[1] for line in repository.engine_log() if line.startswith("analyse")]
+    traced = [line.split()[1] for line in repository.engine_log() if line.startswith("analyze")]
     assert len(traced) == 3
     assert not any(Path(path).exists() or str(repository.folder) in path for path in traced)
     assert {path.partition("/tree/")[2] for path in traced} == {"src/model.py", "src/more.py"}

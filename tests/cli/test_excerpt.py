@@ -26,7 +26,7 @@ def drawn(text: str, where: Range, code: int = 160) -> str:
     return "\n".join(excerpt.mark(TextPositions(text), where, Style.ERROR))
 
 
-def test_a_range_in_one_line_has_its_neighbours_for_context() -> None:
+def test_a_range_in_one_line_has_its_neighbors_for_context() -> None:
     text = "def f(x):\n    y = g(x).item()\n    return y\n"
     assert drawn(text, place(text, "g(x).item()")) == (
         "  |\n"
@@ -38,7 +38,7 @@ def test_a_range_in_one_line_has_its_neighbours_for_context() -> None:
     )
 
 
-def test_blank_neighbours_are_left_out_and_the_margin_fits_the_largest_number() -> None:
+def test_blank_neighbors_are_left_out_and_the_margin_fits_the_largest_number() -> None:
     text = "\n" * 9 + "x = y.item()\n\n"
     assert drawn(text, place(text, "y.item()")) == (
         "   |\n10 | x = y.item()\n   |     ^^^^^^^^\n   |"

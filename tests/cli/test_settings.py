@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fullgraph.render.codes import Severity
-from fullgraph.session.request import analyse_request
+from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import (
     Resolved,
     Settings,
@@ -111,7 +111,7 @@ def test_a_bad_value_is_one_sentence_and_the_default_stays(
 )
 def test_what_of_a_file_is_executed_for_probes(word: str, kinds: tuple[str, ...]) -> None:
     settings = resolve(command_line_source({"probes-from-file": word})).settings
-    request = analyse_request(
+    request = analyze_request(
         name="model.py", text="", generation="v", settings=settings, project=None
     )
     assert request.examples == kinds

@@ -15,9 +15,9 @@ import pytest
 
 from fullgraph.engines import Engine
 from fullgraph.render.documents import Draft, document_request
-from fullgraph.session.request import analyse_request
+from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import resolve
-from fullgraph_engine.protocol import Analyse, Limits, TargetDone, TargetReport
+from fullgraph_engine.protocol import Analyze, Limits, TargetDone, TargetReport
 from fullgraph_engine.protocol.documents import DocumentKind
 
 pytestmark = [
@@ -55,7 +55,7 @@ class Net(nn.Module):
 
 
 async def _written(
-    requests: Sequence[tuple[Analyse, DocumentKind]], target: str
+    requests: Sequence[tuple[Analyze, DocumentKind]], target: str
 ) -> list[tuple[str, TargetReport]]:
     engine = Engine(
         Path(sys.executable), on_status=lambda status: None, on_log=lambda log: None, back_off=()
@@ -65,7 +65,7 @@ async def _written(
     try:
         for request, kind in requests:
             draft = Draft(kind, target, request.text)
-            async for event in engine.analyse(request):
+            async for event in engine.analyze(request):
                 draft.apply(event)
                 if isinstance(event, TargetDone):
                     report = event.report
@@ -79,7 +79,7 @@ def written(
     text: str, target: str, *kinds: DocumentKind, path: str = "/nowhere/model.py", **changes: object
 ) -> dict[str, str]:
     """The documents of a target; that they are wanted changes nothing else."""
-    plain = analyse_request(
+    plain = analyze_request(
         name=path, text=text, generation="v", settings=resolve().settings, project=None
     )
     # Documents are of the first run: what other paths add to its report is not in theirs.
@@ -147,7 +147,7 @@ def test_guards_in_the_users_words(net: dict[str, str]) -> None:
     assert "self.layer.weight" in net["guards"] and "L['self']" not in net["guards"]
 
 
-def test_a_run_that_dies_half_way_still_shows_what_it_learnt() -> None:
+def test_a_run_that_dies_half_way_still_shows_what_it_learned() -> None:
     text = NET.replace('        print("inner")\n', '        print("inner")\n        self.hang()\n')
     text = text.replace(
         "class Inner(nn.Module):\n",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fullgraph import __version__
-from fullgraph.lsp import offer
+from fullgraph.lsp import server_capabilities
 from fullgraph.session.settings import editor_source, resolve
 
 CLIENT = Path(__file__).parent.parent.parent / "vscode-client"
@@ -50,13 +50,14 @@ def test_every_command_is_registered_and_in_one_category(manifest: Any) -> None:
     assert {command["category"] for command in commands} == {"fullgraph"}
     registered = set(re.findall(r'^    "(fullgraph\.\w+)":', SOURCES, re.MULTILINE))
     assert {command["command"] for command in commands} <= registered
-    assert not registered & set(offer.COMMANDS)
+    assert not registered & set(server_capabilities.COMMANDS)
 
 
 def test_the_names_of_the_server_are_the_same() -> None:
     named = set(re.findall(r'"(fullgraph\.server\.\w+)"', SOURCES))
-    assert named == set(offer.COMMANDS)
-    for name in (offer.STATUS, offer.TRACE, offer.CHANGED):
+    assert named == set(server_capabilities.COMMANDS)
+    offered = server_capabilities
+    for name in (offered.STATUS, offered.TRACE, offered.CHANGED):
         assert f'"{name}"' in SOURCES
 
 

@@ -13,7 +13,7 @@ to plant, and a case of its own::
 
 The parameters only tell a reader which variables there are. The first marker is what the case is
 about; what is found at no planted line is said by a second line ``# shows: CODE @TARGET``. In a
-package it is ``model.py`` that is analysed.
+package it is ``model.py`` that is analyzed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLACE = "# here: "
 _TOP = "definitions"
 
 
-class Analyse(Protocol):
+class Analyze(Protocol):
     """``reproducing.Host.findings``."""
 
     def __call__(self, path: Path, *targets: str, parts: tuple[Part, ...]) -> list[Finding]: ...
@@ -54,7 +54,7 @@ class BadCase(ValueError):
 
 @dataclass(frozen=True)
 class Case:
-    """``files`` are the texts by their paths; ``main`` is analysed, ``marked`` has the marker.
+    """``files`` are the texts by their paths; ``main`` is analyzed, ``marked`` has the marker.
     ``shows``: the code and the target where there is no marker."""
 
     name: str
@@ -64,7 +64,7 @@ class Case:
     shows: tuple[str, str] | None = None
 
     def write(self, folder: Path) -> Path:
-        """The path of the file to analyse, with all files below a folder."""
+        """The path of the file to analyze, with all files below a folder."""
         for path, text in self.files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
@@ -102,7 +102,7 @@ def cases(*names: str) -> list[Case]:
     return [planted(known[name]) for name in names or known]
 
 
-def expected(analyse: Analyse, case: Case, path: Path) -> Finding:
+def expected(analyze: Analyze, case: Case, path: Path) -> Finding:
     """The finding that a written case is about: it is at its marker, or comes from there.
 
     Raises:
@@ -111,7 +111,7 @@ def expected(analyse: Analyse, case: Case, path: Path) -> Finding:
     code, target, place = case.wanted(path)
     seen: set[str] = set()
     for part in PARTS:
-        found = analyse(path, target, parts=(part,))
+        found = analyze(path, target, parts=(part,))
         for finding in found:
             places = {(frame.path, frame.line) for frame in finding.stack}
             places.add((str(path), finding.range.start.line))

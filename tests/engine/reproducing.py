@@ -17,8 +17,8 @@ if str(ENGINE) not in sys.path:
 
 from fullgraph_engine import protocol  # noqa: E402
 from fullgraph_engine.protocol import (  # noqa: E402
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Failed,
     Finding,
     FindingFound,
@@ -104,10 +104,10 @@ class Host:
             real=finding.mode == "real",
             path=finding.path,
         )
-        analyse = self._analysis(path, (finding.target,))
+        analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None
         log: list[str] = []
-        for event in self._answers(Reproduce(analyse.request, analyse, wanted, seconds)):
+        for event in self._answers(Reproduce(analyze.request, analyze, wanted, seconds)):
             if isinstance(event, ReproFound):
                 last = event
             elif isinstance(event, Log):
@@ -123,13 +123,13 @@ class Host:
         self._process.wait(PATIENCE)
         os.close(self._read)
 
-    def _analysis(self, path: Path, targets: Sequence[str]) -> Analyse:
+    def _analysis(self, path: Path, targets: Sequence[str]) -> Analyze:
         self._requests += 1
         folder = path.resolve().parent
         root = folder
         while (root / "__init__.py").exists():
             root = root.parent
-        return Analyse(
+        return Analyze(
             self._requests,
             f"{self._requests}",
             str(path.resolve()),
@@ -139,14 +139,14 @@ class Host:
             only=tuple(targets),
         )
 
-    def _answers(self, request: Analyse | Reproduce) -> Iterator[Any]:
+    def _answers(self, request: Analyze | Reproduce) -> Iterator[Any]:
         os.write(self._write, protocol.encode(request))
         while True:
             event = self._event()
             if getattr(event, "request", None) != request.request:
                 continue
             yield event
-            if isinstance(event, (Analysed, Reproduced, Failed)):
+            if isinstance(event, (Analyzed, Reproduced, Failed)):
                 return
 
     def _event(self) -> protocol.Event | None:

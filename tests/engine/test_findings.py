@@ -16,7 +16,7 @@ import markers
 
 from fullgraph.engines.engine import Engine
 from fullgraph_engine.protocol import (
-    Analyse,
+    Analyze,
     Failed,
     Finding,
     FindingFound,
@@ -67,7 +67,7 @@ async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> l
     await engine.ready()
     try:
         for fixture in fixtures:
-            order = Analyse(
+            order = Analyze(
                 request=0,
                 generation=fixture.name,
                 path=str(fixture.path),
@@ -77,7 +77,7 @@ async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> l
                 cwd=str(fixture.path.parent),
             )
             findings, reports = [], []
-            async for event in engine.analyse(order):
+            async for event in engine.analyze(order):
                 if isinstance(event, FindingFound):
                     findings.append(event.finding)
                 elif isinstance(event, ForecastFound):

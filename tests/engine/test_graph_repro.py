@@ -21,13 +21,14 @@ torch = pytest.importorskip("torch")
 from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
-from fullgraph_engine.repro import graphs, sowing  # noqa: E402
-from fullgraph_engine.repro.check import Check, assembled  # noqa: E402
-from fullgraph_engine.repro.graphs import capture, comparison, minifying, writing  # noqa: E402
-from fullgraph_engine.repro.graphs.shrinking import prepare  # noqa: E402
-from fullgraph_engine.repro.likeness import Likeness  # noqa: E402
-from fullgraph_engine.repro.seed import Backend, Seeds  # noqa: E402
-from fullgraph_engine.repro.surroundings import Job, Surroundings  # noqa: E402
+from fullgraph_engine.repro import graphs  # noqa: E402
+from fullgraph_engine.repro.candidate import Backend, Seeds  # noqa: E402
+from fullgraph_engine.repro.extract import candidates  # noqa: E402
+from fullgraph_engine.repro.graphs import capture, comparison, emit, minifier  # noqa: E402
+from fullgraph_engine.repro.graphs.minimize import prepare  # noqa: E402
+from fullgraph_engine.repro.job import Job, Surroundings  # noqa: E402
+from fullgraph_engine.repro.verify.check import Check, assembled  # noqa: E402
+from fullgraph_engine.repro.verify.finding_signature import Likeness  # noqa: E402
 from fullgraph_engine.torch_internals import backends  # noqa: E402
 
 NET = """
@@ -118,14 +119,14 @@ SATURATES = f"""{AOT}
 """
 
 
-def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> sowing.Sown:
+def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> candidates.Sown:
     """As in the run of the user's code: in a process of its own."""
     path = folder / "net.py"
     path.write_text(text)
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
 
-    def sow() -> sowing.Sown:
+    def sow() -> candidates.Sown:
         tempfile.tempdir = str(scratch)
         module = types.ModuleType("net")
         module.__file__ = str(path)
@@ -137,7 +138,7 @@ def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> so
         wanted = Wanted("", nowhere, "Net", backend=backend, accuracy=accuracy)
         namespace = module.__dict__
         tracee = targets.Tracee(found["Net"], probe, namespace, str(path), text, "real")
-        return sowing.sow(tracee, wanted)
+        return candidates.sow(tracee, wanted)
 
     come, go = os.pipe()
     pid = os.fork()
@@ -154,7 +155,7 @@ def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> so
     with os.fdopen(come) as answer:
         packed, reason = json.load(answer)
     os.waitpid(pid, 0)
-    return sowing.Sown(packed, reason)
+    return candidates.Sown(packed, reason)
 
 
 def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced]:
@@ -192,7 +193,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     tracing.warm()
-    sowing.remember_settings()
+    candidates.remember_settings()
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ class Recorded:
         self.texts: list[str] = []
 
     def told(self, graph: Any, inputs: tuple[Any, ...]) -> None:
-        self.texts.append(writing.seed_of(graph, inputs, self.backend).text)
+        self.texts.append(emit.seed_of(graph, inputs, self.backend).text)
 
 
 EAGER = Backend("eager", '"eager"', accuracy=False)
@@ -352,7 +353,7 @@ def test_torchs_minifier_proposes_programs() -> None:
         tried.append(smaller)
         return "torch.relu" in smaller
 
-    minifying.minify(text, EAGER, shows)
+    minifier.minify(text, EAGER, shows)
     best = next(each for each in reversed(tried) if shows(each))
     body = best.partition("def f(")[2].partition("\n\n")[0]
     assert body.count("torch.") == 1

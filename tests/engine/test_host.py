@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from fullgraph_engine import protocol
-from fullgraph_engine.host import modules
+from fullgraph_engine.host import import_hook
 from fullgraph_engine.protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Cancel,
     Event,
     Failed,
@@ -111,7 +111,7 @@ class Engine:
             **options,
         }
         self.send(
-            Analyse(self.requests, f"v{self.requests}", text=textwrap.dedent(text), **options)
+            Analyze(self.requests, f"v{self.requests}", text=textwrap.dedent(text), **options)
         )
         return self.requests
 
@@ -121,11 +121,11 @@ class Engine:
             event = self.event()
             assert event is not None, "the engine died"
             events.append(event)
-            ends = isinstance(event, (Analysed, Reproduced, Failed))
+            ends = isinstance(event, (Analyzed, Reproduced, Failed))
             if ends and event.request == request:
                 return Result(events)
 
-    def analyse(self, text: str, **options: Any) -> Result:
+    def analyze(self, text: str, **options: Any) -> Result:
         return self.until_end(self.begin(text, **options))
 
     def begin_repro(self, order: str, seconds: float = 30.0, **options: Any) -> int:
@@ -133,9 +133,9 @@ class Engine:
         self.requests += 1
         text = f"def f():  # target\n    {order}\n"
         options = {"path": "/nowhere/x.py", "limits": Limits(seconds=20.0), **options}
-        analyse = Analyse(0, f"v{self.requests}", text=text, **options)
+        analyze = Analyze(0, f"v{self.requests}", text=text, **options)
         wanted = Wanted("stub/code", Range(Position(0, 4), Position(0, 5)), "f")
-        self.send(Reproduce(self.requests, analyse, wanted, seconds))
+        self.send(Reproduce(self.requests, analyze, wanted, seconds))
         return self.requests
 
     def reproduce(self, order: str, **options: Any) -> Result:
@@ -210,9 +210,9 @@ def shared(processes: str) -> Iterator[Engine]:
 def engine(shared: Engine) -> Iterator[Engine]:
     """The engine that all tests share: every one leaves it fit for the next."""
     yield shared
-    after = shared.analyse("def ok():  # target\n    return 1\n", parts=("first",))
+    after = shared.analyze("def ok():  # target\n    return 1\n", parts=("first",))
     assert after.value("ok") == "1"
-    assert isinstance(after.end, Analysed)
+    assert isinstance(after.end, Analyzed)
     # Preambles stay, but not what was forked off them.
     for _ in range(500):
         left = [pid for kept in _children(shared.process.pid) for pid in _children(kept)]
@@ -240,7 +240,7 @@ def spot(line: int, byte: int, end: int) -> Range:
 
 
 def test_events_come_in_order(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target\n    return 7\n")
+    result = engine.analyze("def f():  # target\n    return 7\n")
     kinds = [type(event) for event in result.events]
     assert kinds == [
         TargetsFound,
@@ -248,18 +248,18 @@ def test_events_come_in_order(engine: Engine) -> None:
         FindingFound,
         FindingFound,
         TargetDone,
-        Analysed,
+        Analyzed,
     ]
     assert result.value("f") == "7"
     assert result.reports["f"].range == spot(0, 4, 5)
-    assert result.end == Analysed(
+    assert result.end == Analyzed(
         engine.requests, f"v{engine.requests}", result.end.seconds, cancelled=False
     )
 
 
 def test_targets_nearest_to_the_edit_go_first(engine: Engine) -> None:
     text = "".join(f"def f{n}():  # target\n    return {n}\n" for n in range(5))
-    result = engine.analyse(text, focus=6, jobs=1)
+    result = engine.analyze(text, focus=6, jobs=1)
     started = [event.name for event in result.events if isinstance(event, TargetStarted)]
     assert started[0] == "f3"
     assert set(started[1:3]) == {"f2", "f4"}
@@ -268,7 +268,7 @@ def test_targets_nearest_to_the_edit_go_first(engine: Engine) -> None:
 
 
 def test_every_probe_is_a_run(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target 3\n    return 1\ndef g():  # target 0\n    pass\n")
+    result = engine.analyze("def f():  # target 3\n    return 1\ndef g():  # target 0\n    pass\n")
     done = [event.report for event in result.events if isinstance(event, TargetDone)]
     assert sorted((report.name, report.status) for report in done) == [
         ("f", "traced"),
@@ -281,12 +281,12 @@ def test_every_probe_is_a_run(engine: Engine) -> None:
 
 def test_only_some_targets(engine: Engine) -> None:
     text = "def f():  # target\n    return 1\ndef g():  # target\n    return 2\n"
-    assert set(engine.analyse(text, only=("g",)).reports) == {"g"}
+    assert set(engine.analyze(text, only=("g",)).reports) == {"g"}
 
 
 def test_what_is_no_target_after_all_is_dropped(engine: Engine) -> None:
     text = "def f():  # target\n    return 1\ndef not_g():  # target\n    return 2\n"
-    result = engine.analyse(text)
+    result = engine.analyze(text)
     found = [event for event in result.events if isinstance(event, TargetsFound)]
     assert [target.name for target in found[-1].targets] == ["f"]
     assert set(result.reports) == {"f"}
@@ -298,7 +298,7 @@ def test_strings_have_one_order_in_all_runs(engine: Engine) -> None:
         f"def f{number}():  # target\n    return names, 'PYTHONHASHSEED' in os.environ\n"
         for number in range(3)
     )
-    result = engine.analyse(f"import os\n{text}", parts=("first",))
+    result = engine.analyze(f"import os\n{text}", parts=("first",))
     values = {result.value(f"f{number}") for number in range(3)}
     assert len(values) == 1
     assert eval(values.pop())[1] == ("PYTHONHASHSEED" in os.environ)
@@ -306,7 +306,7 @@ def test_strings_have_one_order_in_all_runs(engine: Engine) -> None:
 
 def test_too_many_targets_are_cut_visibly(engine: Engine) -> None:
     text = "".join(f"def f{n}():  # target\n    return {n}\n" for n in range(9))
-    result = engine.analyse(text, focus=9, limits=Limits(targets=3))
+    result = engine.analyze(text, focus=9, limits=Limits(targets=3))
     found = next(event for event in result.events if isinstance(event, TargetsFound))
     assert [target.name for target in found.targets] == ["f3", "f4", "f5"]
     assert "9 targets" in found.note
@@ -314,16 +314,16 @@ def test_too_many_targets_are_cut_visibly(engine: Engine) -> None:
 
 
 def test_a_run_that_needs_real_tensors_is_repeated(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target\n    return 'needs real'\n")
+    result = engine.analyze("def f():  # target\n    return 'needs real'\n")
     began = [f.message for f in result.findings if f.code == "stub/began" and f.count]
     assert began == ["f 0 auto", "f 0 real"]
     assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
-    fake = engine.analyse("def f():  # target\n    return 'needs real'\n", mode="fake")
+    fake = engine.analyze("def f():  # target\n    return 'needs real'\n", mode="fake")
     assert [f.message for f in fake.findings if f.code == "stub/began"] == ["f 0 fake"]
 
 
 def test_what_real_tensors_do_not_show_is_taken_back(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target\n    return 'needs real'\n")
+    result = engine.analyze("def f():  # target\n    return 'needs real'\n")
     told = [(finding.message, finding.count) for finding in result.findings]
     assert told == [("f 0 auto", 1), ("f", 1), ("f 0 real", 1), ("f", 1), ("f 0 auto", 0)]
 
@@ -335,7 +335,7 @@ def test_what_was_seen_is_told_once_by_the_last_attempt(engine: Engine) -> None:
         told = [event for event in result.events if isinstance(event, ValuesSeen)]
         return [value.name for event in told for value in event.values()]
 
-    assert seen(engine.analyse(text)) == ["in_real_mode"]
+    assert seen(engine.analyze(text)) == ["in_real_mode"]
     # An attempt that dies tells nothing, so what the one before it saw stands.
     first = "import os\ndef f():  # target\n    return 'needs real' if once() else os._exit(3)\n"
     once = """
@@ -346,7 +346,7 @@ def test_what_was_seen_is_told_once_by_the_last_attempt(engine: Engine) -> None:
             flag.touch()
             return not known
         """
-    result = engine.analyse(textwrap.dedent(once) + first)
+    result = engine.analyze(textwrap.dedent(once) + first)
     assert result.reports["f"].status == "crashed"
     assert seen(result) == ["in_auto_mode"]
 
@@ -360,7 +360,7 @@ def forecasts(result: Result) -> dict[str, ForecastFound]:
 
 def test_a_forecast_alone_reports_no_target_and_tells_all_in_one(engine: Engine) -> None:
     text = "def f():  # target 2\n    return 1\n"
-    result = engine.analyse(text, parts=("forecast",), nice=3)
+    result = engine.analyze(text, parts=("forecast",), nice=3)
     assert not result.reports
     assert not result.findings
     made = forecasts(result)
@@ -371,13 +371,13 @@ def test_a_forecast_alone_reports_no_target_and_tells_all_in_one(engine: Engine)
     ]
     assert (one.note, one.seconds) == ("noted", 1.0)
     assert [row.name for row in one.rows] == [f"nice {os.nice(0) + 3}"]
-    assert forecasts(engine.analyse(text, parts=("forecast",)))["f#0~"].rows[0].name == (
+    assert forecasts(engine.analyze(text, parts=("forecast",)))["f#0~"].rows[0].name == (
         f"nice {os.nice(0)}"
     )
 
 
 def test_a_forecast_may_need_real_tensors(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target\n    return 'needs real'\n", parts=("forecast",))
+    result = engine.analyze("def f():  # target\n    return 'needs real'\n", parts=("forecast",))
     messages = [f.message for f in forecasts(result)["f#0~"].findings]
     assert messages == ["f real 'needs real'"]
 
@@ -393,8 +393,8 @@ def test_a_forecast_may_need_real_tensors(engine: Engine) -> None:
 )
 def test_a_forecast_that_ends_badly_says_so(engine: Engine, misdeed: str, words: str) -> None:
     text = f"import os\ndef f():  # target\n    {misdeed}\n"
-    result = engine.analyse(text, parts=("forecast",), limits=Limits(seconds=0.7))
-    assert isinstance(result.end, Analysed)
+    result = engine.analyze(text, parts=("forecast",), limits=Limits(seconds=0.7))
+    assert isinstance(result.end, Analyzed)
     (made,) = forecasts(result).values()
     assert words in made.note
     assert not made.rows
@@ -419,7 +419,7 @@ def test_what_a_forecast_tries_out_does_nothing_to_it(engine: Engine) -> None:
         def f():  # target
             return "asks"
         """
-    result = engine.analyse(text, parts=("forecast",))
+    result = engine.analyze(text, parts=("forecast",))
     (made,) = forecasts(result).values()
     assert {row.name: row.first for row in made.rows} == {
         "tries_once": "1",
@@ -433,7 +433,7 @@ def test_what_a_forecast_tries_out_does_nothing_to_it(engine: Engine) -> None:
 def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
     text = "".join(f"def f{n}():  # target\n    return 'sleep'\n" for n in range(3))
     text = text.replace("return 'sleep'", "while True: pass", 1)
-    result = engine.analyse(text, parts=("forecast",), forecast_seconds=0.5, jobs=1)
+    result = engine.analyze(text, parts=("forecast",), forecast_seconds=0.5, jobs=1)
     notes = {made.target: made.note for made in forecasts(result).values()}
     assert "did not end within 0.5 seconds" in notes["f0"]
     assert notes["f1"] == notes["f2"] == "Not tried: others had taken 0.5 seconds."
@@ -442,8 +442,8 @@ def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
 def test_a_module_that_takes_its_forecasts_with_it(engine: Engine) -> None:
     text = "import os\ndef f():  # target 2\n    os.kill(os.getppid(), 9)\n"
     unsafe = "import ctypes\nkill = ctypes.CDLL(None).kill\n" + text.replace("os.kill", "kill")
-    result = engine.analyse(unsafe, parts=("forecast",), jobs=1)
-    assert isinstance(result.end, Analysed)
+    result = engine.analyze(unsafe, parts=("forecast",), jobs=1)
+    assert isinstance(result.end, Analyzed)
     assert set(forecasts(result)) == {"f#0~", "f#1~"}
 
 
@@ -459,7 +459,7 @@ def on_paths(result: Result) -> list[tuple[str, str]]:
 
 def test_other_paths_go_on_from_the_first_run(engine: Engine) -> None:
     text = goes("return 1", "raise ValueError('no')")
-    result = engine.analyse(text, parts=("first", "paths"))
+    result = engine.analyze(text, parts=("first", "paths"))
     assert on_paths(result) == [
         ("f#0*", "f auto goes_0 1"),
         ("f#0*", "f auto goes_1 it raised ValueError: no"),
@@ -478,27 +478,27 @@ def test_other_paths_go_on_from_the_first_run(engine: Engine) -> None:
 
 def test_other_paths_wait_for_the_first_runs_of_all(engine: Engine) -> None:
     text = goes("return 1") + "def g():  # target\n    return 'later'\n"
-    result = engine.analyse(text, parts=("first", "second", "paths"), jobs=1)
+    result = engine.analyze(text, parts=("first", "second", "paths"), jobs=1)
     codes = [f.message for f in result.findings if f.code in ("stub/value", "stub/path")]
     assert codes[:3] == ["f gave 'other ways'", "g gave 'later'", "f auto goes_0 1"]
 
 
 def test_where_no_path_is_open_there_is_no_run(engine: Engine) -> None:
-    result = engine.analyse(goes("return 1", returns="one way"), parts=("first", "paths"))
+    result = engine.analyze(goes("return 1", returns="one way"), parts=("first", "paths"))
     assert not on_paths(result)
     assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
 
 
 def test_other_paths_may_need_real_tensors(engine: Engine) -> None:
     text = goes("return 1", returns="other ways need real")
-    result = engine.analyse(text, parts=("first", "paths"))
+    result = engine.analyze(text, parts=("first", "paths"))
     assert on_paths(result) == [("f#0*", "f real goes_0 1")]
 
 
 def test_other_paths_that_are_ended_leave_the_first_run(engine: Engine) -> None:
     text = goes("time.sleep(600)")
-    result = engine.analyse(text, parts=("first", "paths"), limits=Limits(seconds=0.7))
-    assert isinstance(result.end, Analysed)
+    result = engine.analyze(text, parts=("first", "paths"), limits=Limits(seconds=0.7))
+    assert isinstance(result.end, Analyzed)
     assert result.status("f") == "traced"
     assert [path.status for path in result.reports["f"].paths] in (["late"], ["failed"])
 
@@ -506,7 +506,7 @@ def test_other_paths_that_are_ended_leave_the_first_run(engine: Engine) -> None:
 def test_all_other_paths_together_end_in_time(engine: Engine) -> None:
     text = goes("while True: pass")
     text += "".join(f"def g{n}():  # target\n    return 'other ways'\n" for n in range(2))
-    result = engine.analyse(text, parts=("first", "paths"), path_seconds=0.5, jobs=1)
+    result = engine.analyze(text, parts=("first", "paths"), path_seconds=0.5, jobs=1)
     reports = {name: report.paths for name, report in result.reports.items()}
     assert set(reports) == {"f", "g0", "g1"}
     assert [path.status for path in reports["g1"]] == ["late"]
@@ -548,7 +548,7 @@ def test_an_enclosing_run_is_made_once_for_all_that_it_calls(
     engine: Engine, processes: str
 ) -> None:
     """Each is run as it was called, whatever came after it."""
-    result = engine.analyse(inside("state.clear()"))
+    result = engine.analyze(inside("state.clear()"))
     assert result.value("other") == "['nothing']"
     assert result.value("early") == "['a']"
     assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
@@ -562,7 +562,7 @@ def test_an_enclosing_run_is_made_once_for_each_kind_of_tensors(
     engine: Engine, processes: str
 ) -> None:
     text = inside().replace("return state", 'return "needs real"', 1)
-    result = engine.analyse(text, parts=("first",))
+    result = engine.analyze(text, parts=("first",))
     assert result.status("early") == result.status("late") == "traced"
     assert result.log("stdout").count("whole") == (2 if processes == "fork" else 6)
 
@@ -585,7 +585,7 @@ def test_what_ends_an_enclosing_run_leaves_the_calls_before(engine: Engine, name
     """What is called later is told as if it had been run alone."""
     middle, limits, status = AFTER[name]
     text = "import sys\n" + inside(middle).replace("inside 3", "inside")
-    result = engine.analyse(text, parts=("first",), limits=Limits(**{"seconds": 20.0, **limits}))
+    result = engine.analyze(text, parts=("first",), limits=Limits(**{"seconds": 20.0, **limits}))
     assert result.value("early") == "['a']"
     assert result.value("twice") == "['a', 'b']"
     assert result.value("other") == "['nothing']"
@@ -594,7 +594,7 @@ def test_what_ends_an_enclosing_run_leaves_the_calls_before(engine: Engine, name
 
 
 def test_what_an_enclosing_run_does_not_call_has_no_probe(engine: Engine) -> None:
-    result = engine.analyse(inside("return"), parts=("first",))
+    result = engine.analyze(inside("return"), parts=("first",))
     assert result.status("late") == "no-probe"
     assert result.value("early") == "['a']"
 
@@ -603,25 +603,25 @@ def test_an_enclosing_run_with_threads_is_not_shared(engine: Engine) -> None:
     """They would be missing in a fork."""
     thread = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
     text = inside(thread).replace("return state", "return threading.active_count()")
-    result = engine.analyse(text, parts=("first",))
+    result = engine.analyze(text, parts=("first",))
     assert (result.value("early"), result.value("late")) == ("1", "2")
 
 
 def test_nothing_else_waits_for_an_enclosing_run(engine: Engine) -> None:
-    engine.analyse("def ok():  # target\n    return 1\n", parts=("first",))
+    engine.analyze("def ok():  # target\n    return 1\n", parts=("first",))
     text = inside().replace('call("early")', "while True: pass", 1)
     request = engine.begin(text, jobs=1, parts=("first",), focus=len(text))
     while not isinstance(event := engine.event(), TargetDone):
         assert event is not None
     assert event.report.name == "other"
     engine.send(Cancel(request))
-    assert isinstance(engine.until_end(request).end, Analysed)
+    assert isinstance(engine.until_end(request).end, Analyzed)
     # The fixture asserts that nobody is left.
 
 
 def test_a_run_that_crashes_leaves_those_that_go_on_from_elsewhere(engine: Engine) -> None:
     text = inside().replace("return state", "ctypes.string_at(0)", 1)
-    result = engine.analyse(text, parts=("first",))
+    result = engine.analyze(text, parts=("first",))
     assert result.status("early") == "crashed"
     assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
 
@@ -632,7 +632,7 @@ def test_two_requests_at_once(engine: Engine) -> None:
     result = engine.until_end(second)
     assert any(isinstance(e, TargetDone) and e.request == second for e in result.events)
     engine.send(Cancel(first))
-    assert engine.until_end(first).end == Analysed(first, "v" + str(first), _any(), cancelled=True)
+    assert engine.until_end(first).end == Analyzed(first, "v" + str(first), _any(), cancelled=True)
 
 
 class _any(float):
@@ -650,13 +650,13 @@ def test_cancelled_while_the_module_is_executed(engine: Engine) -> None:
         pass
     engine.send(Cancel(request))
     result = engine.until_end(request)
-    assert result.end == Analysed(request, f"v{request}", _any(), cancelled=True)
+    assert result.end == Analyzed(request, f"v{request}", _any(), cancelled=True)
 
 
 def test_cancelling_what_is_over_says_nothing(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target\n    return 1\n")
+    result = engine.analyze("def f():  # target\n    return 1\n")
     engine.send(Cancel(engine.requests))
-    assert isinstance(result.end, Analysed)
+    assert isinstance(result.end, Analyzed)
 
 
 def test_self_check(engine: Engine) -> None:
@@ -675,12 +675,12 @@ def test_a_line_that_is_no_request_is_told(engine: Engine) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "x = 1\n"])
 def test_nothing_to_trace(engine: Engine, text: str) -> None:
-    result = engine.analyse(text)
-    assert [type(event) for event in result.events] == [TargetsFound, Analysed]
+    result = engine.analyze(text)
+    assert [type(event) for event in result.events] == [TargetsFound, Analyzed]
 
 
 def test_syntax_error(engine: Engine) -> None:
-    result = engine.analyse("def f():  # target\n    x = 'ü' +* 2\n")
+    result = engine.analyze("def f():  # target\n    x = 'ü' +* 2\n")
     assert isinstance(result.end, Failed)
     finding = result.trouble()
     assert finding.code == "trace/syntax-error"
@@ -688,7 +688,7 @@ def test_syntax_error(engine: Engine) -> None:
 
 
 def test_null_byte_in_the_text(engine: Engine) -> None:
-    result = engine.analyse("x = 1\0\n")
+    result = engine.analyze("x = 1\0\n")
     assert isinstance(result.end, Failed)
 
 
@@ -696,7 +696,7 @@ def test_null_byte_in_the_text(engine: Engine) -> None:
 
 
 def test_a_failed_import_is_one_finding_on_its_name(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import os, absent.thing as thing, sys
         def uses():  # target
@@ -720,7 +720,7 @@ def test_a_failed_import_is_one_finding_on_its_name(engine: Engine) -> None:
 
 
 def test_from_import_of_a_missing_module(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "def f():  # target\n    return 1\nfrom  absent.sub import (a,\n    b)\n"
     )
     assert result.trouble().range == spot(2, 6, 16)
@@ -728,7 +728,7 @@ def test_from_import_of_a_missing_module(engine: Engine) -> None:
 
 
 def test_from_import_of_a_missing_name_binds_the_others(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "from os.path import join, nonsense, sep\ndef f():  # target\n    return join('a', sep)\n"
     )
     finding = result.trouble()
@@ -738,7 +738,7 @@ def test_from_import_of_a_missing_name_binds_the_others(engine: Engine) -> None:
 
 
 def test_annotations_do_not_need_what_they_name(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import absent
         class C:  # target
@@ -750,7 +750,7 @@ def test_annotations_do_not_need_what_they_name(engine: Engine) -> None:
 
 
 def test_a_guarded_import_is_no_finding(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         try:
             import absent
@@ -765,7 +765,7 @@ def test_a_guarded_import_is_no_finding(engine: Engine) -> None:
 
 
 def test_statements_after_a_failing_one_are_executed(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         rate = {}["rate"]
         twice = rate * 2
@@ -784,7 +784,7 @@ def test_statements_after_a_failing_one_are_executed(engine: Engine) -> None:
 
 
 def test_the_user_stack_of_a_module_error(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "def inner():\n    raise ValueError('no')\ndef f():  # target\n    pass\ninner()\n"
     )
     finding = result.trouble()
@@ -802,8 +802,8 @@ def test_the_module_looks_like_a_module(engine: Engine, tmp_path: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "near.py").write_text("where = __name__\n")
     path = package / "model.py"
-    path.write_text("raise RuntimeError('the file on disk is not what is analysed')\n")
-    result = engine.analyse(
+    path.write_text("raise RuntimeError('the file on disk is not what is analyzed')\n")
+    result = engine.analyze(
         '''\
         """Doc."""
         from __future__ import annotations
@@ -842,7 +842,7 @@ def test_a_package_that_fails_is_one_finding(engine: Engine, tmp_path: Path) -> 
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "__init__.py").write_text("early = 1\nimport nowhere_to_be_found\n")
     (tmp_path / "broken" / "near.py").write_text("x = 4\n")
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import os
         from .near import x
@@ -867,7 +867,7 @@ def test_namespace_packages_are_found_below_a_root(engine: Engine, tmp_path: Pat
     (tmp_path / "name" / "space").mkdir(parents=True)
     (tmp_path / "name" / "near.py").write_text("x = 8\n")
     path = tmp_path / "name" / "space" / "model.py"
-    result = engine.analyse(
+    result = engine.analyze(
         "from ..near import x\ndef f():  # target\n    return x, __name__\n",
         path=str(path),
         roots=(str(tmp_path),),
@@ -878,7 +878,7 @@ def test_namespace_packages_are_found_below_a_root(engine: Engine, tmp_path: Pat
 def test_an_error_inside_an_imported_module(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("\n\ndef go():\n    return 1 / 0\ngo()\n")
     path = tmp_path / "model.py"
-    result = engine.analyse("import mine\ndef f():  # target\n    pass\n", path=str(path))
+    result = engine.analyze("import mine\ndef f():  # target\n    pass\n", path=str(path))
     finding = result.trouble()
     assert (finding.code, finding.range) == ("trace/import-error", spot(0, 7, 11))
     assert [Path(related.path).name for related in finding.related] == ["mine.py", "mine.py"]
@@ -888,7 +888,7 @@ def test_an_error_inside_an_imported_module(engine: Engine, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["torch.py", "typing.py", "json.py", "a-b.v2.py", "untitled:1"])
 def test_files_with_names_that_shadow(engine: Engine, tmp_path: Path, name: str) -> None:
     path = name if ":" in name else str(tmp_path / name)
-    result = engine.analyse(
+    result = engine.analyze(
         "import json\ndef f():  # target\n    return json.dumps([1]), __name__\n", path=path
     )
     value, own = eval(result.value("f"))
@@ -898,7 +898,7 @@ def test_files_with_names_that_shadow(engine: Engine, tmp_path: Path, name: str)
 
 def test_missing_cuda_is_retried_with_fake_tensors(engine: Engine) -> None:
     stub = STUB.rpartition(":")[0]
-    result = engine.analyse(
+    result = engine.analyze(
         f"""\
         import sys
         Pipeline = next(m.Pipeline for m in list(sys.modules.values())
@@ -951,10 +951,10 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(
     engine: Engine, slow: Path, reimports: int
 ) -> None:
     head = '"""Doc."""\nimport slow\n'
-    first = engine.analyse(f"{head}def f():  # target\n    return slow.value\n", path=str(slow))
+    first = engine.analyze(f"{head}def f():  # target\n    return slow.value\n", path=str(slow))
     assert (first.value("f"), _imported(first)) == ("1", 1)
     for number in range(3):
-        again = engine.analyse(
+        again = engine.analyze(
             f"{head}\nx = {number}\ndef f():  # target\n"
             "    import inspect\n    return slow.value, x, inspect.getsource(f)[:7], __doc__\n",
             path=str(slow),
@@ -966,24 +966,24 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(
 
 def test_an_edit_of_the_imports_executes_them_again(engine: Engine, slow: Path) -> None:
     body = "def f():  # target\n    return 1\n"
-    assert _imported(engine.analyse("import slow\n" + body, path=str(slow))) == 1
-    assert _imported(engine.analyse("import slow, os\n" + body, path=str(slow))) == 1
-    assert _imported(engine.analyse("import os\nimport slow\n" + body, path=str(slow))) == 1
+    assert _imported(engine.analyze("import slow\n" + body, path=str(slow))) == 1
+    assert _imported(engine.analyze("import slow, os\n" + body, path=str(slow))) == 1
+    assert _imported(engine.analyze("import os\nimport slow\n" + body, path=str(slow))) == 1
 
 
 def test_a_continued_import_is_not_taken_for_the_old_one(engine: Engine, slow: Path) -> None:
     guarded = "try:\n    import slow\nexcept ImportError:\n    slow = None\n"
     body = "def f():  # target\n    return slow.value, x\n"
-    assert _imported(engine.analyse(f"{guarded}x = 1\n{body}", path=str(slow))) == 1
-    more = engine.analyse(f"{guarded}else:\n    x = 2\n{body}", path=str(slow))
+    assert _imported(engine.analyze(f"{guarded}x = 1\n{body}", path=str(slow))) == 1
+    more = engine.analyze(f"{guarded}else:\n    x = 2\n{body}", path=str(slow))
     assert (more.value("f"), _imported(more)) == ("(1, 2)", 1)
 
 
 def test_a_changed_module_is_imported_again(engine: Engine, slow: Path) -> None:
     text = "import slow\ndef f():  # target\n    return slow.value\n"
-    assert engine.analyse(text, path=str(slow)).value("f") == "1"
+    assert engine.analyze(text, path=str(slow)).value("f") == "1"
     (slow.parent / "slow.py").write_text(SLOW.replace("value = 1", "value = 22"))
-    assert engine.analyse(text, path=str(slow)).value("f") == "22"
+    assert engine.analyze(text, path=str(slow)).value("f") == "22"
 
 
 def test_a_changed_file_that_an_import_reads(engine: Engine, slow: Path) -> None:
@@ -991,40 +991,40 @@ def test_a_changed_file_that_an_import_reads(engine: Engine, slow: Path) -> None
     config.write_text("one")
     (slow.parent / "slow.py").write_text(SLOW + f"value = open({str(config)!r}).read()\n")
     text = "import slow\ndef f():  # target\n    return slow.value\n"
-    assert engine.analyse(text, path=str(slow)).value("f") == "'one'"
+    assert engine.analyze(text, path=str(slow)).value("f") == "'one'"
     config.write_text("three")
-    assert engine.analyse(text, path=str(slow)).value("f") == "'three'"
+    assert engine.analyze(text, path=str(slow)).value("f") == "'three'"
 
 
 def test_findings_of_the_imports_come_again(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow, absent\ndef f():  # target\n    return {}\n"
-    first = engine.analyse(text.format(1), path=str(slow))
-    again = engine.analyse(text.format(2), path=str(slow))
+    first = engine.analyze(text.format(1), path=str(slow))
+    again = engine.analyze(text.format(2), path=str(slow))
     assert (_imported(first), _imported(again)) == (1, reimports)
     assert first.trouble() == again.trouble()
     (slow.parent / "absent.py").write_text("")
-    assert not engine.analyse(text.format(3), path=str(slow)).troubles
+    assert not engine.analyze(text.format(3), path=str(slow)).troubles
 
 
 def test_a_generation_that_misbehaves_leaves_the_preamble(
     engine: Engine, slow: Path, reimports: int
 ) -> None:
     text = "import slow\nimport os\n{}\ndef f():  # target\n    return 1\n"
-    assert _imported(engine.analyse(text.format(""), path=str(slow))) == 1
-    broken = engine.analyse(text.format("os._exit(3)"), path=str(slow))
+    assert _imported(engine.analyze(text.format(""), path=str(slow))) == 1
+    broken = engine.analyze(text.format("os._exit(3)"), path=str(slow))
     assert broken.troubles == [("trace/crashed", 2)]
     assert broken.value("f") == "1"
-    again = engine.analyse(text.format("x = 1"), path=str(slow))
+    again = engine.analyze(text.format("x = 1"), path=str(slow))
     assert (again.value("f"), _imported(again)) == ("1", reimports)
-    assert isinstance(engine.analyse(text.format("x = ="), path=str(slow)).end, Failed)
-    assert _imported(engine.analyse(text.format("x = 2"), path=str(slow))) == reimports
+    assert isinstance(engine.analyze(text.format("x = ="), path=str(slow)).end, Failed)
+    assert _imported(engine.analyze(text.format("x = 2"), path=str(slow))) == reimports
 
 
 def test_cancelling_a_generation_leaves_the_preamble(
     engine: Engine, slow: Path, reimports: int
 ) -> None:
     text = "import slow, time\n{}\ndef f():  # target\n    return 1\n"
-    assert _imported(engine.analyse(text.format(""), path=str(slow))) == 1
+    assert _imported(engine.analyze(text.format(""), path=str(slow))) == 1
     for wait in (False, True):
         request = engine.begin(
             text.format("print('here', flush=True)\ntime.sleep(600)"), path=str(slow)
@@ -1032,8 +1032,8 @@ def test_cancelling_a_generation_leaves_the_preamble(
         while wait and not isinstance(engine.event(), Log):
             pass
         engine.send(Cancel(request))
-        assert isinstance(engine.until_end(request).end, Analysed)
-    again = engine.analyse(text.format("x = 1"), path=str(slow))
+        assert isinstance(engine.until_end(request).end, Analyzed)
+    again = engine.analyze(text.format("x = 1"), path=str(slow))
     assert (again.value("f"), _imported(again)) == ("1", reimports)
 
 
@@ -1042,17 +1042,17 @@ def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) 
         SLOW + "import threading\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
     )
     text = "import slow\ndef f():  # target\n    return {}\n"
-    assert _imported(engine.analyse(text.format(1), path=str(slow))) == 1
-    assert _imported(engine.analyse(text.format(2), path=str(slow))) == 1
+    assert _imported(engine.analyze(text.format(1), path=str(slow))) == 1
+    assert _imported(engine.analyze(text.format(2), path=str(slow))) == 1
 
 
 def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow\ndef f():  # target\n    return 1\n"
     paths = [str(slow.parent / f"model{number}.py") for number in range(6)]
     for path in paths:
-        assert _imported(engine.analyse(text, path=path)) == 1
-    assert _imported(engine.analyse(text, path=paths[-1])) == reimports
-    assert _imported(engine.analyse(text, path=paths[0])) == 1
+        assert _imported(engine.analyze(text, path=path)) == 1
+    assert _imported(engine.analyze(text, path=paths[-1])) == reimports
+    assert _imported(engine.analyze(text, path=paths[0])) == 1
     # What has said its last word may still be on its way out.
     until = time.monotonic() + 30
     while len(_children(engine.process.pid)) > 5 and time.monotonic() < until:
@@ -1124,7 +1124,7 @@ MISDEED_LIMITS = {"memory": Limits(memory=300), "recursion": Limits()}
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_misdeed_in_a_run(engine: Engine, name: str) -> None:
     deed, code, words = MISDEEDS[name]
-    result = engine.analyse(
+    result = engine.analyze(
         f"def before():  # target\n    return 1\ndef f():  # target\n    {deed}\n",
         limits=MISDEED_LIMITS.get(name, BRIEF),
     )
@@ -1144,7 +1144,7 @@ def test_misdeed_in_a_run(engine: Engine, name: str) -> None:
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
     deed, code, words = MISDEEDS[name]
-    result = engine.analyse(
+    result = engine.analyze(
         f"def before():  # target\n    return 1\ndef deed():\n    {deed}\ndeed()\n"
         "def after():  # target\n    return 2\n",
         limits=MISDEED_LIMITS.get(name, BRIEF),
@@ -1158,7 +1158,7 @@ def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
 
 
 def test_runs_go_on_long_after_a_statement_used_up_the_time(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "import time\nwhile True: pass\ndef f():  # target\n    time.sleep(3)\n    return 1\n",
         limits=Limits(seconds=20.0, module_seconds=0.5),
     )
@@ -1169,7 +1169,7 @@ def test_runs_go_on_long_after_a_statement_used_up_the_time(engine: Engine) -> N
 def test_a_run_that_no_process_can_be_had_for_is_told() -> None:
     engine, _ = _started("spawn")
     # What a spare is told to do is left in the scratch folder, which is gone by then.
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import os, shutil, tempfile
         shutil.rmtree(tempfile.gettempdir())
@@ -1190,7 +1190,7 @@ def test_a_run_that_no_process_can_be_had_for_is_told() -> None:
 
 
 def test_two_statements_that_end_the_process(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "import os, ctypes\nos._exit(1)\nctypes.string_at(0)\ndef f():  # target\n    return 1\n"
     )
     assert result.troubles == [("trace/crashed", 1), ("trace/crashed", 2)]
@@ -1199,14 +1199,14 @@ def test_two_statements_that_end_the_process(engine: Engine) -> None:
 
 def test_a_module_that_ends_the_process_again_and_again(engine: Engine) -> None:
     text = "import os\ndef f():  # target\n    return 1\n" + "os._exit(1)\n" * 20
-    result = engine.analyse(text)
+    result = engine.analyze(text)
     assert 1 < len(result.troubles) < 10
     assert result.status("f") == "crashed"
-    assert isinstance(result.end, Analysed)
+    assert isinstance(result.end, Analyzed)
 
 
 def test_output_is_logged_and_bounded(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import os, sys
         print("module")
@@ -1226,7 +1226,7 @@ def test_output_is_logged_and_bounded(engine: Engine) -> None:
 
 
 def test_meddling_with_the_process_changes_nothing(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import builtins, io, json, os, select, signal, sys, tempfile
         os.chdir("/")
@@ -1255,24 +1255,24 @@ def test_meddling_with_the_process_changes_nothing(engine: Engine) -> None:
 
 
 def test_closing_every_descriptor_in_a_run(engine: Engine) -> None:
-    result = engine.analyse("import os\ndef f():  # target\n    os.closerange(0, 65536)\n")
+    result = engine.analyze("import os\ndef f():  # target\n    os.closerange(0, 65536)\n")
     finding = result.trouble()
     assert finding.code == "trace/crashed"
     assert "file descriptors" in finding.message
 
 
 def test_closing_every_descriptor_in_the_module(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "import os\nos.closerange(0, 65536)\ndef f():  # target\n    return 1\n"
     )
     finding = result.trouble()
     assert finding.code == "trace/crashed"
     assert "file descriptors" in finding.message
-    assert isinstance(result.end, Analysed)
+    assert isinstance(result.end, Analyzed)
 
 
 def test_threads_started_by_the_module(engine: Engine, processes: str) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import threading, time
         threading.Thread(target=time.sleep, args=(600,)).start()
@@ -1287,7 +1287,7 @@ def test_threads_started_by_the_module(engine: Engine, processes: str) -> None:
 
 def test_processes_that_escape_are_killed(engine: Engine, tmp_path: Path) -> None:
     # libc's own fork passes by the interpreter's audit hooks.
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import ctypes, os, time
         libc = ctypes.CDLL(None)
@@ -1307,7 +1307,7 @@ def test_processes_that_escape_are_killed(engine: Engine, tmp_path: Path) -> Non
 
 
 def test_a_fork_bomb_is_ended(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import ctypes, time
         libc = ctypes.CDLL(None)
@@ -1325,7 +1325,7 @@ def test_a_fork_bomb_is_ended(engine: Engine) -> None:
 
 
 def test_shared_memory_counts(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import mmap, time
         def f():  # target
@@ -1342,7 +1342,7 @@ def test_shared_memory_counts(engine: Engine) -> None:
 
 
 def test_scratch_files_may_be_written_and_are_removed(engine: Engine) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import os, tempfile
         def f():  # target
@@ -1355,14 +1355,14 @@ def test_scratch_files_may_be_written_and_are_removed(engine: Engine) -> None:
         """
     )
     scratch = Path(eval(result.value("f"))).parent
-    assert engine.analyse("def f():  # target\n    pass\n").status("f") == "traced"
+    assert engine.analyze("def f():  # target\n    pass\n").status("f") == "traced"
     assert not scratch.exists()
 
 
 def test_c_code_cannot_change_files_either(engine: Engine, tmp_path: Path) -> None:
     kept = tmp_path / "checkpoint.pt"
     kept.write_text("precious")
-    result = engine.analyse(
+    result = engine.analyze(
         f"""\
         import ctypes
         libc = ctypes.CDLL(None)
@@ -1446,7 +1446,7 @@ def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(
         f"            sys.exit(5)\n"
     )
     engine, _ = _started("spawn", pipeline=f"{broken}:Broken")
-    result = engine.analyse("def f():  # target\n    return 1\n")
+    result = engine.analyze("def f():  # target\n    return 1\n")
     finding = result.trouble()
     assert finding.code == "trace/crashed"
     assert "exited with status 5 before it had torch imported" in finding.message
@@ -1467,7 +1467,7 @@ def test_shutdown(processes: str) -> None:
 def test_an_interrupt_from_the_terminal_is_for_the_server(processes: str) -> None:
     engine, _ = _started(processes)
     engine.process.send_signal(signal.SIGINT)
-    result = engine.analyse("def f():  # target\n    return 1\n")
+    result = engine.analyze("def f():  # target\n    return 1\n")
     assert result.value("f") == "1"
     engine.close()
 
@@ -1519,7 +1519,7 @@ def test_supported_pythons(version: str) -> None:
         pytest.skip(f"no Python {version} here")
     engine, events = _started(python=str(found[0]))
     assert isinstance(events[-1], Ready), events
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import absent, os
         x = {}["a"]
@@ -1564,7 +1564,7 @@ def test_files_in_the_working_directory_do_not_shadow(
         env={"PYTHONPATH": str(tmp_path)} if on_path else {"PYTHONPATH": ""},
     )
     assert isinstance(events[-1], Ready), events
-    result = engine.analyse(
+    result = engine.analyze(
         "import mine, sys\ndef f():  # target\n    return mine.x, sys.path\n",
         path=str(tmp_path / "model.py"),
     )
@@ -1663,7 +1663,7 @@ def test_a_run_that_crashes_while_the_finding_is_looked_for_is_told(engine: Engi
 
 
 def test_a_module_has_the_loader_that_python_would_give_it() -> None:
-    source = modules.Source("model", "/model.py", "A = 1\n", False, lambda module: None)
+    source = import_hook.Source("model", "/model.py", "A = 1\n", False, lambda module: None)
     module = types.ModuleType("model")
     source.exec_module(module)
     loader = module.__loader__

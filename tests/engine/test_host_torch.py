@@ -16,8 +16,8 @@ import pytest
 
 from fullgraph_engine import protocol
 from fullgraph_engine.protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Event,
     Finding,
     FindingFound,
@@ -56,7 +56,7 @@ class Engine:
         os.close(answers)
         self.requests = 0
         self.printed = ""
-        """What the last text that was analysed has printed."""
+        """What the last text that was analyzed has printed."""
         self.forks = processes == "fork"
         self._buffer = b""
 
@@ -71,7 +71,7 @@ class Engine:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return protocol.decode(line)  # type: ignore[return-value]
 
-    def analyse(
+    def analyze(
         self,
         text: str,
         path: str = "/nowhere/model.py",
@@ -82,7 +82,7 @@ class Engine:
     ) -> tuple[dict[str, TargetReport], list[Finding]]:
         self.requests += 1
         self.printed = ""
-        request = Analyse(
+        request = Analyze(
             self.requests,
             "v",
             path,
@@ -96,7 +96,7 @@ class Engine:
         os.write(self.write, protocol.encode(request))
         reports: dict[str, TargetReport] = {}
         findings: list[Finding] = []
-        while not isinstance(event := self.event(), Analysed):
+        while not isinstance(event := self.event(), Analyzed):
             assert not isinstance(event, protocol.Failed), event
             if isinstance(event, TargetDone):
                 reports[event.report.name] = event.report
@@ -139,7 +139,7 @@ HEAD = "import torch\nfrom torch import nn\n"
 
 
 def test_a_break_at_its_place(engine: Engine) -> None:
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + """\
 class Net(nn.Module):
@@ -181,7 +181,7 @@ class Net(nn.Module):
 
 
 def test_probes_from_an_enclosing_run(engine: Engine) -> None:
-    reports, findings = engine.analyse(ENCLOSING)
+    reports, findings = engine.analyze(ENCLOSING)
     part = reports["Part"]
     assert part.probe == protocol.ProbeInfo(
         "harvest", "f32[4, 5], twice=True", "size=3", "as called by Net.forward, line 19"
@@ -229,7 +229,7 @@ def test_a_model_is_made_once_for_the_ten_classes_in_it(
 ) -> None:
     if not engine.forks:
         pytest.skip("each run makes it for itself")
-    reports, _ = engine.analyse(TEN, only=LAYERS, mode=mode)
+    reports, _ = engine.analyze(TEN, only=LAYERS, mode=mode)
     assert [reports[name].status for name in LAYERS] == ["traced"] * 10
     assert {reports[name].mode for name in LAYERS} == {mode}
     assert {reports[name].probe for name in LAYERS} == {
@@ -243,7 +243,7 @@ def test_a_model_that_is_found_by_trying_is_made_once_for_the_ten_classes_in_it(
 ) -> None:
     if not engine.forks:
         pytest.skip("each run makes it for itself")
-    reports, _ = engine.analyse(TEN.replace("# fullgraph: init(4) f32[2, 4]\n", ""))
+    reports, _ = engine.analyze(TEN.replace("# fullgraph: init(4) f32[2, 4]\n", ""))
     assert [reports[name].status for name in ("Net", *LAYERS)] == ["traced"] * 11
     assert "Net.forward" in reports["Layer9"].probe.source
     # The two runs of the model itself, of which the first tries more than once.
@@ -299,7 +299,7 @@ def test_what_a_model_does_later_does_not_matter_to_what_it_has_called(
 ) -> None:
     """Nor that it raises in the end."""
     text = CHANGING.replace("MORE", str(more))
-    reports, findings = engine.analyse(text, only=("Cached", "Behind", "Shift"))
+    reports, findings = engine.analyze(text, only=("Cached", "Behind", "Shift"))
     assert places(findings) == {("guard/mutated", 11)}
     said = {name: (one.status, one.breaks, one.ops) for name, one in reports.items()}
     assert said == {
@@ -312,7 +312,7 @@ def test_what_a_model_does_later_does_not_matter_to_what_it_has_called(
 
 def test_a_part_alone(engine: Engine) -> None:
     """What encloses it is run for it, and not traced."""
-    reports, _ = engine.analyse(ENCLOSING, only=("Part",))
+    reports, _ = engine.analyze(ENCLOSING, only=("Part",))
     assert [(report.name, report.probe_number) for report in reports.values()] == [("Part", 1)]
 
 
@@ -339,10 +339,10 @@ if __name__ == "__main__":
 
 
 def test_probes_from_the_main_block(engine: Engine) -> None:
-    reports, _ = engine.analyse(PROGRAM, examples=("docstring",))
+    reports, _ = engine.analyze(PROGRAM, examples=("docstring",))
     assert reports["Net"].probe is not None and reports["Net"].probe.origin == "synthesis"
     # What a search has found is of no interest any more.
-    reports, findings = engine.analyse(PROGRAM)
+    reports, findings = engine.analyze(PROGRAM)
     places_of_calls = {"Net": "__main__, line 17", "Part": "Net.forward, line 11, in __main__"}
     for name, place in places_of_calls.items():
         assert reports[name].status == "traced"
@@ -381,7 +381,7 @@ def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> N
         pytest.skip("what is remembered has nothing to do with how processes start")
 
     def obstacles(text: str) -> list[str]:
-        reports, _ = engine.analyse(text, path="/nowhere/unfound.py")
+        reports, _ = engine.analyze(text, path="/nowhere/unfound.py")
         assert reports["Other"].status == "traced"
         return [reports[name].error or reports[name].status for name in ("Net", "Part")]
 
@@ -410,7 +410,7 @@ def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> N
 )
 def test_what_the_main_block_must_not_do(engine: Engine, deed: str, words: str) -> None:
     """It is as if it had not called the target: a search is the last resort."""
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + f"""\
 SIZES = {{}}
@@ -434,7 +434,7 @@ if __name__ == "__main__":
 
 
 def test_a_target_that_does_not_need_the_missing_import(engine: Engine) -> None:
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         "import absent\n"
         + HEAD
         + """\
@@ -455,7 +455,7 @@ class Other(nn.Module):
 
 
 def test_module_level_tensors_without_a_device_or_room(engine: Engine) -> None:
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + """\
 scale = torch.ones(4, device="cuda")
@@ -472,7 +472,7 @@ class Net(nn.Module):
 
 
 def test_module_level_compile_does_not_trace(engine: Engine) -> None:
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + """\
 @torch.compile(fullgraph=True)
@@ -491,7 +491,7 @@ class Net(nn.Module):
 
 
 def test_a_loop_that_the_tracer_unrolls(engine: Engine) -> None:
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + """\
 class Net(nn.Module):
@@ -521,7 +521,7 @@ class Net(nn.Module):
     ],
 )
 def test_misdeed_in_forward(engine: Engine, deed: str, status: str, code: str) -> None:
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + f"""\
 class Net(nn.Module):
@@ -539,7 +539,7 @@ class Net(nn.Module):
 def test_a_checkpoint_is_not_overwritten(engine: Engine, tmp_path: Path) -> None:
     kept = tmp_path / "model.pt"
     kept.write_text("precious")
-    reports, findings = engine.analyse(
+    reports, findings = engine.analyze(
         HEAD
         + f"""\
 torch.save({{}}, {str(kept)!r})
@@ -621,7 +621,7 @@ def test_both_ways_to_start_processes_find_the_same() -> None:
     said = []
     for processes in ("fork", "spawn"):
         with started_engine(processes) as engine:
-            reports, findings = engine.analyse(DEMO.read_text(), str(DEMO))
+            reports, findings = engine.analyze(DEMO.read_text(), str(DEMO))
             said.append(
                 (
                     {name: replace(report, seconds=0.0) for name, report in reports.items()},

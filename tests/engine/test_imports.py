@@ -15,7 +15,7 @@ if str(Path(__file__).parent) not in sys.path:
 
 from test_host import Engine, Result, engine, processes, reimports, shared
 
-from fullgraph_engine.host import import_failures, modules
+from fullgraph_engine.host import import_failures, import_hook
 from fullgraph_engine.host.preamble import Unfound, dependencies
 from fullgraph_engine.protocol import Importing, Limits
 
@@ -39,7 +39,7 @@ def counted(result: Result, what: str) -> int:
 
 def placed(path: Path, *roots: Path, text: str = "", installed: Path | None = None) -> str:
     user_path = (str(installed),) if installed is not None else ()
-    found = modules.place(str(path), [str(root) for root in roots], user_path, ast.parse(text))
+    found = import_hook.place(str(path), [str(root) for root in roots], user_path, ast.parse(text))
     return found.name
 
 
@@ -47,7 +47,7 @@ def test_a_file_below_packages_has_their_names(tmp_path: Path) -> None:
     tree(tmp_path, {"src/pack/__init__.py": "", "src/pack/sub/__init__.py": ""})
     assert placed(tmp_path / "src/pack/sub/x.py", tmp_path) == "pack.sub.x"
     assert placed(tmp_path / "src/pack/sub/__init__.py", tmp_path) == "pack.sub"
-    found = modules.place(str(tmp_path / "src/pack/sub/x.py"), [str(tmp_path)])
+    found = import_hook.place(str(tmp_path / "src/pack/sub/x.py"), [str(tmp_path)])
     assert found.search == (str(tmp_path), str(tmp_path / "src"))
     assert found.beside == str(tmp_path / "src/pack/sub")
 
@@ -72,7 +72,7 @@ def test_a_folder_that_is_called_like_a_package_is_no_namespace_of_it(tmp_path: 
 
 def test_a_script_finds_its_neighbors_before_the_workspace(tmp_path: Path) -> None:
     tree(tmp_path, {"tools/script.py": "", "tools/near.py": "", "near.py": ""})
-    found = modules.place(str(tmp_path / "tools/script.py"), [str(tmp_path)])
+    found = import_hook.place(str(tmp_path / "tools/script.py"), [str(tmp_path)])
     assert found.search == (str(tmp_path / "tools"), str(tmp_path))
 
 
@@ -80,7 +80,7 @@ def test_the_checkout_that_a_file_is_in_goes_before_another_of_the_same_name(
     tmp_path: Path,
 ) -> None:
     tree(tmp_path, {"one/pack/__init__.py": "", "two/pack/__init__.py": ""})
-    found = modules.place(str(tmp_path / "two/pack/x.py"), [str(tmp_path / "one")])
+    found = import_hook.place(str(tmp_path / "two/pack/x.py"), [str(tmp_path / "one")])
     assert found.search[0] == str(tmp_path / "two")
 
 
@@ -109,7 +109,7 @@ def test_the_package_above_has_executed_when_the_text_does(engine: Engine, tmp_p
             "pack/settings.py": "level = 3\n",
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         "from . import __version__, level\nimport pack\n"
         "def f():  # target\n    return __version__, level, pack.settings.level, __name__\n",
         path=str(tmp_path / "pack" / "model.py"),
@@ -143,7 +143,7 @@ def test_a_package_that_imports_the_file_gets_the_edited_text(
             return before, pack.after, pack.Net is Net, issubclass(pack.Sub, Net)
         """
     for size in (1, 5):
-        result = engine.analyse(text.format(size), path=str(tmp_path / "pack" / "model.py"))
+        result = engine.analyze(text.format(size), path=str(tmp_path / "pack" / "model.py"))
         assert not result.troubles
         assert eval(result.value("f")) == ("before", size + 1, True, True)
 
@@ -158,7 +158,7 @@ def test_an_error_in_a_text_that_its_package_imports_loses_nothing_else(
             "pack/user.py": "from .model import table\nclass Sub(table): ...\n",
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         table = {}["missing"]
         class Net:  # target
@@ -201,7 +201,7 @@ def test_lazy_packages_type_checking_and_optional_imports(engine: Engine, tmp_pa
                 """,
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         from typing import TYPE_CHECKING
         from pack import lazy
@@ -219,7 +219,7 @@ def test_lazy_packages_type_checking_and_optional_imports(engine: Engine, tmp_pa
 
 def test_a_src_layout_without_configuration(engine: Engine, tmp_path: Path) -> None:
     tree(tmp_path, {"src/pack/__init__.py": "x = 1\n", "src/pack/near.py": "y = 2\n"})
-    result = engine.analyse(
+    result = engine.analyze(
         "from pack import x\nfrom pack.near import y\n"
         "def f():  # target\n    return x, y, __name__\n",
         path=str(tmp_path / "src" / "pack" / "model.py"),
@@ -237,7 +237,7 @@ def test_a_namespace_package_holds_one_module_not_two(engine: Engine, tmp_path: 
             "space/pack/user.py": "from space.pack.model import f\n",
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         "import space.pack\ndef f():  # target\n    from space.pack import user\n"
         "    return user.f is f, __name__\n",
         path=str(tmp_path / "space" / "pack" / "model.py"),
@@ -255,7 +255,7 @@ def test_a_script_inside_a_package_imports_its_neighbors(engine: Engine, tmp_pat
             "pack/further.py": "x = 6\n",
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         try:
             import further  # Python has no module of this name
@@ -293,7 +293,7 @@ def test_an_import_that_fails_deep_is_one_finding_at_its_root(
             "lib/c.py": "import not_installed_at_all\n",
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         """\
         import os
         from lib.a import x, y, z
@@ -325,7 +325,7 @@ def test_an_import_that_fails_deep_is_one_finding_at_its_root(
 def test_names_that_a_module_lacks_are_still_one_finding_each(
     engine: Engine, tmp_path: Path
 ) -> None:
-    result = engine.analyse(
+    result = engine.analyze(
         "from os import nonsense, sep, rubbish\ndef f():  # target\n    return sep\n",
         path=str(tmp_path / "model.py"),
     )
@@ -337,7 +337,7 @@ def test_names_that_a_module_lacks_are_still_one_finding_each(
 
 def test_a_package_that_ends_the_process(engine: Engine, tmp_path: Path) -> None:
     tree(tmp_path, {"pack/__init__.py": "import os\nos._exit(3)\n", "pack/near.py": "x = 4\n"})
-    result = engine.analyse(
+    result = engine.analyze(
         "from .near import x\ndef f():  # target\n    return x\n",
         path=str(tmp_path / "pack" / "model.py"),
     )
@@ -349,7 +349,7 @@ def test_a_package_that_ends_the_process(engine: Engine, tmp_path: Path) -> None
 
 def test_a_package_that_takes_for_ever(engine: Engine, tmp_path: Path) -> None:
     tree(tmp_path, {"pack/__init__.py": "while True: pass\n"})
-    result = engine.analyse(
+    result = engine.analyze(
         "def f():  # target\n    return 1\n",
         path=str(tmp_path / "pack" / "model.py"),
         limits=Limits(module_seconds=0.5),
@@ -383,16 +383,16 @@ def test_an_edit_below_the_imports_does_not_execute_the_packages_again(
     )
     path = tmp_path / "pack" / "sub" / "model.py"
     text = "from . import x\nimport pack\ny = {}\ndef f():  # target\n    return x, y\n"
-    first = engine.analyse(text.format(0), path=str(path))
+    first = engine.analyze(text.format(0), path=str(path))
     assert (counted(first, "pack"), counted(first, "sub")) == (1, 1)
     path.write_text(text.format(0))  # saving it changes nothing
     for number in (1, 2):
-        again = engine.analyse(text.format(number), path=str(path))
+        again = engine.analyze(text.format(number), path=str(path))
         assert again.value("f") == f"(1, {number})"
         assert (counted(again, "pack"), counted(again, "sub")) == (reimports, reimports)
     # But the package itself may change.
     (tmp_path / "pack" / "sub" / "__init__.py").write_text(shout.format("sub") + "x = 22\n")
-    assert engine.analyse(text.format(3), path=str(path)).value("f") == "(22, 3)"
+    assert engine.analyze(text.format(3), path=str(path)).value("f") == "(22, 3)"
 
 
 def test_what_a_preamble_depends_on(tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ def test_what_a_package_imports_after_the_file_is_imported_ahead_of_it(
             return own, pack.late_as_seen, pack.heavier.__name__
         """
     for number in range(3):
-        result = engine.analyse(text.format(number), path=str(tmp_path / "pack" / "model.py"))
+        result = engine.analyze(text.format(number), path=str(tmp_path / "pack" / "model.py"))
         assert not result.troubles, (result.trouble(), result.log("engine"))
         assert eval(result.value("f")) == ((True, number), 1, "pack.heavier")
         again = reimports if number else 1
@@ -463,7 +463,7 @@ def test_what_a_package_imports_after_the_file_is_imported_ahead_of_it(
         assert counted(result, "user") == 1
     # They are dependencies from then on.
     (tmp_path / "pack" / "heavier.py").write_text("print('changed is executed')\n")
-    result = engine.analyse(text.format(7), path=str(tmp_path / "pack" / "model.py"))
+    result = engine.analyze(text.format(7), path=str(tmp_path / "pack" / "model.py"))
     assert counted(result, "changed") == 1
 
 
@@ -477,7 +477,7 @@ def test_slow_imports_are_named_while_they_go_on(engine: Engine, tmp_path: Path)
             "slow_one/other.py": "",
         },
     )
-    result = engine.analyse(
+    result = engine.analyze(
         "import json\ndef f():  # target\n    import slow_one.part\n    return 1\n",
         path=str(tmp_path / "pack" / "model.py"),
     )

@@ -196,7 +196,7 @@ def test_operators_know_who_calls_them(complete_index: Complete) -> None:
 
 def test_without_what_the_files_say() -> None:
     """A torch that brings no YAML still has operators and names."""
-    from fullgraph_engine.operators.census import take
+    from fullgraph_engine.operators.index_completion import take
     from fullgraph_engine.protocol.operators import decode_index
 
     header, entries = decode_index(take(None))

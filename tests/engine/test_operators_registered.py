@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fullgraph_engine.protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Event,
     Failed,
     OperatorsRegistered,
@@ -61,12 +61,12 @@ def said(
     path = tmp_path_factory.mktemp("files") / "registers.py"
     texts = (WITH_TARGET, REGISTERS, "import torch\nx = torch.ones(2)\n")
     requests = [
-        Analyse(number, "g", str(path), textwrap.dedent(text))
+        Analyze(number, "g", str(path), textwrap.dedent(text))
         for number, text in enumerate(texts, 1)
     ]
 
     def ended(events: list[Event]) -> bool:
-        return sum(isinstance(event, (Analysed, Failed)) for event in events) == len(texts)
+        return sum(isinstance(event, (Analyzed, Failed)) for event in events) == len(texts)
 
     events = engine_says(ended, *requests)
     return [

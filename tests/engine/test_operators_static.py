@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import markers
 
-from fullgraph_engine.operators.spoken import corrected
-from fullgraph_engine.operators.words import default_words, type_words
+from fullgraph_engine.operators.phrases import default_words, type_words
+from fullgraph_engine.operators.signatures_from_errors import corrected
 from fullgraph_engine.protocol.operators import (
     Field,
     IndexHeader,

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import reproducing
 import torch
 
-from fullgraph_engine.protocol import Analyse, Reproduce, Reproduced, ReproFound, Wanted
+from fullgraph_engine.protocol import Analyze, Reproduce, Reproduced, ReproFound, Wanted
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
@@ -48,15 +48,15 @@ SAMPLER = """
 class Host(reproducing.Host):
     """Traces with real tensors."""
 
-    def _analysis(self, path: Path, targets: object) -> Analyse:
+    def _analysis(self, path: Path, targets: object) -> Analyze:
         return replace(super()._analysis(path, targets), mode="real")  # type: ignore[arg-type]
 
     def reproduced(self, path: Path, code: str, folder: Path, *, data: bool) -> ReproFound:
         (finding,) = [each for each in self.findings(path) if each.code == code]
         wanted = Wanted(code, finding.range, finding.target, finding.run, real=True, data=data)
-        analyse = self._analysis(path, (finding.target,))
+        analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None
-        request = Reproduce(analyse.request, analyse, wanted, 120.0, str(folder))
+        request = Reproduce(analyze.request, analyze, wanted, 120.0, str(folder))
         for event in self._answers(request):
             if isinstance(event, ReproFound):
                 last = event

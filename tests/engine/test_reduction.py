@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from fullgraph_engine.repro.reduction import PASSES, count_lines, format_program, reduce
-from fullgraph_engine.repro.reduction.edits import Conflict, Edit, Incomplete, apply
-from fullgraph_engine.repro.reduction.endless import endless
-from fullgraph_engine.repro.reduction.program import Program, formatted
-from fullgraph_engine.repro.reduction.unbound import unbound
+from fullgraph_engine.repro.reduce import PASSES, count_lines, format_program, reduce
+from fullgraph_engine.repro.reduce.edits import Conflict, Edit, Incomplete, apply
+from fullgraph_engine.repro.reduce.endless import endless
+from fullgraph_engine.repro.reduce.program import Program, formatted
+from fullgraph_engine.repro.reduce.unbound import unbound
 
 
 @dataclass(frozen=True)

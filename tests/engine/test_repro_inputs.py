@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from fullgraph_engine.protocol.repro import DATA
-from fullgraph_engine.repro.check import Check, assembled
+from fullgraph_engine.repro.emit.program import Draft
+from fullgraph_engine.repro.emit.values import expressions
 from fullgraph_engine.repro.inputs import Store, imports, loader, needed, note
 from fullgraph_engine.repro.inputs.inlining import inlined
-from fullgraph_engine.repro.writing.draft import Draft
-from fullgraph_engine.repro.writing.values import expressions
+from fullgraph_engine.repro.verify.check import Check, assembled
 
 DTYPES = sorted({one for one in vars(torch).values() if isinstance(one, torch.dtype)}, key=str)
 _QUANTISED = (torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4)
@@ -186,7 +186,7 @@ def test_modules_have_their_weights(tmp_path: Path, make: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_quantised(tmp_path: Path) -> None:
+def test_quantized(tmp_path: Path) -> None:
     plain = torch.randn(9, 4)
     scales, zeros = torch.rand(9), torch.arange(9)
     values = [

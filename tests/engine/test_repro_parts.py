@@ -16,17 +16,19 @@ import torch
 
 from fullgraph_engine.host.process_backends.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
-from fullgraph_engine.repro import act, capture, luck, shrinking, units
-from fullgraph_engine.repro.check import Check, assembled
-from fullgraph_engine.repro.further import calls_of
-from fullgraph_engine.repro.likeness import Likeness, own_names
-from fullgraph_engine.repro.oracle import Verdict
-from fullgraph_engine.repro.script import lines_of_code, script
-from fullgraph_engine.repro.seed import Seed, Seeds
-from fullgraph_engine.repro.sowing import calls_with
-from fullgraph_engine.repro.statements import function_around, layers
-from fullgraph_engine.repro.surroundings import Job, Surroundings
-from fullgraph_engine.repro.writing.draft import Draft
+from fullgraph_engine.repro.candidate import Seed, Seeds
+from fullgraph_engine.repro.emit.program import Draft
+from fullgraph_engine.repro.emit.script import lines_of_code, script
+from fullgraph_engine.repro.extract import capture, invocation, parts
+from fullgraph_engine.repro.extract.candidates import calls_with
+from fullgraph_engine.repro.extract.repeated_calls import calls_of
+from fullgraph_engine.repro.extract.statements import function_around, layers
+from fullgraph_engine.repro.job import Job, Surroundings
+from fullgraph_engine.repro.reduce import minimize
+from fullgraph_engine.repro.verify import rng
+from fullgraph_engine.repro.verify.check import Check, assembled
+from fullgraph_engine.repro.verify.finding_signature import Likeness, own_names
+from fullgraph_engine.repro.verify.oracle import Verdict
 from fullgraph_engine.targets import Call
 
 NOWHERE = Range(Position(0, 0), Position(0, 0))
@@ -167,8 +169,8 @@ def test_a_script_exits_1_only_if_it_shows_the_finding(
 ) -> None:
     kind = "Call to `torch._dynamo.graph_break()`"
     finding = Finding("graph-break/GB0025", "m", NOWHERE, data={"type": kind})
-    act = "torch.compile(f, backend='eager')(torch.ones(2))"
-    program = f"import torch\n\ndef f(x):\n    {body}\n\n{act}"
+    invocation = "torch.compile(f, backend='eager')(torch.ones(2))"
+    program = f"import torch\n\ndef f(x):\n    {body}\n\n{invocation}"
     path = tmp_path / "repro.py"
     path.write_text(script(program, seeds(finding)))
     ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
@@ -196,9 +198,9 @@ def seeds(finding: Finding, **said: str) -> Seeds:
 def test_random_numbers_are_chosen_below_the_imports() -> None:
     program = "import random\nimport torch\nimport numpy as np\n\nx = torch.rand(1)\nf(x)\n"
     chosen = "\n\ntorch.manual_seed(3)\nrandom.seed(3)\nnp.random.seed(3)\nx = "
-    assert luck.seeded(program, 3) == program.replace("\n\nx = ", chosen)
+    assert rng.seeded(program, 3) == program.replace("\n\nx = ", chosen)
     without = "from torch import rand\n\nf(rand(1))\n"
-    assert luck.seeded(without, 3) == without
+    assert rng.seeded(without, 3) == without
 
 
 class Answers:
@@ -215,7 +217,7 @@ class Answers:
 
     def wait(self) -> tuple[int, bytes]:
         shows = any(number in self.text for number in self.shown)
-        return 1, shrinking.packed(Verdict(shows), None)
+        return 1, minimize.packed(Verdict(shows), None)
 
     def kill(self, number: int) -> None:
         raise AssertionError("nothing is left to be killed")
@@ -229,11 +231,11 @@ def test_random_numbers_are_chosen_where_others_do_not_show_it(
 ) -> None:
     around = Surroundings(lambda *_: Answers(*shown), lambda _: None, "")
     job = Job(1, "", 0.0, 30.0)
-    shrink = shrinking.Shrinking(seeds(BREAK), job, around, lambda event: None)
+    shrink = minimize.Shrinking(seeds(BREAK), job, around, lambda event: None)
     program = "import torch\n\nf(torch.rand(1))\n"
     shrink.history.append(program)
     shrink.steady(Answers(*shown))
-    assert (shrink.history[-1] == luck.seeded(program, 0)) == chosen
+    assert (shrink.history[-1] == rng.seeded(program, 0)) == chosen
     assert shrink.history[0] == program and len(shrink.history) == 1 + chosen
 
 
@@ -356,8 +358,8 @@ def called_on_several_objects() -> capture.Point:
 
 def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None:
     point, draft = called_on_several_objects(), Draft()
-    unit = units.of_statement(point, 0, draft, most=12)
-    lines = draft.text(act.Compiled().statements(draft, unit)).split("\n")
+    unit = parts.of_statement(point, 0, draft, most=12)
+    lines = draft.text(invocation.Compiled().statements(draft, unit)).split("\n")
     assert lines[2:4] == ["def f(by, y):", "    return y * by"]
     assert lines[5:10] == [
         'compiled = torch.compile(f, backend="eager")',
@@ -369,15 +371,15 @@ def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None
 
 
 def test_many_calls_are_a_loop_over_what_differs() -> None:
-    given = tuple(act.Given.of((number, "same"), {}) for number in range(5))
+    given = tuple(invocation.Given.of((number, "same"), {}) for number in range(5))
     draft = Draft()
-    text = "\n".join(act.Compiled().statements(draft, act.Unit("f", given)))
+    text = "\n".join(invocation.Compiled().statements(draft, invocation.Unit("f", given)))
     assert text.split("\n")[1:] == ["for x0 in [0, 1, 2, 3, 4]:", "    compiled(x0, 'same')"]
 
 
 def test_one_function_of_several_objects_is_given_them() -> None:
     point, draft = called_on_several_objects(), Draft()
-    unit = units.of_calls(point, draft, most=12)
+    unit = parts.of_calls(point, draft, most=12)
     assert unit.entry == "Scaled.of"
     assert [len(given.inputs) for given in unit.calls] == [2] * 4
 

@@ -77,5 +77,5 @@ def test_what_is_explained_stands_on_the_lines(path: Path) -> None:
     }
     tape = record(path)[-1]
     found = told(tape)
-    # Sizes that nothing was learnt about need no marker for where they began.
+    # Sizes that nothing was learned about need no marker for where they began.
     assert found == expected, "\n".join(e.text for e in shapes.explain_all(tape))

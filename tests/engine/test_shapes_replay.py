@@ -224,7 +224,7 @@ def test_recording_changes_nothing_and_keeps_no_tensor() -> None:
     assert ShapeEnv().should_record_events is False
     for mine, other in (
         (recording.guards, plain.guards),
-        (recording.specialisations, plain.specialisations),
+        (recording.specializations, plain.specializations),
         (recording.symbols, plain.symbols),
         (recording.graphs, plain.graphs),
     ):

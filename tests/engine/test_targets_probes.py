@@ -27,12 +27,12 @@ from fullgraph_engine.targets import (
     ProbeError,
     Target,
     Tracee,
-    chance,
     confirm,
     describe,
     discover,
     enclosing,
     plan,
+    rng,
     searched,
     unwrap,
 )
@@ -269,9 +269,9 @@ def test_build_and_example(example: str, shown: str, function: bool) -> None:
     assert (call.function.d, call.inputs) == (9, shown)
 
 
-@pytest.mark.parametrize("chance", ["torch.rand(1)", "random.random()", "numpy.random.rand()"])
-def test_every_call_of_a_target_has_the_same_random_numbers(chance: str) -> None:
-    text = f"{NET}def build(): return Net({chance})\ndef example_input(): return torch.ones(1)\n"
+@pytest.mark.parametrize("drawn", ["torch.rand(1)", "random.random()", "numpy.random.rand()"])
+def test_every_call_of_a_target_has_the_same_random_numbers(drawn: str) -> None:
+    text = f"{NET}def build(): return Net({drawn})\ndef example_input(): return torch.ones(1)\n"
     loaded = Loaded(text, torch=torch, random=random, numpy=numpy)
     target = loaded.target("build()")
     tracee = Tracee(target, loaded.plan("build()")[0], loaded.namespace, "probed.py", text)
@@ -533,9 +533,9 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
         with tracing.tensor_mode(fake) as here:
             if here is not None:
                 here.begin()
-            chance.begin_again()
+            rng.begin_again()
             call = probes[0].build(namespace)
-        return call, chance.state(), here.oracle if here is not None else None
+        return call, rng.state(), here.oracle if here is not None else None
 
     alone, numbers, oracle = build()
     stays = iter([False, True])

@@ -53,7 +53,7 @@ def seen():
         counts["skips"] += len(recording.skips)
         counts["recompiles"] += len([one for one in recording.recompiles if one.failures])
         counts["guards"] += len(recording.guards)
-        counts["specializations"] += len(recording.specialisations)
+        counts["specializations"] += len(recording.specializations)
         counts["compliance"] += len([op for op in recording.custom_ops if not op.compliant])
     with tensor_mode(True), contextlib.redirect_stdout(sys.stderr):
         watch = Recorder(drive.BOTTOM, file=__file__)

@@ -190,7 +190,7 @@ def test_ops_have_columns_and_sizes() -> None:
     assert recording.op_count == len(graph.ops)
 
 
-# -- guards, symbols, specialisations ---------------------------------------------------------
+# -- guards, symbols, specializations ---------------------------------------------------------
 
 
 def test_guards_have_a_kind_an_expression_a_source_and_a_stack() -> None:
@@ -227,16 +227,16 @@ def test_symbols_say_what_they_stand_for() -> None:
     x = torch.ones(5, 4)
     recording = trace(shows, x, dynamic=[(x, 0)])
     assert {(s.source, s.hint) for s in recording.symbols} == {("L['x'].size()[0]", 5)}
-    assert recording.specialisations == []
+    assert recording.specializations == []
 
 
-def test_a_specialisation_names_symbol_value_and_place() -> None:
+def test_a_specialization_names_symbol_value_and_place() -> None:
     def pinned(x: torch.Tensor) -> torch.Tensor:
         y = x + 1
         return y.view(6, 4)  # pins it
 
     x = torch.ones(6, 4)
-    (event,) = trace(pinned, x, dynamic=[(x, 0)]).specialisations
+    (event,) = trace(pinned, x, dynamic=[(x, 0)]).specializations
     assert (event.source, event.value) == ("L['x'].size()[0]", "6")
     assert event.reason
     assert event.stack[-1].line == line_of("# pins it")
@@ -254,7 +254,7 @@ def test_a_size_stays_symbolic_behind_a_break() -> None:
     x = torch.ones(6)
     recording = trace(halves, x, dynamic=[(x, 0)])
     assert len(recording.graphs) == 2
-    assert recording.specialisations == []
+    assert recording.specializations == []
 
 
 def test_runtime_asserts_on_unbacked_symbols() -> None:

@@ -23,7 +23,7 @@ from fullgraph_engine import tracing
 from fullgraph_engine.findings import values
 from fullgraph_engine.findings.places import SourceText
 from fullgraph_engine.protocol import (
-    Analyse,
+    Analyze,
     Event,
     FindingFound,
     Mode,
@@ -352,7 +352,7 @@ def exits(x):
 
 @pytest.mark.parametrize("mode", ["auto", "real"])
 def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_path: Path) -> None:
-    events = asyncio.run(analysed(str(tmp_path / "model.py"), PROBED, mode))
+    events = asyncio.run(analyzed(str(tmp_path / "model.py"), PROBED, mode))
     told = [event for event in events if isinstance(event, ValuesSeen)]
     assert {event.target for event in told} == {"f", "raises"}
     (f,) = (event for event in told if event.target == "f")
@@ -368,12 +368,12 @@ def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_pat
     assert order == [FindingFound, ValuesSeen, TargetDone]
 
 
-async def analysed(path: str, text: str, mode: Mode) -> list[Event]:
+async def analyzed(path: str, text: str, mode: Mode) -> list[Event]:
     engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
     await engine.start()
     await engine.ready()
     try:
-        order = Analyse(request=0, generation="1", path=path, text=text, mode=mode, jobs=1)
-        return [event async for event in engine.analyse(order)]
+        order = Analyze(request=0, generation="1", path=path, text=text, mode=mode, jobs=1)
+        return [event async for event in engine.analyze(order)]
     finally:
         await engine.close()

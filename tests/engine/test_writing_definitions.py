@@ -18,8 +18,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from fullgraph_engine.host.placeholder import Placeholder  # noqa: E402
-from fullgraph_engine.repro.writing.draft import Draft  # noqa: E402
-from fullgraph_engine.repro.writing.unwritable import Unwritable  # noqa: E402
+from fullgraph_engine.repro.emit.program import Draft  # noqa: E402
+from fullgraph_engine.repro.emit.unwritable import Unwritable  # noqa: E402
 
 Make = Callable[..., ModuleType]
 _numbers = itertools.count()
@@ -258,7 +258,7 @@ def test_classes_of_all_kinds(package: Make) -> None:
             from nowhere import Missing
         T = TypeVar("T")
         Point = namedtuple("Point", "x y")
-        class Colour(enum.Enum):
+        class Color(enum.Enum):
             RED = 1
             BLUE = enum.auto()
         class Pair(NamedTuple):
@@ -293,7 +293,7 @@ def test_classes_of_all_kinds(package: Make) -> None:
             box = Box.of(Config(3).doubled())
             box.inside += 1
             return (
-                Point(1, 2).y, Colour.BLUE.value, Pair(1).b, box.inside, Config(1).extra,
+                Point(1, 2).y, Color.BLUE.value, Pair(1).b, box.inside, Config(1).extra,
                 type(Box.none()).__name__, Box.Lid.shut, lid(),
             )
         def lid():

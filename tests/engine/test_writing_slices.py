@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph_engine.repro.writing.slices import slice_of
+from fullgraph_engine.repro.emit.slices import slice_of
 
 FILE = '''
 """A file."""

@@ -21,10 +21,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fullgraph_engine.repro.writing.draft import Draft
-from fullgraph_engine.repro.writing.tensors import Layout, layout_of
-from fullgraph_engine.repro.writing.unwritable import Unwritable
-from fullgraph_engine.repro.writing.values import constant, expressions
+from fullgraph_engine.repro.emit.program import Draft
+from fullgraph_engine.repro.emit.tensors import Layout, layout_of
+from fullgraph_engine.repro.emit.unwritable import Unwritable
+from fullgraph_engine.repro.emit.values import constant, expressions
 
 
 def program(*values: Any, first: Any = None) -> str:
@@ -397,8 +397,8 @@ def test_layouts_that_are_not_strided() -> None:
     assert again(conj).is_conj()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns once in a process that it is deprecated
-        quantised = torch.quantize_per_tensor(torch.randn(4), 0.1, 3, torch.quint8)
-    other = again(quantised)
+        quantized = torch.quantize_per_tensor(torch.randn(4), 0.1, 3, torch.quint8)
+    other = again(quantized)
     assert (other.dtype, other.q_scale(), other.q_zero_point()) == (torch.quint8, 0.1, 3)
 
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fullgraph_engine.repro.writing.draft import Draft
+from fullgraph_engine.repro.emit.program import Draft
 
 
 def program(value: Any, draft: Draft | None = None) -> str:

@@ -342,8 +342,8 @@ class Counter:
         return [line.split()[0] for line in self.lines]
 
     @property
-    def analysed(self) -> int:
-        return self.words.count("analyse")
+    def analyzed(self) -> int:
+        return self.words.count("analyze")
 
     @property
     def engine_pid(self) -> int:

@@ -8,7 +8,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# file: CODE MESSAGE``    a finding of no target
 ``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
 ``# related: MESSAGE``      the finding on the line before gets related information at this line
-``# unnecessary``           the finding on the line before is greyed
+``# unnecessary``           the finding on the line before is grayed
 ``# slow: SECONDS``         the run stops there for a while
 ``# stub: too-many``      there were more values than are told
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
@@ -91,13 +91,13 @@ class Stub:
         self.say(p.Ready("2.13.0", 0.01))
         for line in self.read:
             message = p.decode(line)
-            if isinstance(message, p.Analyse):
+            if isinstance(message, p.Analyze):
                 what = " ".join([",".join(message.only), *message.documents])
-                work = self.forecast if message.parts == ("forecast",) else self.analyse
+                work = self.forecast if message.parts == ("forecast",) else self.analyze
                 self.count(f"{work.__name__} {message.generation} {what}")
                 threading.Thread(target=work, args=(message,), daemon=True).start()
             elif isinstance(message, p.Reproduce):
-                wanted, only = message.wanted, ",".join(message.analyse.only)
+                wanted, only = message.wanted, ",".join(message.analyze.only)
                 data = " with data" if wanted.data else ""
                 what = f"{wanted.code or wanted.backend} {wanted.target} {only}{data}"
                 self.count(f"reproduce {what}")
@@ -119,7 +119,7 @@ class Stub:
             lambda: self.die(""),
         )
 
-    def analyse(self, request: p.Analyse) -> None:
+    def analyze(self, request: p.Analyze) -> None:
         began = time.monotonic()
         number = request.request
         lines = re.split(r"\r\n|\r|\n", request.text)
@@ -153,7 +153,7 @@ class Stub:
             if (asked := list(self.guards(lines, row, end))) and number not in self.cancelled:
                 self.say(p.GuardsFound.of(number, info.name, asked))
             if number in self.cancelled:
-                self.say(p.Analysed(number, request.generation, 0.0, cancelled=True))
+                self.say(p.Analyzed(number, request.generation, 0.0, cancelled=True))
                 return
             for kind in request.documents:
                 # Twice: what a later attempt writes counts.
@@ -180,9 +180,9 @@ class Stub:
                     ),
                 )
             )
-        self.say(p.Analysed(number, request.generation, time.monotonic() - began))
+        self.say(p.Analyzed(number, request.generation, time.monotonic() - began))
 
-    def forecast(self, request: p.Analyse) -> None:
+    def forecast(self, request: p.Analyze) -> None:
         """What else an analysis says is left out; the server must not need it."""
         number = request.request
         target, cancelled = "", False
@@ -210,7 +210,7 @@ class Stub:
                 rows, findings = zip(*pairs, strict=True) if pairs else ((), ())
                 self.say(p.ForecastFound(number, name, f"{name}#0~", rows, findings))
         self.count(f"forecast-{'cancelled' if cancelled else 'made'}")
-        self.say(p.Analysed(number, request.generation, 0.0, cancelled))
+        self.say(p.Analyzed(number, request.generation, 0.0, cancelled))
 
     def guards(self, lines: list[str], first: int, last: int) -> Iterator[GuardedFrame]:
         """``guarded: L['x']`` in a comment is a guard that the line asks for."""
@@ -222,7 +222,7 @@ class Stub:
                 guard = FoundGuard("EQUALS_MATCH", source, (f"{source} == 3",), "int", 0)
                 yield GuardedFrame("forward", "", first, last, "0/0", 1, (cause,), (guard,))
 
-    def scan(self, request: p.Analyse, lines: list[str], first: int, last: int, name: str) -> int:
+    def scan(self, request: p.Analyze, lines: list[str], first: int, last: int, name: str) -> int:
         number = request.request
         held: p.Finding | None = None
         breaks = 0

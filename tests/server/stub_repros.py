@@ -30,7 +30,7 @@ def reproduce(
     die: Callable[[], None],
 ) -> None:
     number = request.request
-    match = STEPS.search(request.analyse.text)
+    match = STEPS.search(request.analyze.text)
     written = match[1].strip() if match else "143 12 verified"
     reason = written.removeprefix("none: ") if written.startswith("none: ") else ""
     lines = tried = 0

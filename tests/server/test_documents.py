@@ -12,7 +12,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-from fullgraph.lsp.reading import Address
+from fullgraph.lsp.virtual_documents import Address
 
 NET = "class Net(nn.Module):\n    call()  # break: A break\n"
 TWO = NET + "class Other(nn.Module):\n    pass\n"
@@ -97,7 +97,7 @@ async def test_a_document_is_opened_in_either_way(editor: Any, counter: Any) -> 
         assert stat.S_IMODE(file.parents[1].stat().st_mode) == 0o700
     # Its own run, of the one target, that leaves findings as they are.
     assert counter.lines[-1].split()[2:] == ["Net", "graph"]
-    assert counter.analysed == 2
+    assert counter.analyzed == 2
     assert await editor.seen(uri) == [("A break", "call()")]
 
 
@@ -118,7 +118,7 @@ async def test_the_only_target_need_not_be_named(editor: Any) -> None:
     assert text.startswith(HEADER)
     other = editor.open("two.py", TWO)
     await editor.until_state("ready")
-    await editor.command("fullgraph.server.analyse", other)
+    await editor.command("fullgraph.server.analyze", other)
     with pytest.raises(JsonRpcException, match="Net, Other"):
         await editor.command("fullgraph.server.showGraph", other)
     with pytest.raises(JsonRpcException, match="must be open"):
@@ -161,7 +161,7 @@ class TestContent:
         address = str(Address("graph", "Net", uri))
         one, other = await asyncio.gather(content(editor, address), content(editor, address))
         assert one == other == await content(editor, address)
-        assert counter.analysed == 2
+        assert counter.analyzed == 2
 
     async def test_it_is_of_the_text_as_it_is(self, editor: Any) -> None:
         uri = editor.open("model.py", NET)
@@ -247,10 +247,10 @@ class TestContent:
     async def test_a_document_is_not_traced_in_turn(self, editor: Any, counter: Any) -> None:
         uri = editor.open("model.py", NET)
         await editor.until_state("ready")
-        before = counter.analysed
+        before = counter.analyzed
         shown = editor.open(str(Address("graph", "Net", uri)), NET)
         await asyncio.sleep(0.5)
-        assert await editor.lenses(shown) == [] and counter.analysed == before
+        assert await editor.lenses(shown) == [] and counter.analyzed == before
 
 
 # -- ways to them -----------------------------------------------------------------------------

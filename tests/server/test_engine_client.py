@@ -15,8 +15,8 @@ import pytest
 
 from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus
 from fullgraph_engine.protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Event,
     Failed,
     FindingFound,
@@ -66,21 +66,21 @@ async def watched() -> AsyncIterator[Callable[..., Watched]]:
         await one.engine.close()
 
 
-def asked(text: str = NET, **more: Any) -> Analyse:
-    return Analyse(0, "1:abc", "/model.py", text, **more)
+def asked(text: str = NET, **more: Any) -> Analyze:
+    return Analyze(0, "1:abc", "/model.py", text, **more)
 
 
 async def events(analysis: Any) -> list[Event]:
     return [event async for event in analysis]
 
 
-async def test_streams_findings_and_ends_with_analysed(watched: Callable[..., Watched]) -> None:
+async def test_streams_findings_and_ends_with_analyzed(watched: Callable[..., Watched]) -> None:
     engine = watched().engine
     await engine.start()
-    got = await events(engine.analyse(asked()))
+    got = await events(engine.analyze(asked()))
     assert [e.finding.message for e in got if isinstance(e, FindingFound)] == ["Call to print"]
     assert [e.report.breaks for e in got if isinstance(e, TargetDone)] == [1]
-    assert isinstance(got[-1], Analysed) and got[-1].generation == "1:abc"
+    assert isinstance(got[-1], Analyzed) and got[-1].generation == "1:abc"
 
 
 async def test_states_while_it_starts(watched: Callable[..., Watched]) -> None:
@@ -95,8 +95,8 @@ async def test_states_while_it_starts(watched: Callable[..., Watched]) -> None:
 async def test_two_requests_at_once_are_told_apart(watched: Callable[..., Watched]) -> None:
     engine = watched().engine
     await engine.start()
-    slow = engine.analyse(asked("class A(nn.Module):\n    1  # slow: 0.1\n    2  # break: one\n"))
-    quick = engine.analyse(asked("class B(nn.Module):\n    2  # break: two\n"))
+    slow = engine.analyze(asked("class A(nn.Module):\n    1  # slow: 0.1\n    2  # break: one\n"))
+    quick = engine.analyze(asked("class B(nn.Module):\n    2  # break: two\n"))
     for analysis, message in ((slow, "one"), (quick, "two")):
         got = await events(analysis)
         assert [e.finding.message for e in got if isinstance(e, FindingFound)] == [message]
@@ -106,10 +106,10 @@ async def test_cancel_ends_a_run_with_one_last_event(watched: Callable[..., Watc
     engine = watched().engine
     await engine.start()
     await engine.ready()
-    analysis = engine.analyse(asked("class A(nn.Module):\n    1  # slow: 60\n"))
+    analysis = engine.analyze(asked("class A(nn.Module):\n    1  # slow: 60\n"))
     analysis.cancel()
     got = await events(analysis)
-    assert isinstance(got[-1], Analysed) and got[-1].cancelled
+    assert isinstance(got[-1], Analyzed) and got[-1].cancelled
     assert await events(analysis) == []
 
 
@@ -120,12 +120,12 @@ async def test_cancel_before_torch_is_there_costs_nothing(
     monkeypatch.setenv("STUB_ENGINE", f"slow=0.2,count={count}")
     engine = watched().engine
     await engine.start()
-    analysis = engine.analyse(asked())
+    analysis = engine.analyze(asked())
     analysis.cancel()
     got = await events(analysis)
-    assert isinstance(got[-1], Analysed) and got[-1].cancelled
-    assert isinstance((await events(engine.analyse(asked())))[-1], Analysed)
-    assert [line.split()[0] for line in count.read_text().splitlines()] == ["start", "analyse"]
+    assert isinstance(got[-1], Analyzed) and got[-1].cancelled
+    assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
+    assert [line.split()[0] for line in count.read_text().splitlines()] == ["start", "analyze"]
 
 
 async def test_a_run_that_does_not_hear_a_cancel_is_killed(
@@ -135,11 +135,11 @@ async def test_a_run_that_does_not_hear_a_cancel_is_killed(
     engine = watched().engine
     await engine.start()
     await engine.ready()
-    analysis = engine.analyse(asked("class A(nn.Module):\n    1  # deaf\n"))
+    analysis = engine.analyze(asked("class A(nn.Module):\n    1  # deaf\n"))
     analysis.cancel()
     got = await events(analysis)
-    assert isinstance(got[-1], Analysed) and got[-1].cancelled
-    assert isinstance((await events(engine.analyse(asked())))[-1], Analysed)
+    assert isinstance(got[-1], Analyzed) and got[-1].cancelled
+    assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
 
 
 async def test_death_ends_the_request_and_the_next_one_works(
@@ -147,18 +147,18 @@ async def test_death_ends_the_request_and_the_next_one_works(
 ) -> None:
     one = watched()
     await one.engine.start()
-    got = await events(one.engine.analyse(asked("class A(nn.Module):\n    1  # die\n")))
+    got = await events(one.engine.analyze(asked("class A(nn.Module):\n    1  # die\n")))
     assert isinstance(got[-1], Failed) and "SIGKILL" in got[-1].reason
-    assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+    assert isinstance((await events(one.engine.analyze(asked())))[-1], Analyzed)
     assert any("last words" in log.text for log in one.logs)
 
 
 async def test_nonsense_on_the_pipe_is_a_death(watched: Callable[..., Watched]) -> None:
     engine = watched().engine
     await engine.start()
-    got = await events(engine.analyse(asked("class A(nn.Module):\n    1  # die: garbage\n")))
+    got = await events(engine.analyze(asked("class A(nn.Module):\n    1  # die: garbage\n")))
     assert isinstance(got[-1], Failed) and "not the protocol" in got[-1].reason
-    assert isinstance((await events(engine.analyse(asked())))[-1], Analysed)
+    assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
 
 
 async def test_an_engine_that_keeps_dying_is_given_up_and_reported_once(
@@ -167,15 +167,15 @@ async def test_an_engine_that_keeps_dying_is_given_up_and_reported_once(
     one = watched()
     await one.engine.start()
     for _ in range(3):
-        got = await events(one.engine.analyse(asked("class A(nn.Module):\n    1  # die\n")))
+        got = await events(one.engine.analyze(asked("class A(nn.Module):\n    1  # die\n")))
         assert isinstance(got[-1], Failed)
     crashed = [s for s in one.statuses if s.state is EngineState.CRASHED]
     assert [s.quiet for s in crashed] == [False, True, False]
     assert [s.final for s in crashed] == [False, False, True]
-    got = await events(one.engine.analyse(asked()))
+    got = await events(one.engine.analyze(asked()))
     assert [type(event) for event in got] == [Failed]
     await one.engine.restart()
-    assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+    assert isinstance((await events(one.engine.analyze(asked())))[-1], Analyzed)
 
 
 async def test_an_engine_that_dies_over_the_import_of_torch_is_tried_twice(
@@ -193,7 +193,7 @@ async def test_an_engine_that_dies_over_the_import_of_torch_is_tried_twice(
     assert len(count.read_text().splitlines()) == 2
     monkeypatch.delenv("STUB_ENGINE")
     await one.engine.restart()
-    assert isinstance((await events(one.engine.analyse(asked())))[-1], Analysed)
+    assert isinstance((await events(one.engine.analyze(asked())))[-1], Analyzed)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ async def test_an_interpreter_without_torch_is_not_started_again(
     monkeypatch.setenv("STUB_ENGINE", f"unusable,count={count}")
     one = watched()
     await one.engine.start()
-    analysis = one.engine.analyse(asked())
+    analysis = one.engine.analyze(asked())
     got = await events(analysis)
     assert isinstance(got[-1], Failed) and "no torch" in got[-1].reason
     await asyncio.sleep(0.3)
@@ -318,7 +318,7 @@ async def test_a_line_of_megabytes(watched: Callable[..., Watched]) -> None:
     engine = watched().engine
     await engine.start()
     message = "x" * 5_000_000
-    got = await events(engine.analyse(asked(f"class A(nn.Module):\n    1  # break: {message}\n")))
+    got = await events(engine.analyze(asked(f"class A(nn.Module):\n    1  # break: {message}\n")))
     assert [e.finding.message for e in got if isinstance(e, FindingFound)] == [message]
 
 
@@ -329,7 +329,7 @@ async def test_a_line_without_an_end_is_a_death(
     engine = watched().engine
     await engine.start()
     text = f"class A(nn.Module):\n    1  # break: {'x' * (1 << 22)}\n"
-    got = await events(engine.analyse(asked(text)))
+    got = await events(engine.analyze(asked(text)))
     assert isinstance(got[-1], Failed) and "a line of more than 1 MiB" in got[-1].reason
 
 

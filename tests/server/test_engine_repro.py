@@ -13,8 +13,8 @@ import pytest
 from fullgraph.engines import Engine, Reproduction
 from fullgraph.session.repro import Course, Outcome, followed
 from fullgraph_engine.protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Position,
     Range,
     Reproduce,
@@ -52,7 +52,7 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
 
 
 def asked(steps: str) -> Reproduce:
-    return Reproduce(0, Analyse(0, "1:abc", "/model.py", f"# repro: {steps}\n"), WANTED)
+    return Reproduce(0, Analyze(0, "1:abc", "/model.py", f"# repro: {steps}\n"), WANTED)
 
 
 async def outcome(reproduction: Reproduction, when: Callable[[Course], None] | None = None) -> Any:
@@ -118,8 +118,8 @@ async def test_one_that_does_not_hear_a_cancel_is_killed(
 
     ended = await outcome(reproduction, enough)
     assert ended.cancelled and ended.found is not None
-    analysis = engine.analyse(Analyse(0, "1:abc", "/model.py", ""))
-    assert isinstance([event async for event in analysis][-1], Analysed)
+    analysis = engine.analyze(Analyze(0, "1:abc", "/model.py", ""))
+    assert isinstance([event async for event in analysis][-1], Analyzed)
 
 
 async def test_nobody_need_wait_for_the_engine(start: Callable[..., Any]) -> None:

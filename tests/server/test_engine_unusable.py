@@ -14,7 +14,7 @@ VERSION = "__version__ = '2.13.0'\n"
 
 TORCHES = {
     "raises": ("raise OSError('libcudart.so.12: no such file')", "OSError: libcudart.so.12"),
-    "leaves": ("import sys; sys.exit('no licence')", "SystemExit: no licence"),
+    "leaves": ("import sys; sys.exit('no license')", "SystemExit: no license"),
     "crashes": ("import ctypes; ctypes.string_at(0)", "killed by SIGSEGV while it imported torch"),
     "ends": ("import os; os._exit(7)", "exited unexpectedly with status 7"),
     "lacks": ("import absent_dependency", "ModuleNotFoundError: No module named"),

@@ -11,8 +11,8 @@ import pytest
 from fullgraph.lsp.hovers.guards import expression_at
 from fullgraph.render.codes import Severity
 from fullgraph.render.guards import Asked, about, answer_text, guards_text
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.guards import GuardsByTarget, guard_findings
-from fullgraph.session.motion import Edit
 from fullgraph.session.results import Results
 from fullgraph_engine.protocol import (
     Position,

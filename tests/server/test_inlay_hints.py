@@ -93,7 +93,7 @@ async def test_a_hint_moves_with_the_text_and_goes_with_its_line(
 ) -> None:
     editor = await open_editor(configuration={"traceOn": "manual"})
     uri = editor.open("model.py", NET)
-    await editor.command("fullgraph.server.analyse", {"uri": uri})
+    await editor.command("fullgraph.server.analyze", {"uri": uri})
     while await editor.hinted(uri) != SHOWN:
         await asyncio.sleep(0.01)
     editor.edit(uri, "class Net", "# a comment\n\nclass Net")

@@ -34,7 +34,7 @@ async def test_a_lens_on_each_target(editor: Any) -> None:
     ]
     command = lenses[0].command
     # A client names the commands that it has; to any other the server offers its own.
-    expected = {"vscode": "fullgraph.showTarget", "neovim": "fullgraph.server.analyse"}
+    expected = {"vscode": "fullgraph.showTarget", "neovim": "fullgraph.server.analyze"}
     assert command.command == expected[editor.profile]
     argument = command.arguments[0]
     assert (argument["uri"], argument["target"]) == (uri, "Net")
@@ -76,9 +76,9 @@ async def test_running_a_lens_traces_its_target_again(editor: Any, counter: Any)
     await editor.until_seen(uri, BREAK, ("Another", "other()"))
     await editor.until_state("ready")
     argument = {"uri": uri, "target": "Other"}
-    answer = await editor.command("fullgraph.server.analyse", argument)
+    answer = await editor.command("fullgraph.server.analyze", argument)
     assert answer["completed"]
-    assert [line.split()[2:] for line in counter.lines if "analyse" in line][-1] == ["Other"]
+    assert [line.split()[2:] for line in counter.lines if "analyze" in line][-1] == ["Other"]
     # The other target has not been traced, and keeps what is known of it.
     assert await editor.seen(uri) == [BREAK, ("Another", "other()")]
 
@@ -145,7 +145,7 @@ async def test_a_finding_is_ignored_by_a_comment(editor: Any, counter: Any) -> N
     editor.edit(uri, "# break: First", "# break: First" + edit.new_text)
     # Before the text was traced again.
     await editor.until_seen(uri, ("Other", "other()"))
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
     await editor.until_state("ready")
     assert await editor.seen(uri) == [("Other", "other()")]
     # What is ignored was found all the same.
@@ -158,18 +158,18 @@ async def test_a_finding_is_ignored_by_a_comment(editor: Any, counter: Any) -> N
 # -- commands ---------------------------------------------------------------------------------
 
 
-async def test_analyse_by_command_traces_what_is_known_already(editor: Any, counter: Any) -> None:
+async def test_analyze_by_command_traces_what_is_known_already(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
     await editor.until_state("ready")
-    answer = await editor.command("fullgraph.server.analyse", uri)
+    answer = await editor.command("fullgraph.server.analyze", uri)
     assert answer["completed"] and answer["findings"] == 1 and answer["generation"].startswith("1:")
-    assert counter.analysed == 2
+    assert counter.analyzed == 2
 
 
-async def test_analyse_needs_an_open_file(editor: Any) -> None:
+async def test_analyze_needs_an_open_file(editor: Any) -> None:
     with pytest.raises(JsonRpcException, match="must be open") as caught:
-        await editor.command("fullgraph.server.analyse", "file:///absent.py")
+        await editor.command("fullgraph.server.analyze", "file:///absent.py")
     assert caught.value.code == -32602
 
 
@@ -182,7 +182,7 @@ async def test_an_unknown_command_is_an_error(editor: Any) -> None:
 async def test_a_cancelled_request_is_answered_once_and_the_server_lives(editor: Any) -> None:
     uri = editor.open("model.py", SLOW)
     await editor.until_seen(uri, BREAK)
-    params = types.ExecuteCommandParams("fullgraph.server.analyse", [uri])
+    params = types.ExecuteCommandParams("fullgraph.server.analyze", [uri])
     request = editor.client.protocol.send_request(
         types.WORKSPACE_EXECUTE_COMMAND, params, msg_id="wait"
     )
@@ -198,7 +198,7 @@ async def test_cancelling_the_request_ends_the_run_that_it_asked_for(
 ) -> None:
     editor = await open_editor(configuration={"traceOn": "manual"})
     uri = editor.open("model.py", SLOW)
-    params = types.ExecuteCommandParams("fullgraph.server.analyse", [uri])
+    params = types.ExecuteCommandParams("fullgraph.server.analyze", [uri])
     request = editor.client.protocol.send_request(
         types.WORKSPACE_EXECUTE_COMMAND, params, msg_id="wait"
     )
@@ -216,7 +216,7 @@ async def test_restart_by_command(editor: Any, counter: Any) -> None:
     await editor.until_state("ready")
     first = counter.engine_pid
     await editor.command("fullgraph.server.restartEngine")
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
     assert counter.words.count("start") == 2
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
@@ -268,10 +268,10 @@ async def test_a_short_run_shows_none(editor: Any) -> None:
     uri = editor.open("model.py", "class A: pass\n")
     await editor.until_state("ready")
     # The engine is there by now, so that only the run itself counts.
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     shown = len(editor.client.progress_reports)
     for _ in range(3):
-        await editor.command("fullgraph.server.analyse", uri)
+        await editor.command("fullgraph.server.analyze", uri)
     assert len(editor.client.progress_reports) == shown
 
 
@@ -304,7 +304,7 @@ async def test_settings_that_no_result_depends_on_are_changed_without_a_run(
         pytest.fail("The severity stayed what it was.")
     editor.configure(**configured, severity={"graph-break": "off"})
     await editor.until_seen(uri)
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
 
 
 async def test_a_setting_that_changes_results_traces_again(editor: Any, counter: Any) -> None:
@@ -313,7 +313,7 @@ async def test_a_setting_that_changes_results_traces_again(editor: Any, counter:
     await editor.until_state("ready")
     configured = editor.client.get_configuration(section="fullgraph")
     editor.configure(**configured, mode="real")
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
 
 
 async def test_settings_of_the_start_and_of_pyproject(open_editor: Any, counter: Any) -> None:
@@ -324,9 +324,9 @@ async def test_settings_of_the_start_and_of_pyproject(open_editor: Any, counter:
     await editor.until_seen(uri, BREAK)
     assert (await editor.diagnostics(uri))[0].severity == types.DiagnosticSeverity.Error
     assert await editor.seen(left) == []
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
     # By command even what is excluded.
-    assert (await editor.command("fullgraph.server.analyse", left))["completed"]
+    assert (await editor.command("fullgraph.server.analyze", left))["completed"]
 
 
 async def test_a_client_that_sends_its_settings_and_cannot_be_asked(open_editor: Any) -> None:
@@ -347,7 +347,7 @@ async def test_a_client_that_sends_its_settings_and_cannot_be_asked(open_editor:
         types.DidChangeWorkspaceFoldersParams(event)
     )
     editor.edit(uri, "call()", "call(1)")
-    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert (await editor.command("fullgraph.server.analyze", uri))["completed"]
     assert await editor.seen(uri) == []
 
 
@@ -367,13 +367,13 @@ async def test_when_to_trace_is_a_setting(open_editor: Any, counter: Any, trace_
     uri = editor.open("model.py", NET)
     if trace_on == "save":
         await editor.until_seen(uri, BREAK)
-    opened = counter.analysed
+    opened = counter.analyzed
     editor.edit(uri, "call()", "x = call()")
     await asyncio.sleep(0.6)
-    assert counter.analysed == opened == (1 if trace_on == "save" else 0)
+    assert counter.analyzed == opened == (1 if trace_on == "save" else 0)
     editor.save(uri)
     if trace_on == "manual":
-        answer = await editor.command("fullgraph.server.analyse", uri)
+        answer = await editor.command("fullgraph.server.analyze", uri)
         assert answer["completed"], answer
     await editor.until_seen(uri, ("A break", "x = call()"))
 
@@ -388,7 +388,7 @@ async def test_another_interpreter_without_a_restart(
     other = tmp_path / "python"
     other.symlink_to(editor.client.get_configuration(section="fullgraph.interpreter"))
     editor.configure(interpreter=str(other))
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
     await editor.until(lambda: editor.statuses[-1]["interpreter"] == str(other))
     await editor.until(lambda: not _alive(first))
 
@@ -432,7 +432,7 @@ async def test_without_trust_nothing_is_executed(open_editor: Any, counter: Any)
     uri = editor.open("model.py", NET)
     status = await editor.until_state("untrusted")
     assert "not trusted" in status["message"] and status["nextStep"]
-    answer = await editor.command("fullgraph.server.analyse", uri)
+    answer = await editor.command("fullgraph.server.analyze", uri)
     assert not answer["completed"] and "not trusted" in answer["reason"]
     assert counter.lines == []
     editor.client.protocol.notify("fullgraph/trust", {"trusted": True})
@@ -457,7 +457,7 @@ async def test_no_torch_is_told_once_with_the_way_out(open_editor: Any, counter:
     status = await editor.until_state("unusable")
     assert "no torch" in status["message"] and status["nextStep"] == "Install torch in it."
     editor.edit(uri, "call()", "call(1)")
-    answer = await editor.command("fullgraph.server.analyse", uri)
+    answer = await editor.command("fullgraph.server.analyze", uri)
     assert not answer["completed"] and "no torch" in answer["reason"]
     assert answer["reason"].endswith("Install torch in it.")
     assert len(editor.client.messages) == 1
@@ -481,7 +481,7 @@ async def test_a_dead_engine_is_told_once_and_the_next_edit_works(
     await editor.until(lambda: counter.words.count("start") == 2)
     await editor.until_state("ready")
     # The text that ended it is not traced again by itself.
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
     editor.edit(uri, "    # die\n", "")
     await editor.until_seen(uri, BREAK)
     assert [m.type for m in editor.client.messages] == [types.MessageType.Warning]
@@ -490,7 +490,7 @@ async def test_a_dead_engine_is_told_once_and_the_next_edit_works(
 async def test_a_server_error_says_no_more_than_that(editor: Any) -> None:
     # No client sends such arguments; whatever happens there, no traceback may reach it.
     with pytest.raises(JsonRpcException) as caught:
-        await editor.command("fullgraph.server.analyse", {"uri": {"a": 1}})
+        await editor.command("fullgraph.server.analyze", {"uri": {"a": 1}})
     assert "Traceback" not in str(caught.value) and caught.value.data is None
 
 

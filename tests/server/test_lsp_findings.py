@@ -121,7 +121,7 @@ async def test_old_findings_move_with_the_text(editor: Any, counter: Any) -> Non
     await asyncio.sleep(0.5)
     assert await editor.seen(uri) == [BREAK]
     assert (await editor.diagnostics(uri))[0].range.start.line == 6
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
 
 
 async def test_a_finding_that_is_edited_is_gone_until_it_is_found_again(editor: Any) -> None:
@@ -160,7 +160,7 @@ async def test_an_edit_ends_the_run_of_the_text_before(editor: Any, counter: Any
     await editor.until_seen(uri, ("in A", "first()"))
     editor.edit(uri, "# slow: 60\n", "")
     await editor.until_seen(uri, ("in A", "first()"), ("in B", "second()"))
-    assert counter.words == ["start", "analyse", "cancel", "analyse"]
+    assert counter.words == ["start", "analyze", "cancel", "analyze"]
 
 
 async def test_many_edits_make_one_run(editor: Any, counter: Any) -> None:
@@ -170,10 +170,10 @@ async def test_many_edits_make_one_run(editor: Any, counter: Any) -> None:
         editor.edit(uri, "return x", f"return x{letter}")
         editor.edit(uri, f"return x{letter}", "return x")
         editor.edit(uri, "\nclass Net", f"\n# {letter}\nclass Net")
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
     await editor.until_state("ready")
     assert await editor.seen(uri) == [BREAK]
-    assert counter.analysed == 2
+    assert counter.analyzed == 2
     assert counter.lines[-1].split()[1].startswith("31:")
 
 
@@ -186,7 +186,7 @@ async def test_taking_an_edit_back_needs_no_run(editor: Any, counter: Any) -> No
     await editor.until_seen(uri, BREAK)
     editor.save(uri)
     await asyncio.sleep(0.5)
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
 
 
 async def test_a_text_that_does_not_parse_is_not_traced_and_keeps_its_findings(
@@ -197,9 +197,9 @@ async def test_a_text_that_does_not_parse_is_not_traced_and_keeps_its_findings(
     editor.edit(uri, "return x", "return (x")
     await asyncio.sleep(0.6)
     assert await editor.seen(uri) == [BREAK]
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
     editor.edit(uri, "return (x", "return (x)")
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
     await editor.until_seen(uri, BREAK)
 
 
@@ -211,7 +211,7 @@ async def test_an_engine_of_a_newer_python_decides_what_parses(
     await editor.until_seen(uri, BREAK)
     editor.edit(uri, "class Net", "def broken(\nclass Net")
     await editor.until_seen(uri, ("invalid syntax", "def"), BREAK)
-    assert counter.analysed == 2
+    assert counter.analyzed == 2
 
 
 async def test_a_broken_text_is_told_when_it_is_saved(editor: Any) -> None:
@@ -257,14 +257,14 @@ async def test_only_python_is_traced(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
     await editor.until_state("ready")
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
     for ignored in (other, cell, installed):
         assert await editor.seen(ignored) == []
 
 
 async def test_a_text_without_targets_starts_no_engine(editor: Any, counter: Any) -> None:
     plain = editor.open("plain.py", "import json\n\n\ndef f(x):\n    return json.dumps(x)\n")
-    answer = await editor.command("fullgraph.server.analyse", plain)
+    answer = await editor.command("fullgraph.server.analyze", plain)
     assert answer["completed"] and answer["findings"] == 0
     assert counter.lines == [] and editor.statuses == []
     editor.replace(plain, NET)
@@ -280,8 +280,8 @@ async def test_saving_a_module_traces_those_that_import_it_again(editor: Any, co
     for one in (uri, other):
         await editor.until_seen(one, BREAK)
     await editor.until_state("ready")
-    before = counter.analysed
+    before = counter.analyzed
     editor.save(layers)
-    await editor.until(lambda: counter.analysed == before + 1)
+    await editor.until(lambda: counter.analyzed == before + 1)
     await editor.until_state("ready")
-    assert counter.analysed == before + 1
+    assert counter.analyzed == before + 1

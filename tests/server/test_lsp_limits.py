@@ -94,7 +94,7 @@ async def test_why_there_is_no_engine_is_logged_once_and_not_at_each_edit(
     await editor.until_state("unusable")
     for number in range(3):
         editor.edit(uri, "class Net", f"# {number}\nclass Net")
-        assert not (await editor.command("fullgraph.server.analyse", uri))["completed"]
+        assert not (await editor.command("fullgraph.server.analyze", uri))["completed"]
     (line,) = logged(editor, "no torch")
     assert line.endswith("There is no torch in this interpreter. Install torch in it.")
     await editor.command("fullgraph.server.restartEngine")
@@ -104,7 +104,7 @@ async def test_why_there_is_no_engine_is_logged_once_and_not_at_each_edit(
 async def test_an_analysis_without_an_interpreter_says_why(open_editor: Any) -> None:
     editor = await open_editor(configuration={"interpreter": "/nowhere/python"})
     uri = editor.open("model.py", NET)
-    answer = await editor.command("fullgraph.server.analyse", uri)
+    answer = await editor.command("fullgraph.server.analyze", uri)
     assert "/nowhere/python" in answer["reason"] and "does not exist" in answer["reason"]
 
 
@@ -125,14 +125,14 @@ async def test_a_text_of_megabytes_is_traced_only_on_command(editor: Any, counte
         assert "only on command" in said.message
         editor.edit(uri, "class Net", "class  Net")
         editor.edit(uri, "class  Net", "class Net")
-    assert counter.analysed == 0 and editor.client.messages == []
-    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert counter.analyzed == 0 and editor.client.messages == []
+    assert (await editor.command("fullgraph.server.analyze", uri))["completed"]
     assert await editor.seen(uri) == [BREAK]
     # What was asked for stays, and moves with the text.
     editor.edit(uri, "class Net", "\nclass Net")
     await asyncio.sleep(0.5)
     assert await editor.seen(uri) == [BREAK]
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
 
 
 async def test_in_a_text_of_megabytes_names_are_not_explained_and_that_is_said_once(
@@ -153,7 +153,7 @@ async def test_in_a_text_of_megabytes_names_are_not_explained_and_that_is_said_o
 
 async def test_a_long_text_without_torch_needs_no_words(editor: Any) -> None:
     uri = editor.open("data.py", "y = 1\n" * 200_000)
-    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert (await editor.command("fullgraph.server.analyze", uri))["completed"]
     assert await editor.seen(uri) == []
 
 
@@ -202,9 +202,9 @@ async def test_what_is_no_file_here_is_traced_only_on_command(
     await editor.until(lambda: logged(editor, "only on command"))
     editor.edit(uri, "x = call()", "x = call(1)")
     await asyncio.sleep(0.5)
-    assert counter.analysed == 0 and editor.client.messages == []
+    assert counter.analyzed == 0 and editor.client.messages == []
     assert len(logged(editor, "only on command")) == 1
-    assert (await editor.command("fullgraph.server.analyse", uri))["completed"]
+    assert (await editor.command("fullgraph.server.analyze", uri))["completed"]
     assert await editor.seen(uri) == [("A break", "x = call(1)")]
 
 
@@ -233,7 +233,7 @@ async def test_notebooks_are_left_alone(editor: Any, counter: Any) -> None:
     )
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
@@ -310,7 +310,7 @@ async def test_folders_with_interpreters_of_their_own(
         await asyncio.sleep(0.01)
     assert {engine["interpreter"] for engine in facts["engines"]} == {sys.executable}
     # Neither was traced with the interpreter of the other.
-    assert counter.analysed == 2
+    assert counter.analyzed == 2
 
 
 async def engines(editor: Any) -> set[str]:
@@ -376,7 +376,7 @@ async def test_an_answer_that_does_not_know_a_new_folder(
     uri = editor.open((other / "model.py").as_uri(), NET)
     answering.gates[0].set_result(None)
     await asyncio.sleep(0.5)
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
     answering.gates[1].set_result(None)
     await editor.until_seen(uri, BREAK)
 

@@ -55,7 +55,7 @@ def codes(diagnostics: list[Any]) -> list[str]:
 
 
 async def settled(editor: Any, uri: str) -> list[tuple[str, str]]:
-    answer = await editor.command("fullgraph.server.analyse", uri)
+    answer = await editor.command("fullgraph.server.analyze", uri)
     assert answer["completed"], answer
     return [(str(d.code), editor.at(uri, d.range)) for d in await editor.diagnostics(uri)]
 

@@ -248,7 +248,7 @@ def test_the_folder_that_it_was_started_in_may_vanish(
     text = "class Net(nn.Module):\n    pass\n"
     document = {"uri": "untitled:a", "languageId": "python", "version": 1, "text": text}
     wire.send(method="textDocument/didOpen", params={"textDocument": document})
-    command = {"command": "fullgraph.server.analyse", "arguments": ["untitled:a"]}
+    command = {"command": "fullgraph.server.analyze", "arguments": ["untitled:a"]}
     assert wire.request(2, "workspace/executeCommand", command)["result"]["completed"]
 
 
@@ -294,7 +294,7 @@ def with_a_run_that_never_ends(wire: Process, tmp_path: Path) -> int:
     }
     wire.send(method="textDocument/didOpen", params={"textDocument": document})
     count = tmp_path / "count"
-    while not count.exists() or "analyse" not in count.read_text():
+    while not count.exists() or "analyze" not in count.read_text():
         time.sleep(0.01)
     return int(count.read_text().split()[1])
 
@@ -342,7 +342,7 @@ def test_an_early_engine_is_the_one_of_the_text(
     wire = start("--engine", sys.executable)
     counted(tmp_path, "start")
     opened(wire, Path(sys.executable))
-    counted(tmp_path, "analyse")
+    counted(tmp_path, "analyze")
     assert len(counted(tmp_path, "start")) == 1
 
 

@@ -80,14 +80,14 @@ async def test_a_text_is_traced_again_when_its_recording_changes(editor: Any, co
 
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
-    assert counter.analysed == 1
+    assert counter.analyzed == 1
     tell({"model.py": (CLASS,)})
-    await editor.until(lambda: counter.analysed == 2)
+    await editor.until(lambda: counter.analyzed == 2)
     await editor.until_state("ready")
     # What is new is of another file.
     tell({"model.py": (CLASS,), "other.py": (CLASS,)})
     tell({"model.py": (OTHER,), "other.py": (CLASS,)})
-    await editor.until(lambda: counter.analysed == 3)
+    await editor.until(lambda: counter.analyzed == 3)
 
 
 async def test_a_recording_that_cannot_be_used_is_told_once(editor: Any) -> None:

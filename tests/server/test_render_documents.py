@@ -10,7 +10,7 @@ from fullgraph.render import documents
 from fullgraph.render.documents import Draft
 from fullgraph_engine.documents import Commission
 from fullgraph_engine.protocol import (
-    Analysed,
+    Analyzed,
     DocumentsWritten,
     GuardsFound,
     Position,
@@ -116,9 +116,9 @@ def test_how_it_ended_is_said_below() -> None:
     assert "may be missing" not in text("graph", part("Net#0", "x = 1\n"), done())
     assert text("bytecode", done("no-probe")).endswith("`# fullgraph: f32[4, 16]`.\n")
     assert text("bytecode", done()).endswith("Dynamo compiled no function.\n")
-    cancelled = text("graph", part("Net#0", "x = 1\n"), Analysed(0, "", 0.0, cancelled=True))
+    cancelled = text("graph", part("Net#0", "x = 1\n"), Analyzed(0, "", 0.0, cancelled=True))
     assert cancelled.endswith("x = 1\n\n# It was cancelled before it was complete.\n")
-    gone = text("graph", TargetsFound(0, ()), Analysed(0, "", 0.0))
+    gone = text("graph", TargetsFound(0, ()), Analyzed(0, "", 0.0))
     assert gone.endswith("# There is no target `Net` in this file.\n")
 
 

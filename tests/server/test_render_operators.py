@@ -318,10 +318,10 @@ def test_what_the_index_does_not_know_has_no_page() -> None:
 # -- formats ----------------------------------------------------------------------------------
 
 
-def test_colours_only_where_they_are_wanted() -> None:
+def test_colors_only_where_they_are_wanted() -> None:
     shown = page("mine::scale")
     assert "\x1b" not in page_text(shown)
-    painted = page_text(shown, Paint(colour=True))
+    painted = page_text(shown, Paint(color=True))
     assert "\x1b[1;93mno fake kernel\x1b[0m" in painted
 
 

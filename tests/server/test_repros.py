@@ -30,7 +30,7 @@ def told(editor: Any) -> list[str]:
 async def opened(editor: Any, text: str = NET, name: str = "model.py") -> str:
     uri: str = editor.open(name, text)
     await editor.until_state("ready")
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     return uri
 
 
@@ -148,7 +148,7 @@ async def test_what_is_there_is_opened_again(editor: Any, counter: Any) -> None:
     answer = await repro(editor, place(uri))
     assert answer["uri"].endswith("gb0059-net-2.py") and path.read_text() == "mine"
     editor.edit(uri, "class", "\nclass")
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     await repro(editor, place(uri, 2))
     assert len(files(editor)) == 3
 

@@ -11,7 +11,7 @@ import pytest
 
 from fullgraph.render.forecasts import brief, page
 from fullgraph.session import scheduling
-from fullgraph.session.motion import Edit
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.results import Results
 from fullgraph.session.scheduling import Turns
 from fullgraph_engine.protocol import (
@@ -260,7 +260,7 @@ async def test_it_follows_the_trace_and_leaves_the_editor_idle(editor: Any, coun
     assert not editor.statuses[-1]["busy"]
     states = len(editor.statuses)
     await editor.until_seen(uri, BREAK, X, Y)
-    assert counter.words == ["start", "analyse", "forecast", "forecast-made"]
+    assert counter.words == ["start", "analyze", "forecast", "forecast-made"]
     assert len(editor.statuses) == states
 
 
@@ -271,7 +271,7 @@ async def test_saving_the_same_text_does_nothing_to_it(editor: Any, counter: Any
     await editor.until_seen(uri, BREAK, X, Y)
     editor.save(uri)
     await asyncio.sleep(0.2)
-    assert counter.words == ["start", "analyse", "forecast", "forecast-made"]
+    assert counter.words == ["start", "analyze", "forecast", "forecast-made"]
     assert await editor.seen(uri) == [BREAK, X, Y]
 
 
@@ -283,7 +283,7 @@ async def test_an_edit_ends_it_and_another_one_follows(editor: Any, counter: Any
     await editor.until_seen(uri, BREAK, X, Y)
     assert counter.words[2:] == [
         "forecast",
-        *("cancel", "forecast-cancelled", "analyse", "forecast", "forecast-made"),
+        *("cancel", "forecast-cancelled", "analyze", "forecast", "forecast-made"),
     ]
 
 
@@ -294,7 +294,7 @@ async def test_an_edit_that_is_taken_back_needs_no_trace(editor: Any, counter: A
     editor.edit(uri, "x.view(44)", "x.view(4)")
     await editor.until_seen(uri, BREAK, X, Y)
     await asyncio.sleep(scheduling.REST + 0.5)
-    assert counter.words.count("forecast") == counter.words.count("analyse") == 1
+    assert counter.words.count("forecast") == counter.words.count("analyze") == 1
 
 
 async def test_old_ones_stay_until_there_are_new_ones(editor: Any, counter: Any) -> None:
@@ -303,7 +303,7 @@ async def test_old_ones_stay_until_there_are_new_ones(editor: Any, counter: Any)
     editor.edit(uri, "y.view(4)  # forecast: y.shape[0] slow", "y.view(4)")
     editor.edit(uri, "call()", "call(1)")
     broken = ("It breaks here", "call(1)")
-    await editor.until(lambda: counter.words.count("analyse") == 2)
+    await editor.until(lambda: counter.words.count("analyze") == 2)
     for _ in range(10):
         assert X in await editor.seen(uri)
         await asyncio.sleep(0.02)
@@ -325,7 +325,7 @@ async def test_it_is_a_setting_that_traces_nothing_again(editor: Any, counter: A
     await editor.until_seen(uri, BREAK)
     editor.configure(interpreter=sys.executable, forecast=True)
     await editor.until_seen(uri, BREAK, X, Y)
-    assert counter.words.count("analyse") == counter.words.count("forecast") == 1
+    assert counter.words.count("analyze") == counter.words.count("forecast") == 1
 
 
 async def test_the_lens_and_the_hover_of_a_target_tell_of_it(editor: Any) -> None:

@@ -69,7 +69,7 @@ async def started(
         monkeypatch.setenv("STUB_ENGINE", f"count={tmp_path / 'count'},{options}")
         session = Session(ears, boot=STUB)
         sessions.append(session)
-        session.initialise(ClientCapabilities(), {"trusted": trusted}, [tmp_path.as_uri()])
+        session.initialize(ClientCapabilities(), {"trusted": trusted}, [tmp_path.as_uri()])
         session.configure({"": {"interpreter": sys.executable, **settings}})
         return session
 

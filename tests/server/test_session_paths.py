@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from fullgraph.render.summary import lens_tooltip, target_line
+from fullgraph.session.edit_tracking import Edit, move_report
 from fullgraph.session.findings import merge
-from fullgraph.session.motion import Edit, move_report
 from fullgraph.session.positions import TextPositions
 from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings

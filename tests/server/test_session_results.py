@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import merge
-from fullgraph.session.motion import Edit
 from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (

@@ -57,7 +57,7 @@ async def open_text(open_editor: Callable[..., Any], tmp_path: Path) -> Callable
 
 
 def active(found: types.SignatureHelp) -> tuple[int, str]:
-    """The signature that is shown, and the text that is emphasised in it."""
+    """The signature that is shown, and the text that is emphasized in it."""
     number = found.active_signature or 0
     signature = found.signatures[number]
     place = found.active_parameter

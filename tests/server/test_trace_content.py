@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
 
 async def test_the_course_of_a_target(editor: Any) -> None:
     uri = editor.open("model.py", NET)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     trace = await ask(editor, uri, line=10)
     assert (trace["target"], trace["targets"]) == ("Net", ["Net", "other"])
     first, cut, second = trace["steps"]
@@ -88,7 +88,7 @@ async def test_the_course_of_a_target(editor: Any) -> None:
 async def test_a_break_that_a_comment_hides_is_one_of_the_course(editor: Any) -> None:
     text = NET.replace('print("here")', 'print("here")  # fullgraph: ignore')
     uri = editor.open("model.py", text)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     assert await editor.seen(uri) == []
     trace = await ask(editor, uri, line=10)
     _, cut, _ = trace["steps"]
@@ -98,7 +98,7 @@ async def test_a_break_that_a_comment_hides_is_one_of_the_course(editor: Any) ->
 
 async def test_which_target_is_meant(editor: Any) -> None:
     uri = editor.open("model.py", NET)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     assert (await ask(editor, uri, line=17))["target"] == "other"
     assert (await ask(editor, uri, target="other", line=5))["target"] == "other"
     # Above all of them it is the first.
@@ -142,10 +142,10 @@ class Model(nn.Module):
 async def test_a_layer_belongs_to_the_model_that_it_was_traced_with(editor: Any) -> None:
     text = MODEL.replace("\n\nclass Layer", "\n# fullgraph: off\nclass Layer")
     uri = editor.open("model.py", text)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     assert (await ask(editor, uri, line=10))["target"] == "Model"
     editor.edit(uri, "# fullgraph: off\n", "\n")
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     alone = await ask(editor, uri, line=10)
     assert alone["target"] == "Layer"
     assert alone["probe"] == "f32[4, 16] as called by Model.forward, line 28"
@@ -156,7 +156,7 @@ async def test_a_layer_belongs_to_the_model_that_it_was_traced_with(editor: Any)
 
 async def test_a_call_that_is_left_to_python_stands_at_its_place(editor: Any) -> None:
     uri = editor.open("model.py", MODEL)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     trace = await ask(editor, uri, target="Model")
     call, cut = [step for step in trace["steps"] if step["kind"] == "break"]
     assert (call["through"], cut["through"]) == (True, False)
@@ -184,7 +184,7 @@ def f(x):
 
 async def test_each_probe_has_its_own_course(editor: Any) -> None:
     uri = editor.open("model.py", PROBES)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     first, second, third = [await ask(editor, uri, target="f", run=run) for run in range(3)]
     for number, trace in enumerate((first, second, third)):
         assert (trace["run"], trace["number"]) == (number, number)
@@ -241,7 +241,7 @@ async def test_a_target_that_is_traced_for_the_first_time(editor: Any) -> None:
 
 async def test_lines_move_with_the_text(editor: Any) -> None:
     uri = editor.open("model.py", NET)
-    await editor.command("fullgraph.server.analyse", uri)
+    await editor.command("fullgraph.server.analyze", uri)
     editor.edit(uri, "import torch\n", "# one more line\nimport torch\n")
     trace = await ask(editor, uri, target="Net")
     first, cut, second = trace["steps"]

@@ -45,7 +45,7 @@ def main() -> None:
         if path.name not in CLI:
             path.unlink()
     for info in LIBS.glob("*.dist-info"):
-        _only_licences(info)
+        _only_licenses(info)
 
 
 def _install(*what: str) -> None:
@@ -59,10 +59,10 @@ def _install(*what: str) -> None:
     )
 
 
-def _only_licences(info: Path) -> None:
+def _only_licenses(info: Path) -> None:
     """Metadata is for pip; whose code it is has to stay beside the code."""
     for path in sorted(info.rglob("*"), reverse=True):
-        named = path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "METADATA"))
+        named = path.name.upper().startswith(("LICENSE", "LICENSE", "COPYING", "METADATA"))
         if path.is_file() and not named:
             path.unlink()
         elif path.is_dir() and not any(path.iterdir()):

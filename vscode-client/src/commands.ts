@@ -40,7 +40,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
         void vscode.window.showInformationMessage("fullgraph: The issue is on the clipboard.");
       }
     },
-    "fullgraph.analyseFile": () => inEditor((uri) => server.command(names.analyse, uri)),
+    "fullgraph.analyzeFile": () => inEditor((uri) => server.command(names.analyze, uri)),
     "fullgraph.cancelAnalysis": () => server.command(names.cancel),
     "fullgraph.showGraph": () => view.atTarget((place) => server.command(names.showGraph, place)),
     "fullgraph.showGuards": () => view.atTarget((place) => server.command(names.showGuards, place)),

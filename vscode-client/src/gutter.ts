@@ -19,11 +19,11 @@ export class Gutter implements vscode.Disposable {
     context: vscode.ExtensionContext,
     private readonly traces: Traces,
   ) {
-    const marked = (icon: string, colour: string): vscode.TextEditorDecorationType =>
+    const marked = (icon: string, color: string): vscode.TextEditorDecorationType =>
       vscode.window.createTextEditorDecorationType({
         gutterIconPath: vscode.Uri.joinPath(context.extensionUri, "media", icon),
         gutterIconSize: "contain",
-        overviewRulerColor: new vscode.ThemeColor(colour),
+        overviewRulerColor: new vscode.ThemeColor(color),
         overviewRulerLane: vscode.OverviewRulerLane.Left,
       });
     this.#odd = marked("graph.svg", "fullgraph.graph");

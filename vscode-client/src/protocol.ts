@@ -50,7 +50,7 @@ export const trace = new RequestType<
 
 /** Commands of the server; the language client registers them under the same names. */
 export const server = {
-  analyse: "fullgraph.server.analyse",
+  analyze: "fullgraph.server.analyze",
   cancel: "fullgraph.server.cancel",
   restartEngine: "fullgraph.server.restartEngine",
   debugInformation: "fullgraph.server.debugInformation",

@@ -1,5 +1,5 @@
 """What a run did, written for people to read: graphs, bytecode, events of sizes."""
 
-from .commission import Commission
+from .sink import Commission
 
 __all__ = ["Commission"]

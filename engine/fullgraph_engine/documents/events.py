@@ -1,4 +1,4 @@
-"""What a ShapeEnv learnt, line by line of the program."""
+"""What a ShapeEnv learned, line by line of the program."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from ..torch_internals import frames
 from ..tracing import stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
 from .bytecode import disassembly, instruction_count
-from .commission import Commission
 from .events import timeline_text
 from .graphs import graph_code
 from .places import Places
+from .sink import Commission
 
 _AFTER = {
     "resumed": "Python does this, and the next graph goes on behind it",

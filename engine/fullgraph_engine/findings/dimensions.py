@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..protocol import Finding, Range
 from ..protocol.sources import in_user_words
-from ..tracing.recording import Equality, Recording, Specialisation
+from ..tracing.recording import Equality, Recording, Specialization
 from .explanations import Why
 from .places import SourceText, identity, related_to
 
@@ -26,16 +26,16 @@ _ASKED = {
 _INDEPENDENT = "The probe gives them as `{}` and `{}`, as if each could be any size."
 
 
-def of_specialisation(
-    event: Specialisation, recording: Recording, source: SourceText, fallback: Range, tried: bool
+def of_specialization(
+    event: Specialization, recording: Recording, source: SourceText, fallback: Range, tried: bool
 ) -> Finding:
     """``tried`` says that no one asked for the dimension to be symbolic: it was an experiment."""
     place = source.locate(event.stack, fallback)
     name = in_user_words(source_of(event, recording)) or event.symbol
-    code = "guard/specialised-dimension"
+    code = "guard/specialized-dimension"
     return Finding(
         code=code,
-        message=f"`{name}` is specialised to {event.value}: another size recompiles",
+        message=f"`{name}` is specialized to {event.value}: another size recompiles",
         range=place.range,
         explanation=f"{_ASKED[tried]} {reason_in_words(event, name)}",
         hints=(
@@ -54,7 +54,7 @@ def of_equalities(
     recording: Recording, source: SourceText, fallback: Range
 ) -> Iterator[tuple[Equality, Finding]]:
     """Dimensions that the probe gives different letters, and that have to be equal."""
-    constant = {(event.frame, event.symbol) for event in recording.specialisations}
+    constant = {(event.frame, event.symbol) for event in recording.specializations}
     symbols = {(symbol.frame, symbol.name): symbol for symbol in recording.symbols}
     order = list(symbols)
     told: set[tuple[int, str, str]] = set()
@@ -127,7 +127,7 @@ def explained(finding: Finding, why: Why) -> Finding:
     )
 
 
-def source_of(event: Specialisation, recording: Recording) -> str:
+def source_of(event: Specialization, recording: Recording) -> str:
     """Where the symbol came from, in Dynamo's words; empty where nobody knows."""
     if event.source:
         return event.source
@@ -135,7 +135,7 @@ def source_of(event: Specialisation, recording: Recording) -> str:
     return next((symbol.source for symbol in created), "")
 
 
-def is_size(event: Specialisation, recording: Recording) -> bool:
+def is_size(event: Specialization, recording: Recording) -> bool:
     """Whether the symbol is the size of a dimension, as far as anybody knows.
 
     What only the data know (``u0``) is checked when the graph runs, and compiled for no number.
@@ -146,7 +146,7 @@ def is_size(event: Specialisation, recording: Recording) -> bool:
     return not words or _SIZE.match(words) is not None
 
 
-def reason_in_words(event: Specialisation, name: str) -> str:
+def reason_in_words(event: Specialization, name: str) -> str:
     """Why the symbol got its value, as far as the ShapeEnv says."""
     reason = event.reason
     if reason == "find":

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..protocol import Finding, Frame, Position, Range, Related
-from ..tracing.recording import Equality, Recording, Specialisation, TracedFrame
+from ..tracing.recording import Equality, Recording, Specialization, TracedFrame
 from .places import SourceText, identity
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Explainer:
         self._known: dict[tuple[int, str], Why] = {}
         self._courses: dict[int, Course] = {}
 
-    def why(self, event: Specialisation | Equality) -> Why:
+    def why(self, event: Specialization | Equality) -> Why:
         """Why the symbol of an event is a constant, or another one; it never raises."""
         if not self._tapes:
             return Why()
@@ -87,7 +87,7 @@ class Explainer:
             return Why()
         key = (tape.index, event.symbol)
         if key not in self._known:
-            kind: FactKind = "value" if isinstance(event, Specialisation) else "equal"
+            kind: FactKind = "value" if isinstance(event, Specialization) else "equal"
             self._known[key] = self._why(tape, event.symbol, kind)
         return self._known[key]
 
@@ -176,7 +176,7 @@ class Explainer:
         finally:
             self._left = max(0.0, self._left - (time.monotonic() - started))
 
-    def _tape_of(self, event: Specialisation | Equality) -> Tape | None:
+    def _tape_of(self, event: Specialization | Equality) -> Tape | None:
         """The last attempt at the frame in which the symbol got this value."""
         frame = self._frames.get(event.frame)
         fitting = [tape for tape in reversed(self._tapes) if _fits(tape, frame, event)]
@@ -207,7 +207,7 @@ class Explainer:
         return self._source.range_of(frame) if frame.path == self._source.path else _range(frame)
 
 
-def _fits(tape: Tape, frame: TracedFrame | None, event: Specialisation | Equality) -> bool:
+def _fits(tape: Tape, frame: TracedFrame | None, event: Specialization | Equality) -> bool:
     from ..shapes import final_value
 
     if frame is not None and (tape.path, tape.line) != (frame.path, frame.line):

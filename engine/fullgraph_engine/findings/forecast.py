@@ -22,7 +22,7 @@ from ..protocol.recompiles import ForecastKind, ForecastRow, Verdict
 from ..targets import Call
 from ..tracing.recording import FailedGuard, Recompile, Recording
 from ..tracing.variations import Inputs, can_be_resized
-from . import dimensions, unsteady
+from . import dimensions, value_guards
 from .places import Place, SourceText, identity, related_to
 from .recompiles import (
     GUIDE,
@@ -151,10 +151,10 @@ class Forecaster:
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be compiled again."
             return
-        given = unsteady.Given.of(self.call.function, self.call.args, self.call.kwargs)
+        given = value_guards.Given.of(self.call.function, self.call.args, self.call.kwargs)
         self._guarded = {
             finding.range.start.line
-            for finding in unsteady.of_recording(first, self.source, given, self.fallback)
+            for finding in value_guards.of_recording(first, self.source, given, self.fallback)
         }
         budget = min(TIMES * (_used() - started), LONGEST)
         self._until = started + max(SHORTEST, budget)
@@ -252,7 +252,7 @@ class Forecaster:
             told = Recording(
                 frames=recording.frames,
                 symbols=recording.symbols,
-                specialisations=recording.specialisations,
+                specializations=recording.specializations,
                 recompiles=recording.recompiles,
                 failure=recording.failure,
             )
@@ -454,7 +454,7 @@ class Forecaster:
             for _, failed in why
             if failed.detail.startswith("size ")
         }
-        for event in before.specialisations:
+        for event in before.specializations:
             if dimensions.source_of(event, before) in sizes:
                 return self.source.locate(event.stack, self.fallback)
         return None

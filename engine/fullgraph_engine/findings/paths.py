@@ -36,11 +36,11 @@ LONGEST = 20.0
 REPAIRS = 4
 """How many of the usual answers may lead into exceptions."""
 ATTEMPTS = 3
-"""Paths towards one side of one condition."""
+"""Paths toward one side of one condition."""
 PATIENCE = 8
 """How often a place gets the answer that it would get anyway. A loop that never ends on it gets
 others then."""
-TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialised-dimension")
+TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
 """What is told of further paths: what Dynamo does with the code of the path. How often it compiles
 depends on values that were chosen."""
 _LONGEST = 40_000

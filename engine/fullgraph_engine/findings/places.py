@@ -25,7 +25,7 @@ class Place:
 
 
 class SourceText:
-    """The analysed text, for turning frames into ranges of it."""
+    """The analyzed text, for turning frames into ranges of it."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path

@@ -29,9 +29,9 @@ from ..protocol import (
     TraceMode,
     TracePath,
 )
-from ..protocol.course import CourseStep
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
+from ..protocol.trace_steps import CourseStep
 from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe, searched
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
@@ -41,12 +41,11 @@ from ..tracing.recording import (
     Equality,
     Failure,
     Recording,
-    Specialisation,
+    Specialization,
     TracedLines,
 )
 from . import (
     breaks,
-    course,
     dimensions,
     explanations,
     failures,
@@ -54,7 +53,8 @@ from . import (
     operators,
     recompiles,
     shapes,
-    unsteady,
+    trace_steps,
+    value_guards,
     values,
 )
 from .data_sizes import DataSizes
@@ -242,7 +242,7 @@ class _Attempt:
         self.error: str | None = None
         self.auto_failure: str | None = None
         self.asked_dynamic = False
-        self.given = unsteady.Given()
+        self.given = value_guards.Given()
         self.finished = False
         self.without_probe = False
         """The probe turned out to be none."""
@@ -258,7 +258,7 @@ class _Attempt:
         self.names_sizes = explanations.may_apply(tracee.text)
         self._tapes: Sequence[Tape] = ()
         self._explains: explanations.Explainer | None = None
-        self._unexplained: dict[str, Specialisation | Equality] = {}
+        self._unexplained: dict[str, Specialization | Equality] = {}
         """What findings about dimensions are of, by their identities."""
 
     # -- the two traces -----------------------------------------------------------------------
@@ -336,7 +336,7 @@ class _Attempt:
             self.info = dataclasses.replace(
                 self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
             )
-        self.given = unsteady.Given.of(call.function, call.args, call.kwargs)
+        self.given = value_guards.Given.of(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)
@@ -377,7 +377,7 @@ class _Attempt:
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file itself asks for dynamic sizes: the first run says what pins them
-            self._report_specialised(recording, tried=True)
+            self._report_specialized(recording, tried=True)
             self._amend(recording)
 
     def forecast(self, branch: Branch) -> Forecast:
@@ -560,24 +560,26 @@ class _Attempt:
                 self.ledger.add(operators.of_operator(op, self.source, self.target.range))
         for finding in recompiles.of_recording(recording, self.source, self.target.range):
             self.ledger.add(finding)
-        for finding in unsteady.of_recording(recording, self.source, self.given, self.target.range):
+        for finding in value_guards.of_recording(
+            recording, self.source, self.given, self.target.range
+        ):
             self.ledger.add(finding)
         if self.asked_dynamic:
-            self._report_specialised(recording, tried=False)
+            self._report_specialized(recording, tried=False)
             range_ = self.target.range
             for event, finding in dimensions.of_equalities(recording, self.source, range_):
                 self.ledger.add(finding)
                 self._unexplained.setdefault(finding.identity, event)
 
-    def _report_specialised(self, recording: Recording, *, tried: bool) -> None:
+    def _report_specialized(self, recording: Recording, *, tried: bool) -> None:
         known: set[tuple[int, str]] = set()
-        for event in recording.specialisations:
+        for event in recording.specializations:
             if not dimensions.is_size(event, recording):
                 continue  # an int that Dynamo made symbolic of its own accord
-            finding = dimensions.of_specialisation(
+            finding = dimensions.of_specialization(
                 event, recording, self.source, self.target.range, tried
             )
-            # A restarted analysis specialises again.
+            # A restarted analysis specializes again.
             if (event.frame, finding.identity) not in known:
                 known.add((event.frame, finding.identity))
                 self.ledger.add(finding)
@@ -654,7 +656,7 @@ class _Attempt:
         """The graphs of the first trace, and the breaks between them."""
         if self.recording is None:
             return ()
-        return course.of_recording(self.recording, self.source, self.target.range)
+        return trace_steps.of_recording(self.recording, self.source, self.target.range)
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
@@ -697,7 +699,7 @@ def _one_line(failure: Failure) -> str:
 def batch_dimensions(call: Call) -> list[tuple[torch.Tensor, int]]:
     """First dimensions that look like one batch: as long as that of the first tensor.
 
-    Sizes 0 and 1 are left out: Dynamo specialises them by rule, which says nothing about the
+    Sizes 0 and 1 are left out: Dynamo specializes them by rule, which says nothing about the
     code.
     """
     tensors = [

@@ -1,4 +1,4 @@
-"""One Analyse from its request to its last event: which processes it has, and what they found."""
+"""One Analyze from its request to its last event: which processes it has, and what they found."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     CourseFound,
     DocumentsWritten,
     Event,
@@ -42,7 +42,7 @@ from ..protocol.paths import PathStatus
 from . import blackbox, frames, run, syntax, wire
 from .blackbox import LastWords
 from .lines import LineReader
-from .module import distance
+from .module_process import distance
 from .output import Budget, Capture
 from .process_backends import EnclosingProcess, Launched, ModuleProcess, branches, limits, processes
 from .process_backends.limits import MIB
@@ -208,7 +208,7 @@ class _EnclosingOwner:
 
 
 class Analysis:
-    def __init__(self, request: Analyse, host: Host, scratch: str) -> None:
+    def __init__(self, request: Analyze, host: Host, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
         self._started = time.monotonic()
@@ -972,7 +972,7 @@ class Analysis:
             reason = f"The file does not parse: {self._unparsable}."
             self._host.send(Failed(request.request, reason, "Findings follow once it does."))
         else:
-            self._host.send(Analysed(request.request, request.generation, seconds, cancelled))
+            self._host.send(Analyzed(request.request, request.generation, seconds, cancelled))
         # Nobody waits for what they may have left behind any more.
         processes.kill(pids)
         self._host.finished(request.request)
@@ -1051,7 +1051,7 @@ def _trace_mode(mode: Mode) -> TraceMode:
 
 
 def _unanswered(
-    question: Branching, code: int | None, watched: Watched, request: Analyse
+    question: Branching, code: int | None, watched: Watched, request: Analyze
 ) -> BranchAnswer:
     """The answer of a process that ended before it gave one."""
     used = time.monotonic() - watched.started
@@ -1062,7 +1062,7 @@ def _unanswered(
     return BranchAnswer(question.name, lost=lost, used=used)
 
 
-def _why(code: int | None, watched: Watched, request: Analyse) -> str:
+def _why(code: int | None, watched: Watched, request: Analyze) -> str:
     """How a process ended, for people."""
     limits, cause = request.limits, watched.cause
     if cause == "timeout" and watched.stage == "start":

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol import Finding, Frame, Position, Range, place_words
-from . import blackbox, frames, import_failures, modules, sandbox, syntax
+from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
 from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
 from .placeholder import Placeholder, Unavailable, describe, origin
 
@@ -297,7 +297,7 @@ class Execution:
         found = origin(error)
         if found is not None:
             return found
-        package = modules.failed_package(import_failures.root(error))
+        package = import_hook.failed_package(import_failures.root(error))
         if package is None:
             return None
         why = f"the package `{package.__name__}` failed: {package.reason}"

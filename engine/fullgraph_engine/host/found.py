@@ -1,4 +1,4 @@
-"""What searches have found, by file: it is tried first when the file is analysed again."""
+"""What searches have found, by file: it is tried first when the file is analyzed again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_FILES = 64
 
 
 class FoundProbes:
-    """Of the files that were analysed last."""
+    """Of the files that were analyzed last."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, dict[str, FoundProbe]] = {}

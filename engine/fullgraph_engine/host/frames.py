@@ -37,7 +37,7 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
 
 
 def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:
-    """The frame of the analysed file that a finding stands on."""
+    """The frame of the analyzed file that a finding stands on."""
     return next((frame for frame in reversed(stack) if frame.path == path), None)
 
 

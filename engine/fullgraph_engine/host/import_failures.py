@@ -70,7 +70,7 @@ def stack_of(error: BaseException) -> tuple[Frame, ...]:
 
 
 def elsewhere(stack: Iterable[Frame], path: str, why: str = "") -> tuple[Related, ...]:
-    """The frames below the analysed file, the deepest first, where it failed because of ``why``."""
+    """The frames below the analyzed file, the deepest first, where it failed because of ``why``."""
     found: list[Related] = []
     for frame in stack:
         if frame.path == path:

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from .. import protocol
 from ..protocol import (
-    Analyse,
+    Analyze,
     Cancel,
     Event,
     Failed,
@@ -37,7 +37,7 @@ from ..torch_internals import releases
 from . import orders, process_backends, proofs
 from .analysis import Analysis
 from .found import FoundProbes
-from .inventory import Inventory
+from .index_builder import Inventory
 from .lines import LineReader
 from .pipeline import Pipeline, chosen
 from .process_backends import Launched, ProcessBackend, descriptors, limits, processes
@@ -359,7 +359,7 @@ class Host:
             self._handle(request)
 
     def _handle(self, request: protocol.Message) -> None:
-        if isinstance(request, (Analyse, Reproduce)):
+        if isinstance(request, (Analyze, Reproduce)):
             self._begin(request)
         elif isinstance(request, Cancel):
             analysis = self._analyses.get(request.request)
@@ -370,7 +370,7 @@ class Host:
         elif isinstance(request, Shutdown):
             raise SystemExit
 
-    def _begin(self, request: Analyse | Reproduce) -> None:
+    def _begin(self, request: Analyze | Reproduce) -> None:
         if request.request in self._analyses:
             self.send(Failed(request.request, f"Request {request.request} is running already."))
             return

@@ -7,7 +7,7 @@ import gc
 import os
 from typing import NoReturn
 
-from . import inventory, module, reducer
+from . import index_builder, module_process, reducer
 from .pipeline import Pipeline, chosen
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import Given
@@ -29,14 +29,14 @@ def perform(
     are started with for ``pipeline``."""
     try:
         if isinstance(order, Job):
-            module.main(order, given, pipeline, user_path, forks=forks)
+            module_process.main(order, given, pipeline, user_path, forks=forks)
         elif isinstance(order, Reduction):
             spares = None if forks else Spares(Starter(option))
             reducer.main(order, given.report, pipeline, user_path, spares)
         elif isinstance(order, Trial):
             reducer.attempt(order, given.report, pipeline, user_path)
         else:
-            inventory.survey(order, given.report, pipeline)
+            index_builder.survey(order, given.report, pipeline)
     finally:
         os._exit(1)
 

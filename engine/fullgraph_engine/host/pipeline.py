@@ -31,12 +31,12 @@ from ..protocol import (
     TracedPaths,
     Wanted,
 )
-from ..protocol.course import CourseStep
 from ..protocol.facts import Degraded
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
-from ..repro.surroundings import Job, Say, Surroundings
+from ..protocol.trace_steps import CourseStep
+from ..repro.job import Job, Say, Surroundings
 from ..targets import Tracee
 from . import frames
 
@@ -274,10 +274,10 @@ class RealPipeline:
         from .. import targets, tracing  # noqa: F401
         from ..findings import run_target  # noqa: F401
         from ..operators import definitions, registered  # noqa: F401
-        from ..repro import shrinking, sowing  # noqa: F401
+        from ..repro.extract import candidates
 
         torch.set_num_threads(1)
-        sowing.remember_settings()
+        candidates.remember_settings()
         tracing.warm()
         registered.take_baseline()
 
@@ -375,16 +375,16 @@ class RealPipeline:
         return run_target(tracee, part, emit, run, **asked)
 
     def sow(self, tracee: Tracee, wanted: Wanted) -> Sown:
-        from ..repro import sowing
+        from ..repro.extract import candidates
 
-        return sowing.sow(tracee, wanted)
+        return candidates.sow(tracee, wanted)
 
     def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
-        from ..repro import shrinking
-        from ..repro.seed import Seeds
+        from ..repro.candidate import Seeds
+        from ..repro.reduce import minimize
 
         seeds = Seeds.unpacked(job.packed)
-        kind = shrinking.Shrinking
+        kind = minimize.Shrinking
         if seeds.backend is not None:
             from ..repro import graphs
 

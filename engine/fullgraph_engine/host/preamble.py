@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from typing import Protocol
 
-from ..protocol import Analyse
+from ..protocol import Analyze
 from . import syntax, wire
+from .import_hook import INSTALLED
 from .lines import LineReader
-from .modules import INSTALLED
 from .process_backends import Owner, descriptors, packets, processes
 from .process_backends.channels import Given
 from .process_backends.limits import MIB
@@ -126,7 +126,7 @@ class Preamble:
 
     def __init__(
         self,
-        request: Analyse,
+        request: Analyze,
         host: Host,
         shelf: Shelf,
         control: socket.socket,
@@ -150,7 +150,7 @@ class Preamble:
         self.pid = pid
         self._generations[0] = first
 
-    def fits(self, request: Analyse) -> bool:
+    def fits(self, request: Analyze) -> bool:
         """Whether a text can go on from here, as far as can be told without parsing it."""
         own = self.request
         if self.kept is None or self._doomed:
@@ -258,7 +258,7 @@ class Shelf:
     def keeps(self, scratch: str) -> bool:
         return any(one.kept is not None and one.scratch == scratch for one in self.alive)
 
-    def find(self, request: Analyse) -> Preamble | None:
+    def find(self, request: Analyze) -> Preamble | None:
         for preamble in self._kept:
             if preamble.fits(request):
                 return preamble

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..protocol import Log
-from ..repro.surroundings import VERIFYING, Job, Surroundings
+from ..repro.job import VERIFYING, Job, Surroundings
 from . import sandbox, wire
 from .pipeline import Pipeline
 from .process_backends import descriptors, limits
@@ -81,8 +81,8 @@ def _shrink(
     user_path: list[str],
     spares: Spares | None,
 ) -> None:
-    request, analyse, scratch = order.request, order.request.analyse, order.scratch
-    box = _entered(scratch, analyse.path, analyse.roots, user_path, pipeline)
+    request, analyze, scratch = order.request, order.request.analyze, order.scratch
+    box = _entered(scratch, analyze.path, analyze.roots, user_path, pipeline)
     gc.freeze()
     started: frozenset[str] = frozenset()
 
@@ -96,10 +96,10 @@ def _shrink(
 
     def trial(work: str, text: str, seconds: float, memory: int) -> Trial:
         start = tuple(started)
-        return Trial(work, text, seconds, memory, scratch, analyse.path, analyse.roots, start)
+        return Trial(work, text, seconds, memory, scratch, analyze.path, analyze.roots, start)
 
     def trials(work: Callable[[str], bytes], seconds: float) -> Trials:
-        jobs, memory = max(analyse.jobs, 1), analyse.limits.memory
+        jobs, memory = max(analyze.jobs, 1), analyze.limits.memory
         if spares is None:
             return Trials(work, capacity=jobs, seconds=seconds, memory=memory, forking=forking)
         return SpawnedTrials(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..protocol import (
-    Analysed,
+    Analyzed,
     Event,
     Failed,
     Log,
@@ -77,10 +77,10 @@ class Reproduction:
         self._last: ReproProgress | None = None
         self._finished = False
         wanted = request.wanted
-        analyse = replace(
-            request.analyse,
+        analyze = replace(
+            request.analyze,
             request=request.request,
-            mode="real" if wanted.real or wanted.backend or wanted.data else request.analyse.mode,
+            mode="real" if wanted.real or wanted.backend or wanted.data else request.analyze.mode,
             parts=("seeds",),
             only=(wanted.target,),
             documents=(),
@@ -90,7 +90,7 @@ class Reproduction:
         # Its own folder: a preamble may stay and use it.
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
-            analyse,
+            analyze,
             _Listener(host, self),  # type: ignore[arg-type]
             self._left,
         )
@@ -119,7 +119,7 @@ class Reproduction:
         elif isinstance(message, Failed):
             self._analysis = None
             self._finish(message)
-        elif isinstance(message, Analysed) and not self._finished:
+        elif isinstance(message, Analyzed) and not self._finished:
             self._analysis = None
             self._proceed()
 
@@ -223,9 +223,9 @@ class Reproduction:
             return
         seen = processes.snapshot()
         self._host.kill_strangers(seen.parents)
-        limits, shared = self.request.analyse.limits, seen.resident(os.getpid())
+        limits, shared = self.request.analyze.limits, seen.resident(os.getpid())
         used = processes.usage(self._pid, seen)
-        jobs = max(self.request.analyse.jobs, 1)
+        jobs = max(self.request.analyze.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
         if many or used.memory - used.processes * shared > most:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from ..documents import Commission
 from ..protocol import (
-    Analyse,
+    Analyze,
     CourseFound,
     DocumentsWritten,
     Event,
@@ -29,8 +29,8 @@ from ..protocol import (
     ValuesSeen,
     place_words,
 )
-from ..protocol.course import MOST_STEPS
 from ..protocol.documents import DocumentPart
+from ..protocol.trace_steps import MOST_STEPS
 from ..targets import Tracee
 from . import blackbox, exits, frames, placeholder, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
@@ -58,7 +58,7 @@ class Run:
     """
 
     launch: Launch
-    analyse: Analyse
+    analyze: Analyze
     pipeline: Pipeline
     tracee: Tracee
     forking: Callable[[bool], None] | None
@@ -130,15 +130,15 @@ class Run:
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
         if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
-            self.tell(FindingFound(self.analyse.request, finding))
+            self.tell(FindingFound(self.analyze.request, finding))
 
     def written(self, attempt: str, part: DocumentPart) -> None:
-        number, target = self.analyse.request, self.tracee.target.name
+        number, target = self.analyze.request, self.tracee.target.name
         attempt = f"{self.launch.mode} {attempt}"
         self.tell(DocumentsWritten(number, target, self.name, attempt, (part,)))
 
     def foretell(self, forecast: Any) -> None:
-        number, target = self.analyse.request, self.tracee.target.name
+        number, target = self.analyze.request, self.tracee.target.name
         rows, found = tuple(forecast.rows), tuple(self.emitted.values())
         note, seconds = forecast.note, forecast.seconds
         self.tell(ForecastFound(number, target, self.name, rows, found, note, seconds))
@@ -148,8 +148,8 @@ class Run:
     def trace(self) -> RunDone:
         launch = self.launch
         asked: dict[str, Any] = {}
-        if self.analyse.documents:
-            asked["documents"] = Commission(self.analyse.documents, self.written)
+        if self.analyze.documents:
+            asked["documents"] = Commission(self.analyze.documents, self.written)
         if launch.part in ("forecast", "paths"):
             descriptors.flush()
             silence()
@@ -180,7 +180,7 @@ class Run:
 
     def tell_seen(self, outcome: Outcome) -> None:
         """What a run has seen besides what it finds."""
-        number, target = self.analyse.request, self.tracee.target.name
+        number, target = self.analyze.request, self.tracee.target.name
         probe = self.launch.probe
         if outcome.values:
             self.tell(ValuesSeen.of(number, target, outcome.values))
@@ -195,8 +195,8 @@ class Run:
 
     def sow(self) -> RunDone:
         """Write programs that may show the wanted finding."""
-        assert self.analyse.wanted is not None
-        sown = self.pipeline.sow(self.tracee, self.analyse.wanted)
+        assert self.analyze.wanted is not None
+        sown = self.pipeline.sow(self.tracee, self.analyze.wanted)
         if sown.needs_real is None:
             self.tell(SeedsMade(sown.packed, sown.reason))
         target, probe = self.tracee.target, self.tracee.probe
@@ -219,15 +219,15 @@ class Run:
         target = self.tracee.target
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
-        here = frames.innermost(stack, self.analyse.path)
+        here = frames.innermost(stack, self.analyze.path)
         words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         if here is None:
             code, where = "trace/incomplete", target.range
             reason = f"fullgraph itself failed on this target: {words}"
             words = "".join(traceback.format_exception(error))
-            self.tell(Log(self.analyse.request, "engine", words))
+            self.tell(Log(self.analyze.request, "engine", words))
         else:
-            lines = syntax.lines_of(self.analyse.text)
+            lines = syntax.lines_of(self.analyze.text)
             code, where = "trace/eager-error", frames.range_of(here, lines)
             reason = f"The code raises here: {words}"
         self.emit(

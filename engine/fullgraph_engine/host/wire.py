@@ -16,7 +16,7 @@ from typing import Any, Literal, Union
 
 from .. import protocol
 from ..protocol import (
-    Analyse,
+    Analyze,
     Event,
     FoundProbe,
     Mode,
@@ -285,7 +285,7 @@ class Again:
 class Job:
     """What a module process is for."""
 
-    analyse: Analyse
+    analyze: Analyze
     scratch: str
     skip: tuple[Skip, ...] = ()
     again: Again | None = None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.operators import Field, Name, Parameter, Signature
-from .words import default_words, type_words
+from .phrases import default_words, type_words
 
 TORCH = "torch._C._VariableFunctions"
 TENSOR = "torch._C.TensorBase"

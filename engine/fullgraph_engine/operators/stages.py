@@ -37,7 +37,7 @@ class InstalledOperators:
 
     def survey(self, static: Path | None, scratch: Path, say: Callable[[str], None]) -> Path:
         """Write the complete index, from the running torch and what ``read`` wrote."""
-        from .census import take
+        from .index_completion import take
 
         gc.disable()
         data = take(static)

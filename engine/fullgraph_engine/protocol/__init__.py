@@ -5,7 +5,7 @@ Plain frozen dataclasses, written as one JSON object a line. The first key of ev
 nothing but the standard library, and must load on every supported Python (3.10 to 3.13).
 
 Positions are zero-based lines and zero-based UTF-8 *byte* offsets into the line, counted in
-exactly the text that was analysed: that is what ``ast`` and bytecode positions give. Whoever
+exactly the text that was analyzed: that is what ``ast`` and bytecode positions give. Whoever
 shows them converts to the units of the client.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Union
 
-from .course import CourseFound as CourseFound
 from .documents import DocumentKind
 from .documents import DocumentsWritten as DocumentsWritten
 from .facts import Degraded as Degraded
@@ -41,6 +40,7 @@ from .repro import ReproFound as ReproFound
 from .repro import ReproProgress as ReproProgress
 from .repro import Wanted as Wanted
 from .shapes import ShapesFound as ShapesFound
+from .trace_steps import CourseFound as CourseFound
 
 VERSION = 1
 
@@ -68,7 +68,7 @@ SeenKind = Literal["tensor", "module", "other"]
 
 @dataclass(frozen=True)
 class Related:
-    """Another place that explains a finding; the path may be outside the analysed file."""
+    """Another place that explains a finding; the path may be outside the analyzed file."""
 
     path: str
     range: Range
@@ -77,7 +77,7 @@ class Related:
 
 @dataclass(frozen=True)
 class TextEdit:
-    """Replace ``range`` of the analysed text by ``text``."""
+    """Replace ``range`` of the analyzed text by ``text``."""
 
     range: Range
     text: str
@@ -85,7 +85,7 @@ class TextEdit:
 
 @dataclass(frozen=True)
 class Fix:
-    """An edit of the analysed file that the user may apply."""
+    """An edit of the analyzed file that the user may apply."""
 
     title: str
     edits: tuple[TextEdit, ...]
@@ -94,7 +94,7 @@ class Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth showing, at one range of the analysed file.
+    """One thing worth showing, at one range of the analyzed file.
 
     ``code`` is path-shaped (``graph-break/GB0059``). ``message`` is the first line, a sentence;
     ``explanation``, ``hints`` and ``context`` are Dynamo's own words where it has any.
@@ -247,8 +247,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Analyse:
-    """Trace the targets of one text. Findings stream until ``Analysed`` or ``Failed``.
+class Analyze:
+    """Trace the targets of one text. Findings stream until ``Analyzed`` or ``Failed``.
 
     ``path`` is absolute where the text is on disk, else only a name. ``only`` limits the targets
     by name; an empty tuple means all. ``focus`` is the zero-based line of the last edit: targets
@@ -288,13 +288,13 @@ class Analyse:
 class Reproduce:
     """Make a small script of one finding of a text. Ends with ``Reproduced`` or ``Failed``.
 
-    ``analyse`` says how the text is executed and traced; only its own ``request`` and what it
+    ``analyze`` says how the text is executed and traced; only its own ``request`` and what it
     wants beside findings mean nothing. ``seconds`` is for everything, verification included.
     ``folder`` is an empty one for the contents of tensors that scripts need; the server removes it.
     """
 
     request: int
-    analyse: Analyse
+    analyze: Analyze
     wanted: Wanted
     seconds: float = 30.0
     folder: str = ""
@@ -302,7 +302,7 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Cancel:
-    """End a request's processes. It still ends with exactly one ``Analysed`` or
+    """End a request's processes. It still ends with exactly one ``Analyzed`` or
     ``Reproduced`` (cancelled)."""
 
     request: int
@@ -320,7 +320,7 @@ class Shutdown:
     """Kill every run and exit. The engine does the same when the pipe closes."""
 
 
-Request = Union[Analyse, Reproduce, Cancel, SelfCheck, Shutdown]
+Request = Union[Analyze, Reproduce, Cancel, SelfCheck, Shutdown]
 
 
 # -- events: engine to server -----------------------------------------------------------------
@@ -406,7 +406,7 @@ class IndexWritten:
 
 @dataclass(frozen=True)
 class OperatorsRegistered:
-    """Operators that exist since the analysed file and what it imports were executed."""
+    """Operators that exist since the analyzed file and what it imports were executed."""
 
     request: int
     operators: tuple[Operator, ...]
@@ -414,7 +414,7 @@ class OperatorsRegistered:
 
 @dataclass(frozen=True)
 class SeenValue:
-    """What an expression of the analysed text was while Dynamo traced it.
+    """What an expression of the analyzed text was while Dynamo traced it.
 
     ``name`` and ``function`` (qualified as in ``__qualname__``) are given where it is a local
     variable; ``range`` is then that of the function's name. Else ``range`` is the expression.
@@ -483,7 +483,7 @@ class ForecastFound:
 
 
 @dataclass(frozen=True)
-class Analysed:
+class Analyzed:
     """Last event of a request. ``module_mode`` says how the module's own code was executed."""
 
     request: int
@@ -548,7 +548,7 @@ Event = Union[
     ReproProgress,
     ReproFound,
     Reproduced,
-    Analysed,
+    Analyzed,
     Failed,
     Log,
     SelfChecked,

@@ -36,10 +36,10 @@ class FoundGuard:
 
 @dataclass(frozen=True)
 class GuardedFrame:
-    """A compiled frame. Lines are zero-based; ``path`` is empty for the analysed file.
+    """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file.
 
     ``entered``: how often its code was run, each time but the first after all guards held; -1
-    where that is not known. ``causes``: ranges of the analysed text, None for one that an edit
+    where that is not known. ``causes``: ranges of the analyzed text, None for one that an edit
     has removed.
     """
 

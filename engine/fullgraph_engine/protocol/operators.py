@@ -114,7 +114,7 @@ class Name:
     summary: str = ""
     href: str = ""
     deprecated: str = ""
-    """A sentence that says since when or in favour of what, where the whole name is."""
+    """A sentence that says since when or in favor of what, where the whole name is."""
     choices: tuple[Choices, ...] = ()
     uses: int = 0
 

@@ -1,4 +1,4 @@
-"""Places in the analysed text."""
+"""Places in the analyzed text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Position:
-    """A place in the analysed text: zero-based line, zero-based UTF-8 byte offset in it."""
+    """A place in the analyzed text: zero-based line, zero-based UTF-8 byte offset in it."""
 
     line: int
     byte: int

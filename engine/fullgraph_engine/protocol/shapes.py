@@ -1,4 +1,4 @@
-"""What values of the analysed text were while it was traced: dtypes, sizes, constants."""
+"""What values of the analyzed text were while it was traced: dtypes, sizes, constants."""
 
 from __future__ import annotations
 

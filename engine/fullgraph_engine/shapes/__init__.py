@@ -1,4 +1,4 @@
-"""What a ShapeEnv learnt, event by event: record, replay, compare, explain."""
+"""What a ShapeEnv learned, event by event: record, replay, compare, explain."""
 
 from .archive import ArchiveError, read, write
 from .comparison import (
@@ -10,9 +10,9 @@ from .comparison import (
     find_missing,
     first_difference,
 )
-from .course import Course, follow
 from .explanation import Explanation, Step, Violation, explain, explain_all, final_value, violations
 from .replay import Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
+from .symbol_history import Course, follow
 from .tape import Operand, Operator, Place, Refusal, Tape, record
 from .timeline import Effect, Event, Timeline, stream, timeline
 from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked

@@ -17,8 +17,8 @@ from ..protocol import Frame
 from ..protocol.sources import in_user_words
 from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, hints_of
 from . import upstream, words
-from .course import Course, SymbolCourse, follow
 from .replay import OutOfTime, ReplayError, advance, playing, resolved
+from .symbol_history import Course, SymbolCourse, follow
 from .tape import Tape
 from .upstream import ShapeEnv
 
@@ -249,7 +249,7 @@ def _needed(
         left -= 1
         return _leads_to(short, set(decisions).difference(kept), holds)
 
-    kept = _minimised(decisions, enough, lambda: left > 0)
+    kept = _minimized(decisions, enough, lambda: left > 0)
     note = ""
     if left <= 0:
         note = f"The search ended after {_EXPERIMENTS} replays: some steps may not be needed."
@@ -264,7 +264,7 @@ def _leads_to(tape: Tape, without: Collection[int], holds: Callable[[ShapeEnv], 
         return False
 
 
-def _minimised(
+def _minimized(
     items: list[int], enough: Callable[[Sequence[int]], bool], may_go_on: Callable[[], bool]
 ) -> list[int]:
     """Delta debugging: none can be left out of the result."""

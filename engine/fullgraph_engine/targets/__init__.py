@@ -4,7 +4,7 @@
 which ways a target can be called; ``Probe.build`` makes the inputs, inside a run.
 """
 
-from . import chance
+from . import rng
 from .comments import Comment
 from .discovery import Discovery, Target, discover
 from .enclosing import NotCalled
@@ -27,13 +27,13 @@ __all__ = [
     "ProbeError",
     "Target",
     "Tracee",
-    "chance",
     "confirm",
     "describe",
     "discover",
     "missing_probe",
     "parse",
     "plan",
+    "rng",
     "show",
     "unwrap",
 ]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import code_objects
 from ..protocol import ProbeInfo
-from . import chance, tensors
+from . import rng, tensors
 from .deadline import within
 from .discovery import Target
 from .probes import Call, Namespace, NoProbe, Probe, unwrap
@@ -135,7 +135,7 @@ class _Calls:
             return 0
         watch = _Watch(self.target, lambda number: number == MOST - 1)
         for one in self.enclosing:
-            chance.begin_again()
+            rng.begin_again()
             with contextlib.suppress(NotCalled, tracing.ValueNeeded):
                 # Between calls it is safe to end; code of torch may abort when it is interrupted.
                 watch.until = time.monotonic() + one.further_seconds
@@ -307,13 +307,13 @@ def _watched_function(name: str, namespace: Namespace, watch: _Watch) -> Iterato
 class Snapshot:
     """Where this process has left an enclosing run: at the call of this number of a target.
 
-    ``chance`` and ``oracle`` are how far random numbers and the fake mode, if any, had come.
+    ``random_state`` and ``oracle`` are how far random numbers and the fake mode, if any, had come.
     """
 
     target: Target
     number: int
     call: Call
-    chance: chance.State
+    random_state: rng.State
     oracle: Oracle | None
 
 
@@ -369,7 +369,7 @@ def leave_snapshots(
     with tracing.tensor_mode(fake) as mode:
         if mode is not None:
             mode.begin()
-        chance.begin_again()
+        rng.begin_again()
         for one in enclosing:
             with contextlib.suppress(NotCalled):
                 _run(one, namespace, watches, one.seconds)
@@ -382,7 +382,7 @@ def leave_snapshots(
     if watch.last is None or _are_kept(others):
         return None
     oracle = mode.oracle if mode is not None else None
-    _here = Snapshot(watch.target, number, watch.last, chance.state(), oracle)
+    _here = Snapshot(watch.target, number, watch.last, rng.state(), oracle)
     return _here
 
 
@@ -407,7 +407,7 @@ def _call_of_snapshot(target: Target, number: int) -> Call | None:
     _used = True
     if mode is not None and here.oracle is not None:
         mode.oracle = here.oracle
-    chance.go_on(here.chance)
+    rng.go_on(here.random_state)
     return here.call
 
 

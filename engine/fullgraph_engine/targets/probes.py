@@ -660,7 +660,7 @@ class _Called:
             return _onnx(function, args, kwargs)
         if site.form == "trace":
             return _jit_traced(function, args, kwargs)
-        return _summarised(function, args, kwargs, batch=site.form == "torchsummary")
+        return _summarized(function, args, kwargs, batch=site.form == "torchsummary")
 
     def evaluate(self, text: str, namespace: Namespace) -> Any:
         tree = ast.parse(text, mode="eval")
@@ -766,7 +766,7 @@ def _jit_traced(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return Call(function, inputs if isinstance(inputs, tuple) else (inputs,), named)
 
 
-def _summarised(
+def _summarized(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: bool
 ) -> Call:
     """``torchinfo.summary(model, input_size | input_data)``; ``torchsummary`` adds a batch."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..protocol import ProbeInfo
-from . import chance, searched, tensors
+from . import rng, searched, tensors
 from .enclosing import Enclosing, Enough, NotCalled
 from .examples import Example
 from .probes import Call, Namespace, Probe
@@ -139,7 +139,7 @@ def _put_back(namespace: Namespace) -> Iterator[None]:
         if torch.get_default_device() != device:
             torch.set_default_device(None if device.type == "cpu" else device)
         torch.set_grad_enabled(grad)
-        chance.begin_again()
+        rng.begin_again()
         raise
 
 

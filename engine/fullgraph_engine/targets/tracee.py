@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..protocol import FoundProbe, Mode
-from . import chance, searched
+from . import rng, searched
 from .discovery import Target
 from .probes import Call, Probe
 
@@ -43,6 +43,6 @@ class Tracee:
             ProbeError: the probe itself does not fit, in one sentence for the user.
         """
         searched.remember(self.found)
-        chance.begin_again()
+        rng.begin_again()
         call = self.probe.build(self.namespace)
         return call if self.alter is None else self.alter(call)

@@ -18,6 +18,7 @@ from ..torch_internals.exceptions import (
     UncapturedHigherOrderOpError,
 )
 from . import absent_cuda, causes, hooks, recorder, recurrent, stacks
+from .observer import Witness
 from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .scalars import readable_scalars
 from .tensors import (
@@ -28,7 +29,6 @@ from .tensors import (
     recognised_parameters,
     swappable_parameters,
 )
-from .witness import Witness
 
 _fake: RunTensorMode | None = None
 
@@ -77,7 +77,7 @@ def trace(
     """Call ``function`` under ``torch.compile`` with a backend that compiles nothing.
 
     Call it inside :func:`tensor_mode`. ``dynamic`` are dimensions to try as symbolic; Dynamo may
-    still specialise them, and then that is recorded. ``symbols`` are what the user
+    still specialize them, and then that is recorded. ``symbols`` are what the user
     calls them. What the call raises becomes the recording's ``failure``; only :class:`ValueNeeded`
     passes through. Of the code of ``file`` it is written down what values were.
     """

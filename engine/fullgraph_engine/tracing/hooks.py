@@ -279,7 +279,7 @@ def _set_replacement(
     elif before is None or not before.is_number:
         with undisturbed(recorder):
             reason = args[1] if len(args) > 1 else kwargs.get("msg", "")
-            recorder.specialised(shape_env, symbol, str(after), str(reason))
+            recorder.specialized(shape_env, symbol, str(after), str(reason))
     return result
 
 

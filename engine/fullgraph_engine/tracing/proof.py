@@ -188,7 +188,7 @@ def _calls(
                 "specializations",
                 "a specialized dimension",
                 lambda r: (
-                    (r.specialisations[0].value, r.specialisations[0].stack[-1].line)
+                    (r.specializations[0].value, r.specializations[0].stack[-1].line)
                     == ("4", _line("return x * 2"))
                 ),
             ),

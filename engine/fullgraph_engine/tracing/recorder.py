@@ -14,6 +14,7 @@ from ..torch_internals.shapes import deferred_asserts, source_of_symbol
 from . import causes, failed_guards, guards, nodes, stacks
 from .instructions import Instructions
 from .lines import Lines
+from .observer import Witness
 from .recording import (
     Break,
     Cause,
@@ -26,14 +27,13 @@ from .recording import (
     Resolution,
     RuntimeAssert,
     Skip,
-    Specialisation,
+    Specialization,
     Stack,
     Symbol,
     TracedFrame,
 )
 from .shapes_seen import Shapes
 from .values import Values
-from .witness import Witness
 
 _active: Recorder | None = None
 
@@ -252,10 +252,10 @@ class Recorder:
         made = Symbol(self.frame, symbol, source, hint, self.here(), letter)
         self.recording.symbols.append(made)
 
-    def specialised(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
+    def specialized(self, shape_env: Any, symbol: Any, value: str, reason: str) -> None:
         source = source_of_symbol(shape_env, symbol)
-        self.recording.specialisations.append(
-            Specialisation(self.frame, str(symbol), source, value, reason, self.here())
+        self.recording.specializations.append(
+            Specialization(self.frame, str(symbol), source, value, reason, self.here())
         )
 
     def equated(self, symbol: Any, value: Any) -> None:

@@ -150,7 +150,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Specialisation:
+class Specialization:
     """A symbol that became a constant."""
 
     frame: int
@@ -367,7 +367,7 @@ class Recording:
     """How often the code of a frame was run after it was compiled, where that is known."""
     writes: list[Write] = field(default_factory=list)
     symbols: list[Symbol] = field(default_factory=list)
-    specialisations: list[Specialisation] = field(default_factory=list)
+    specializations: list[Specialization] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
     asserts: list[RuntimeAssert] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)

@@ -220,7 +220,7 @@ class Shapes:
                 return self._tensor(value, attempt)
             case Number():
                 words = self._names.words(attempt.names, value.value)
-                if words.lstrip("-").isdigit():  # it has been specialised
+                if words.lstrip("-").isdigit():  # it has been specialized
                     return ShapeSeen("constant", words)
                 kind = type(value.value).__name__
                 return ShapeSeen("integer", f"{kind} {words}", _hint(value.value))

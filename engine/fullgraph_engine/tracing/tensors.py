@@ -194,8 +194,8 @@ class RunTensorMode(FakeTensorMode):
 
     def _ask(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Compute one operator on stand-in data; ``_NO_ANSWER`` where that cannot be done."""
-        initialising = _called_from_init()
-        if self.prefer_real and not initialising and not _called_from_loader():
+        initializing = _called_from_init()
+        if self.prefer_real and not initializing and not _called_from_loader():
             raise ValueNeeded(str(func))
         device: torch.device | None = None
         failed = False
@@ -229,7 +229,7 @@ class RunTensorMode(FakeTensorMode):
             out = self._answers in self.turned
             self.truths.append(self._answers)
         self._answers += 1
-        if self.on_chosen is not None and not initialising:
+        if self.on_chosen is not None and not initializing:
             stack = stacks.above(None)
             plain = type(out) in (bool, int, float)
             if plain and self.answer is not None:
@@ -286,7 +286,7 @@ def _schema_name(func: Any) -> str:
 
 
 def _called_from_init() -> bool:
-    """Whether weight initialisation asks: its values matter to no one here."""
+    """Whether weight initialization asks: its values matter to no one here."""
     frame: types.FrameType | None = sys._getframe(2)
     for _ in range(24):
         if frame is None:

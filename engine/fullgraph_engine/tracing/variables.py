@@ -1,6 +1,6 @@
 """What Dynamo's variables stand for, as far as it has written that down already.
 
-Nothing is realised, guarded or kept alive for it.
+Nothing is realized, guarded or kept alive for it.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def kind_of(variable: Any) -> SeenKind | None:
         known = _known[kind] = kind_of_class(kind)
     if known != "lazy":
         return known
-    made = realised(variable)
+    made = realized(variable)
     return kind_of_value(vars(variable)["_cache"].value) if made is None else kind_of(made)
 
 
-def realised(variable: Any) -> Any:
+def realized(variable: Any) -> Any:
     """What a lazy variable has become; None where nobody has looked at it yet."""
     return vars(variable)["_cache"].vt
 
@@ -195,7 +195,7 @@ def _of_tensor(value: torch.Tensor, node: Any) -> Tensor:
 
 def read_again(later: Later) -> Content:
     """Of a value that nobody may ever have looked at."""
-    known = realised(later.variable)
+    known = realized(later.variable)
     if known is not None:
         return read(known)
     return of_unread(later.value)  # nothing holds another one to what it was in this run
@@ -207,7 +207,7 @@ def of_unread(value: object) -> Content:
 
 
 def _read_lazy(variable: Any) -> Content:
-    known = realised(variable)
+    known = realized(variable)
     if known is not None:
         return read(known)
     return Later(variable, vars(variable)["_cache"].value)

@@ -69,11 +69,11 @@ end
 
 ---@type table<string, fullgraph.Command>
 M.commands = {
-  analyse = {
+  analyze = {
     about = "trace the file again, or one target of it",
     of_text = true,
     run = function(on, words)
-      client.execute(on, "analyse", { here().uri, words[1] }, function(result)
+      client.execute(on, "analyze", { here().uri, words[1] }, function(result)
         if not result.completed then
           journal.say(result.reason)
         elseif #result.reports == 0 then

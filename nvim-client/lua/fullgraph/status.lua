@@ -65,7 +65,7 @@ end
 function M.explanation(client_id)
   local status = M.of(client_id)
   if status.state == "ready" or status.state == "tracing" or status.message == "" then
-    return "Nothing of this file was traced.\n`:Fullgraph analyse` traces it now, or says why not."
+    return "Nothing of this file was traced.\n`:Fullgraph analyze` traces it now, or says why not."
   end
   return vim.trim(status.message .. "\n" .. status.nextStep)
 end

@@ -23,7 +23,7 @@ from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
-from fullgraph.cli.terminal import Colour, paint_for, utf8, write
+from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
 from fullgraph.render.codes import is_known_selector
@@ -143,7 +143,7 @@ _Forecast = Annotated[
 ]
 _ExtraPaths = Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")]
 _Exclude = Annotated[_Texts, _option("exclude", metavar="PATTERN,...")]
-_Color = Annotated[str, typer.Option("--color", metavar="auto|always|never", help="Colours.")]
+_Color = Annotated[str, typer.Option("--color", metavar="auto|always|never", help="Colors.")]
 
 
 @app.command("check")
@@ -191,7 +191,7 @@ def _check(
         typer.Option("--output", "-o", metavar="FILE", help="Write findings to a file."),
     ] = None,
     color: Annotated[
-        str, typer.Option("--color", metavar="auto|always|never", help="Colours in text.")
+        str, typer.Option("--color", metavar="auto|always|never", help="Colors in text.")
     ] = "auto",
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Only findings: no summaries, no progress.")
@@ -235,7 +235,7 @@ def _check(
         paths=tuple(dict.fromkeys(paths)),
         stdin_name=stdin_filename or "<stdin>",
         form=_word("--format", form, _FORMATS),
-        colour=_word("--color", color, _COLOURS),
+        color=_word("--color", color, _COLORS),
         quiet=quiet,
         verbose=verbose,
         forecast=forecast,
@@ -329,7 +329,7 @@ def _diff(
     written = Output(
         _word("--format", form, ("text", "json", "markdown")),
         output,
-        _word("--color", color, _COLOURS),
+        _word("--color", color, _COLORS),
         quiet,
     )
     flags = {**settings_of_checks, "exit-severity": exit_severity}
@@ -379,7 +379,7 @@ def _op(
         _Text, typer.Option("--python", "--interpreter", help=_HELP["interpreter"])
     ] = None,
     color: Annotated[
-        str, typer.Option("--color", metavar="auto|always|never", help="Colours in text.")
+        str, typer.Option("--color", metavar="auto|always|never", help="Colors in text.")
     ] = "auto",
 ) -> None:
     """Say of an operator or a name of torch what hover says: signatures, schemas, kernels, tags.
@@ -388,7 +388,7 @@ def _op(
     """
     from fullgraph.cli.op import NoIndex, Unknown, pages_of
 
-    colour = _word("--color", color, _COLOURS)
+    color = _word("--color", color, _COLORS)
     project, resolved = _settings(Path.cwd(), {"interpreter": _of_here(python)})
     try:
         interpreter = find_interpreter(resolved.settings.interpreter, project.root, os.environ)
@@ -405,7 +405,7 @@ def _op(
         with utf8(sys.stdout) as out:
             out.write(pages.json() + "\n")
     else:
-        write(sys.stdout, pages.text(paint_for(sys.stdout, colour)) + "\n")
+        write(sys.stdout, pages.text(paint_for(sys.stdout, color)) + "\n")
 
 
 @app.command(
@@ -553,7 +553,7 @@ def _repro(
     mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
     timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
     color: Annotated[
-        str, typer.Option("--color", metavar="auto|always|never", help="Colours in text.")
+        str, typer.Option("--color", metavar="auto|always|never", help="Colors in text.")
     ] = "auto",
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Only the result: no summary, no progress.")
@@ -605,7 +605,7 @@ def _repro(
         kept_in,
         form=_word("--format", form, ("text", "json")),
         issue=issue,
-        colour=_word("--color", color, _COLOURS),
+        color=_word("--color", color, _COLORS),
         quiet=quiet,
     )
     raise typer.Exit(
@@ -617,20 +617,20 @@ def _repro(
 def _doctor(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
     color: Annotated[
-        str, typer.Option("--color", metavar="auto|always|never", help="Colours.")
+        str, typer.Option("--color", metavar="auto|always|never", help="Colors.")
     ] = "auto",
 ) -> None:
     """Say which interpreter and torch are used, whether the engine works, and the settings.
 
     Exit status: 0 all is well, 1 something is degraded, 2 the engine cannot work.
     """
-    colour = _word("--color", color, _COLOURS)
+    color = _word("--color", color, _COLORS)
     project, resolved = _settings(Path.cwd(), {"interpreter": _of_here(python)})
     try:
         examination = interruption.run(examine(project, resolved, os.environ))
     except Interrupted as end:
         raise typer.Exit(end.status) from None
-    write(sys.stdout, examination.text(paint_for(sys.stdout, colour)) + "\n")
+    write(sys.stdout, examination.text(paint_for(sys.stdout, color)) + "\n")
     raise typer.Exit(examination.status)
 
 
@@ -641,7 +641,7 @@ class _Job:
     paths: tuple[str, ...]
     stdin_name: str
     form: Format
-    colour: Colour
+    color: Color
     quiet: bool
     verbose: bool
     forecast: bool
@@ -674,7 +674,7 @@ class _Job:
         given = self._given(texts)
         found = sources.find(given.named, resolved.settings.exclude, project.root)
         files = (*given.files, *found.files)
-        report = Report(out, self.form, self.colour, quiet=self.quiet, files=len(files))
+        report = Report(out, self.form, self.color, quiet=self.quiet, files=len(files))
         report.warnings(resolved.problems)
         report.remarks(found.remarks)
         recordings = (recording_of(str(file.absolute), project.root) for file in files)
@@ -842,7 +842,7 @@ def _piped(work: Callable[[], int]) -> int:
 
 
 _FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
-_COLOURS: tuple[Colour, ...] = ("auto", "always", "never")
+_COLORS: tuple[Color, ...] = ("auto", "always", "never")
 _BACKENDS = typing.get_args(Backend)
 _Word = TypeVar("_Word", bound=str)
 

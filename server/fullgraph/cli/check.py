@@ -17,11 +17,11 @@ from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
 from fullgraph.session.positions import TextPositions
-from fullgraph.session.request import analyse_request, may_have_targets
+from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import (
-    Analyse,
+    Analyze,
     Event,
     Failed,
     Finding,
@@ -45,7 +45,7 @@ class Tracer(Protocol):
 
     async def ready(self) -> EngineStatus: ...
 
-    def analyse(self, request: Analyse) -> AsyncIterator[Event]: ...
+    def analyze(self, request: Analyze) -> AsyncIterator[Event]: ...
 
     async def close(self) -> None: ...
 
@@ -204,7 +204,7 @@ class Check:
 
     async def _traced(self, file: CheckedFile, text: str, tracer: Tracer) -> CheckedFile:
         began = time.monotonic()
-        request = analyse_request(
+        request = analyze_request(
             name=file.absolute,
             text=text,
             generation=sources.generation(text),
@@ -221,7 +221,7 @@ class Check:
         notes: list[str] = []
         names: list[str] = []
         problem = ""
-        async for event in tracer.analyse(request):
+        async for event in tracer.analyze(request):
             if isinstance(event, FindingFound):
                 findings.append(event.finding)
             elif isinstance(event, TargetDone):

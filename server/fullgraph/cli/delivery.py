@@ -15,7 +15,7 @@ from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
 from fullgraph.cli.repro import Nothing, Reproduced, Wish, reproduced
 from fullgraph.cli.sources import Unreadable
-from fullgraph.cli.terminal import Colour, paint_for, utf8, write
+from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.engines import Engine
 from fullgraph.render.paint import OF_SEVERITY, Style
 from fullgraph.render.repro import issue_text, outcome_words
@@ -79,7 +79,7 @@ class Delivery:
     out: Out
     form: Literal["text", "json"]
     issue: bool
-    colour: Colour
+    color: Color
     quiet: bool
 
     def run(self, settings: Settings, project: Path, engine: Callable[[], Engine]) -> int:
@@ -163,7 +163,7 @@ class Delivery:
             self._say(*_WARNING, remark)
 
     def _say(self, word: str, style: Style, sentence: str) -> None:
-        paint = paint_for(sys.stderr, self.colour)
+        paint = paint_for(sys.stderr, self.color)
         write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
 
 

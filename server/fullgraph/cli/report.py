@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, TextIO
 
 from fullgraph.cli.progress import Progress
-from fullgraph.cli.terminal import Colour, paint_for, write
+from fullgraph.cli.terminal import Color, paint_for, write
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.github import file_github, problem_github
 from fullgraph.render.json import check_json
@@ -24,13 +24,11 @@ class Report:
     What the tool could not do is said on standard error in every format.
     """
 
-    def __init__(
-        self, out: TextIO, form: Format, colour: Colour, *, quiet: bool, files: int
-    ) -> None:
+    def __init__(self, out: TextIO, form: Format, color: Color, *, quiet: bool, files: int) -> None:
         self._out = out
         self._format = form
-        self._paint = paint_for(out, colour)
-        self._error_paint = paint_for(sys.stderr, colour)
+        self._paint = paint_for(out, color)
+        self._error_paint = paint_for(sys.stderr, color)
         self._quiet = quiet
         self._files = files
         self._done = 0

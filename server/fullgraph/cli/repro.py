@@ -31,7 +31,7 @@ from fullgraph.session.repro import (
     wanted_of_target,
 )
 from fullgraph.session.repro_files import name_of
-from fullgraph.session.request import analyse_request
+from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Failed,
@@ -129,7 +129,7 @@ async def reproduced(
     text = sources.read(source)
     if wish.code:
         settings = dataclasses.replace(settings, select=(wish.code,), ignore=())
-    request = analyse_request(
+    request = analyze_request(
         name=str(source.absolute),
         text=text,
         generation=sources.generation(text),
@@ -143,7 +143,7 @@ async def reproduced(
     running = engine()
     async with working(running) as status:
         search = _Search(wish, settings, tell)
-        found = await search.run(running.analyse(request))
+        found = await search.run(running.analyze(request))
         asked = reproduce_request(request, found.wanted, settings)
         reproduction = running.reproduce(dataclasses.replace(asked, folder=folder))
         outcome = await _kept_when_cancelled(reproduction, wish, tell)

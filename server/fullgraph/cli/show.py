@@ -13,10 +13,10 @@ from fullgraph.cli.check import Tracer, working
 from fullgraph.cli.sources import Source
 from fullgraph.engines import sentences
 from fullgraph.render.documents import Draft, document_request
-from fullgraph.session.request import analyse_request
+from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
-    Analyse,
+    Analyze,
     Failed,
     Importing,
     TargetsFound,
@@ -43,7 +43,7 @@ class Chosen:
             return cls(written[: line.start()], line=int(line[1]))
         return cls(written)
 
-    def request(self, request: Analyse) -> Analyse:
+    def request(self, request: Analyze) -> Analyze:
         """The same, for what is meant: the target nearest to the line, or all."""
         if self.target:
             return dataclasses.replace(request, only=(self.target,))
@@ -83,7 +83,7 @@ async def documents_of(
     """
     source = Source(chosen.file, Path.cwd() / chosen.file, named=True)
     text = sources.read(source)
-    request = analyse_request(
+    request = analyze_request(
         name=str(source.absolute),
         text=text,
         generation=sources.generation(text),
@@ -96,7 +96,7 @@ async def documents_of(
         drafts: dict[str, Draft] = {}
         request = chosen.request(document_request(request, kind))
         problem = ""
-        async for event in engine.analyse(request):
+        async for event in engine.analyze(request):
             if isinstance(event, TargetsFound):
                 named = [one.name for one in event.targets]
                 names = [chosen.target] if chosen.target else named

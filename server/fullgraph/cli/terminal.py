@@ -1,4 +1,4 @@
-"""Standard streams: whether they show colours, how wide they are, what they can encode."""
+"""Standard streams: whether they show colors, how wide they are, what they can encode."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Literal, TextIO
 
 from fullgraph.render.paint import Paint
 
-Colour = Literal["auto", "always", "never"]
+Color = Literal["auto", "always", "never"]
 
 # Lines of prose longer than this are hard to read, however wide the terminal.
 _WIDEST_PROSE = 100
 _CODE_IN_FILES = 160
 
 
-def paint_for(stream: TextIO, colour: Colour, env: Mapping[str, str] = os.environ) -> Paint:
+def paint_for(stream: TextIO, color: Color, env: Mapping[str, str] = os.environ) -> Paint:
     """How to write to a stream."""
     terminal = stream.isatty()
     columns = shutil.get_terminal_size((80, 24)).columns if terminal else _CODE_IN_FILES
     return Paint(
-        colour=_colours(terminal, colour, env),
+        color=_colors(terminal, color, env),
         width=min(columns, _WIDEST_PROSE),
         code=columns,
     )
@@ -56,9 +56,9 @@ def utf8(stream: TextIO) -> Iterator[TextIO]:
 _PLAIN = {ord("·"): "-", ord("…"): "...", ord("→"): "->", ord("✓"): "ok", ord("✗"): "no"}
 
 
-def _colours(terminal: bool, colour: Colour, env: Mapping[str, str]) -> bool:
-    if colour != "auto":
-        return colour == "always"
+def _colors(terminal: bool, color: Color, env: Mapping[str, str]) -> bool:
+    if color != "auto":
+        return color == "always"
     if env.get("NO_COLOR"):
         return False
     if env.get("FORCE_COLOR") or env.get("CLICOLOR_FORCE", "0") != "0":

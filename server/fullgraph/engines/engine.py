@@ -18,8 +18,8 @@ from fullgraph.engines.process import EngineProcess, boot_script
 from fullgraph.engines.sentences import sentences
 from fullgraph_engine.protocol import (
     VERSION,
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     Cancel,
     Degraded,
     Event,
@@ -98,9 +98,9 @@ class EngineGone(Exception):
         self.next_step = next_step
 
 
-_Request = TypeVar("_Request", Analyse, Reproduce)
+_Request = TypeVar("_Request", Analyze, Reproduce)
 
-_LAST = (Analysed, Reproduced, Failed)
+_LAST = (Analyzed, Reproduced, Failed)
 
 
 class Asked(Generic[_Request]):
@@ -151,11 +151,11 @@ class Asked(Generic[_Request]):
         self._events.put_nowait(event)
 
 
-class Analysis(Asked[Analyse]):
-    """The last event is ``Analysed`` or ``Failed``."""
+class Analysis(Asked[Analyze]):
+    """The last event is ``Analyzed`` or ``Failed``."""
 
     def broken_off(self) -> Event:
-        return Analysed(self.request.request, self.request.generation, 0.0, cancelled=True)
+        return Analyzed(self.request.request, self.request.generation, 0.0, cancelled=True)
 
 
 class Reproduction(Asked[Reproduce]):
@@ -241,7 +241,7 @@ class Engine:
         await self._settled.wait()
         return self._status
 
-    def analyse(self, request: Analyse) -> Analysis:
+    def analyze(self, request: Analyze) -> Analysis:
         """Trace a text. ``request.request`` is filled in here."""
         number = next(self._requests)
         analysis = Analysis(dataclasses.replace(request, request=number), self._cancel)
@@ -395,7 +395,7 @@ class Engine:
             asked = self._sent[event.request]
             if isinstance(event, _LAST):
                 del self._sent[event.request]
-                if isinstance(event, (Analysed, Reproduced)) and not event.cancelled:
+                if isinstance(event, (Analyzed, Reproduced)) and not event.cancelled:
                     self._deaths = 0
             asked.put(event)
 

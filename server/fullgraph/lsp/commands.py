@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
-from fullgraph.lsp.offer import (
-    ANALYSE,
+from fullgraph.lsp.server_capabilities import (
+    ANALYZE,
     CANCEL,
     DEBUG_INFORMATION,
     REPRO,
@@ -24,7 +24,7 @@ from fullgraph.lsp.offer import (
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
-from fullgraph.session.unit import Unit
+from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
 
 
-async def analyse(server: Server, arguments: list[Any]) -> dict[str, Any]:
+async def analyze(server: Server, arguments: list[Any]) -> dict[str, Any]:
     """Trace a file, or one target of it, whatever is known; answers when the run has ended."""
     uri, target = _place(arguments)
     unit = _unit(server, uri)
@@ -41,7 +41,7 @@ async def analyse(server: Server, arguments: list[Any]) -> dict[str, Any]:
             "Name the file to trace by its URI; it must be open and in Python."
         )
     await server.session.configured()
-    asked = unit.analyse((target,) if target else ())
+    asked = unit.analyze((target,) if target else ())
     try:
         ending = await asyncio.shield(asked)
     except asyncio.CancelledError:
@@ -217,7 +217,7 @@ def _place(arguments: list[Any]) -> tuple[str, str]:
 
 
 BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
-    ANALYSE: analyse,
+    ANALYZE: analyze,
     CANCEL: cancel,
     RESTART_ENGINE: restart_engine,
     DEBUG_INFORMATION: debug_information,

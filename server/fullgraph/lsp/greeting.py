@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fullgraph.lsp.offer import initialize_result
+from fullgraph.lsp.server_capabilities import initialize_result
 from fullgraph.session.capabilities import ClientCapabilities
 
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)

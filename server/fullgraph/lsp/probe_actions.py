@@ -11,7 +11,7 @@ from fullgraph.lsp.places import range_in
 from fullgraph_engine.protocol import Fix, Position, Range, TextEdit
 
 if TYPE_CHECKING:
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 
 def found_probes(unit: Unit, params: types.CodeActionParams) -> Iterator[Fix]:

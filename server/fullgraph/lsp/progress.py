@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from fullgraph.render.documents import TITLES
-from fullgraph.session.unit import Unit
+from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound, TargetStarted
 from fullgraph_engine.protocol.documents import DocumentKind
 

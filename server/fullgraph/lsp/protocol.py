@@ -40,7 +40,7 @@ class Protocol(LanguageServerProtocol):
         """Requests that were answered before the library was there."""
         self.initialize_params: dict[str, Any] = {}
         """As the client sent them: the types drop what is newer than they are."""
-        self.initialised = False
+        self.initialized = False
         self.on_broken: Callable[[], None] = lambda: None
         self._open: set[int | str] = set()
 
@@ -57,7 +57,7 @@ class Protocol(LanguageServerProtocol):
 
     def _handle_request(self, msg_id: int | str, method_name: str, params: Any) -> None:
         self._open.add(msg_id)
-        if not self.initialised and method_name != types.INITIALIZE:
+        if not self.initialized and method_name != types.INITIALIZE:
             error = JsonRpcServerNotInitialized("The first request must be initialize.")
             self._send_response(msg_id, error=error.to_response_error())
             return
@@ -70,7 +70,7 @@ class Protocol(LanguageServerProtocol):
         super()._handle_request(msg_id, method_name, params)
 
     def _handle_notification(self, method_name: str, params: Any) -> None:
-        if not self.initialised and method_name != types.EXIT:
+        if not self.initialized and method_name != types.EXIT:
             return
         super()._handle_notification(method_name, params)
 

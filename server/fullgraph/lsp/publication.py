@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types
 
 from fullgraph.lsp.diagnostics import Diagnostics, result_id
-from fullgraph.lsp.offer import CHANGED
-from fullgraph.session.unit import Unit
+from fullgraph.lsp.server_capabilities import CHANGED
+from fullgraph.session.analysis_unit import Unit
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server

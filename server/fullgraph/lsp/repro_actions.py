@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.offer import COPY_ISSUE, REDUCE_KIND, REPRO, REPRO_ISSUE, REPRO_KIND
 from fullgraph.lsp.repros import argument_of
+from fullgraph.lsp.server_capabilities import (
+    COPY_ISSUE,
+    REDUCE_KIND,
+    REPRO,
+    REPRO_ISSUE,
+    REPRO_KIND,
+)
 from fullgraph.lsp.show_actions import target_at
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import reproducible
-from fullgraph.session.unit import Unit
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server

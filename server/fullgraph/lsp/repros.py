@@ -10,9 +10,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from fullgraph.engines import sentences
-from fullgraph.lsp.offer import COPY_ISSUE
 from fullgraph.lsp.places import range_in
+from fullgraph.lsp.server_capabilities import COPY_ISSUE
 from fullgraph.render.repro import course_words, issue_text, outcome_words
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import (
     Course,
@@ -25,7 +26,6 @@ from fullgraph.session.repro import (
 from fullgraph.session.repro_files import Unwritable, keep
 from fullgraph.session.repro_jobs import Bar, Made, ReproJobs
 from fullgraph.session.session import Loudness
-from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import Reproduce, TargetInfo, Wanted
 from fullgraph_engine.protocol.repro import Backend
 

@@ -19,15 +19,15 @@ from fullgraph import __version__
 from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
 from fullgraph.lsp.configuration import Configuration
-from fullgraph.lsp.offer import STATUS
 from fullgraph.lsp.progress import Progress
 from fullgraph.lsp.protocol import Protocol
 from fullgraph.lsp.publication import Publication
-from fullgraph.lsp.reading import Reading
 from fullgraph.lsp.repros import Repros
+from fullgraph.lsp.server_capabilities import STATUS
+from fullgraph.lsp.virtual_documents import Reading
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.documents import Document
 from fullgraph.session.session import Loudness, Session, SessionStatus
-from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import Event
 
 logger = logging.getLogger(__name__)

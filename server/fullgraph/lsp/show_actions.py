@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from fullgraph.lsp.action_kinds import asked_for
-from fullgraph.lsp.offer import (
+from fullgraph.lsp.places import range_in
+from fullgraph.lsp.server_capabilities import (
     SHOW_BYTECODE,
     SHOW_EVENTS,
     SHOW_GRAPH,
@@ -17,12 +18,11 @@ from fullgraph.lsp.offer import (
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
-from fullgraph.lsp.places import range_in
 from fullgraph.render.documents import TITLES
 from fullgraph_engine.protocol.documents import DocumentKind
 
 if TYPE_CHECKING:
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 _COMMANDS: dict[DocumentKind, str] = {
     "graph": SHOW_GRAPH,

@@ -15,16 +15,16 @@ from fullgraph.lsp.places import range_in
 from fullgraph.render.guards import sentences
 from fullgraph.render.shapes import brief
 from fullgraph.render.summary import probe_inputs, probe_words
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.ignores import kept
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
-from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
-from fullgraph_engine.protocol.course import CourseStep
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.shapes import PlaceShapes
 from fullgraph_engine.protocol.sources import in_user_words
+from fullgraph_engine.protocol.trace_steps import CourseStep
 
 MOST_GUARDS = 200
 """Guards of one kind that are told one by one."""

@@ -11,8 +11,8 @@ from fullgraph.engines import sentences
 from fullgraph.render.guards import guards_text
 from fullgraph.render.summary import SEPARATOR, amount, probe_words
 from fullgraph_engine.protocol import (
-    Analyse,
-    Analysed,
+    Analyze,
+    Analyzed,
     DocumentsWritten,
     Event,
     Failed,
@@ -57,7 +57,7 @@ OFF = "# fullgraph: off"
 """First line of what is Python: an editor that opens it must not trace it in turn."""
 
 
-def document_request(request: Analyse, kind: DocumentKind) -> Analyse:
+def document_request(request: Analyze, kind: DocumentKind) -> Analyze:
     """The request for a document, of one like those for findings."""
     # Only for sizes it matters what a second run, with first dimensions dynamic, does.
     wanted: tuple[Part, ...] = ("first", "second") if kind == "events" else ("first",)
@@ -80,7 +80,7 @@ class Draft:
         self.kind: DocumentKind = kind
         self.target = target
         self._text = text
-        """The analysed text, for the lines that guards come from."""
+        """The analyzed text, for the lines that guards come from."""
         self._guards: list[GuardsFound] = []
         self._runs: dict[str, _Run] = {}
         self._reports: list[TargetReport] = []
@@ -102,7 +102,7 @@ class Draft:
             self._known = tuple(target.name for target in event.targets)
         elif isinstance(event, Failed):
             self._problem = sentences(event.reason, event.next_step)
-        elif isinstance(event, Analysed):
+        elif isinstance(event, Analyzed):
             self._ended = True
             if event.cancelled:
                 self._problem = "It was cancelled before it was complete."

@@ -1,4 +1,4 @@
-"""Colours of a terminal, or none."""
+"""Colors of a terminal, or none."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ OF_SEVERITY = {
 
 @dataclass(frozen=True)
 class Paint:
-    """How text may look: with colours or not, how wide prose and lines of code may get."""
+    """How text may look: with colors or not, how wide prose and lines of code may get."""
 
-    colour: bool = False
+    color: bool = False
     width: int = 100
     code: int = 160
 
     def __call__(self, style: Style, text: str) -> str:
-        if not self.colour or not text:
+        if not self.color or not text:
             return text
         return f"\x1b[{style.value}m{text}\x1b[0m"
 

@@ -16,7 +16,7 @@ _ENGINE = re.compile(r".*[/\\](?=fullgraph_engine[/\\])")
 
 @dataclass(frozen=True)
 class Folded:
-    """Neighbouring library frames that are not shown. ``package`` is where the last one is."""
+    """Neighboring library frames that are not shown. ``package`` is where the last one is."""
 
     count: int
     package: str

@@ -1,4 +1,4 @@
-"""What the client can do, read once from what it says at initialisation.
+"""What the client can do, read once from what it says at initialization.
 
 Read from plain data: the first answer is given before the protocol library is loaded.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from fullgraph.session.motion import Edit
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position
 

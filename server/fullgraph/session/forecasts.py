@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fullgraph.session.motion import Edit, move_finding
+from fullgraph.session.edit_tracking import Edit, move_finding
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from fullgraph.render.codes import Severity, href
 from fullgraph.render.guards import kind_slug, sentences
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import FileFinding
-from fullgraph.session.motion import Edit
 from fullgraph_engine.protocol import Finding, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
 

@@ -1,6 +1,6 @@
 """Places in a text, in bytes as the engine counts and in characters as clients count.
 
-The engine counts UTF-8 bytes of exactly the text that it analysed, as ``ast`` and bytecode do.
+The engine counts UTF-8 bytes of exactly the text that it analyzed, as ``ast`` and bytecode do.
 Clients count UTF-16 code units unless they negotiated otherwise.
 """
 

@@ -11,7 +11,7 @@ from fullgraph.render import codes
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
-    Analyse,
+    Analyze,
     Failed,
     Reproduce,
     Reproduced,
@@ -26,7 +26,7 @@ _REPRODUCIBLE = (
     "graph-break",
     "frame-skipped",
     "op",
-    "guard/specialised-dimension",
+    "guard/specialized-dimension",
     "guard/mutated",
     "recompile",
     "trace/compile-error",
@@ -77,11 +77,11 @@ def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = F
     return Wanted("", target.range, target.name, backend=backend, accuracy=accuracy)
 
 
-def reproduce_request(analyse: Analyse, wanted: Wanted, settings: Settings) -> Reproduce:
-    """``analyse`` is the request that the finding is of."""
+def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> Reproduce:
+    """``analyze`` is the request that the finding is of."""
     wanted = dataclasses.replace(wanted, data=settings.repro_data)
-    analyse = dataclasses.replace(analyse, only=(wanted.target,))
-    return Reproduce(0, analyse, wanted, settings.repro_time_budget)
+    analyze = dataclasses.replace(analyze, only=(wanted.target,))
+    return Reproduce(0, analyze, wanted, settings.repro_time_budget)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from fullgraph.engines import Engine, Reproduction, sentences
+from fullgraph.session.analysis_unit import Reason, Unit
+from fullgraph.session.document_service import Library
 from fullgraph.session.findings import FileFinding
-from fullgraph.session.reading import Library
 from fullgraph.session.repro import Course, Outcome, followed, reproduce_request
 from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
-from fullgraph.session.unit import Reason, Unit
 from fullgraph_engine.protocol import Reproduce, Wanted
 
 MOST_AT_ONCE = 2
@@ -79,8 +79,8 @@ class _Job:
         settings = library.settings(unit)
         self.uri = unit.document.uri
         # Of the text as it is now: what is wanted has its place in this one.
-        analyse = library.request(unit, (wanted.target,))
-        self.request = reproduce_request(analyse, wanted, settings)
+        analyze = library.request(unit, (wanted.target,))
+        self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
         self.folder = folder_of(settings, library.project(unit))
         self.unit = unit

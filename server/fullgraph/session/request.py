@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Analyse, Part
+from fullgraph_engine.protocol import Analyze, Part
 
 # Text without any of these holds no target: no class, no mention of torch, no probe comment, no
 # annotation with a shape.
@@ -40,14 +40,14 @@ def may_have_targets(text: str) -> bool:
     return _TARGET_WORDS.search(text) is not None
 
 
-def forecast_request(request: Analyse) -> Analyse:
+def forecast_request(request: Analyze) -> Analyze:
     """One for forecasts alone, of what was traced by requests like this one."""
     return dataclasses.replace(
         request, parts=("forecast",), forecast_seconds=FORECAST_SECONDS, nice=NICE
     )
 
 
-def analyse_request(
+def analyze_request(
     *,
     name: str,
     text: str,
@@ -57,7 +57,7 @@ def analyse_request(
     focus: int = 0,
     only: Iterable[str] = (),
     forecast: bool = False,
-) -> Analyse:
+) -> Analyze:
     """A request to trace one text. ``name`` is its absolute path, or a bare name."""
     wanted: dict[Part, bool] = {
         "first": True,
@@ -69,7 +69,7 @@ def analyse_request(
     if project is not None:
         # As a program started in the project would find its own packages.
         roots += [str(folder) for folder in (project, project / "src") if folder.is_dir()]
-    return Analyse(
+    return Analyze(
         request=0,
         generation=generation,
         path=name,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fullgraph.session.course import CourseByTarget
+from fullgraph.session.edit_tracking import Edit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
-from fullgraph.session.motion import Edit, move_finding, move_report
+from fullgraph.session.per_target import Told
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
-from fullgraph.session.told import Told
+from fullgraph.session.trace_steps import CourseByTarget
 from fullgraph_engine.protocol import (
     CourseFound,
     Event,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fullgraph.operators import Seen, SeenSpan
-from fullgraph.session.motion import Edit
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.positions import TextPositions
 from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 

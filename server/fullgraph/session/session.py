@@ -27,12 +27,13 @@ from fullgraph.engines import (
     working_folder,
 )
 from fullgraph.operators.index import OperatorIndex
+from fullgraph.session.analysis_unit import Reason, Unit, is_due
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
 from fullgraph.session.indices import Indices
 from fullgraph.session.interpreters import Interpreters
 from fullgraph.session.recordings import recording_of
-from fullgraph.session.request import analyse_request, mentions_torch
+from fullgraph.session.request import analyze_request, mentions_torch
 from fullgraph.session.scheduling import Turns
 from fullgraph.session.settings import (
     Project,
@@ -42,9 +43,8 @@ from fullgraph.session.settings import (
     find_project,
     resolve,
 )
-from fullgraph.session.unit import Reason, Unit, is_due
 from fullgraph.session.unseen import unseen, warning
-from fullgraph_engine.protocol import Analyse, Event, Failed, Log, RecordedClass
+from fullgraph_engine.protocol import Analyze, Event, Failed, Log, RecordedClass
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -148,7 +148,7 @@ class Session:
 
     # -- the editor's window ------------------------------------------------------------------
 
-    def initialise(
+    def initialize(
         self, client: ClientCapabilities, options: object, folders: Iterable[str]
     ) -> None:
         """What the editor says of itself. Nothing is traced before ``configure``."""
@@ -394,9 +394,9 @@ class Session:
             self._tell_once(Loudness.WARNING, recording.problem)
         return recording.classes
 
-    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyse:
+    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze:
         document = unit.document
-        return analyse_request(
+        return analyze_request(
             name=document.name,
             text=document.text,
             generation=document.generation,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fullgraph.session.motion import Edit
+from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen
 

@@ -145,7 +145,7 @@ def test_an_untrusted_workspace_executes_nothing(one: Callable[..., Neovim]) -> 
     nvim.until("it says so", lambda: nvim.status() == "untrusted")
     nvim.type("O", "x = 1", "<Esc>")
     nvim.command("write")
-    nvim.command("Fullgraph analyse")
+    nvim.command("Fullgraph analyze")
     nvim.lua("vim.wait(2000)")
     server = nvim.server()
     assert server is not None

@@ -129,8 +129,8 @@ export class User {
             range.setStart(node, at);
             range.setEnd(node, at + 1);
             const { left, width } = range.getBoundingClientRect();
-            const centre = left + width / 2;
-            if (centre > box.left && centre < box.right) {
+            const center = left + width / 2;
+            if (center > box.left && center < box.right) {
               found += node.data[at];
             }
           }
@@ -171,14 +171,14 @@ export class User {
   }
 
   /**
-   * Warnings and errors in the notification centre, which this opens: toasts vanish by themselves.
+   * Warnings and errors in the notification center, which this opens: toasts vanish by themselves.
    * Progress stands there as well.
    */
   async notifications() {
     await this.command("Notifications: Show Notifications");
-    const centre = this.page.locator(".notifications-center.visible");
-    await centre.waitFor({ timeout: PATIENCE });
-    const loud = centre.locator(".notification-list-item", {
+    const center = this.page.locator(".notifications-center.visible");
+    await center.waitFor({ timeout: PATIENCE });
+    const loud = center.locator(".notification-list-item", {
       has: this.page.locator(".codicon-warning, .codicon-error"),
     });
     return loud.locator(".notification-list-item-message").allTextContents();

@@ -136,4 +136,4 @@ export type FromPage =
   | { readonly type: "target"; readonly target: string }
   | { readonly type: "run"; readonly run: number }
   | { readonly type: "document"; readonly kind: "graph" | "guards" }
-  | { readonly type: "analyse" };
+  | { readonly type: "analyze" };

@@ -242,9 +242,9 @@ export class TraceView implements vscode.Disposable {
           await this.server.command(name, { uri, target, ...(runs.length > 1 ? { probe: number } : {}) });
         }
         break;
-      case "analyse":
+      case "analyze":
         if (shown) {
-          await this.server.command(protocol.server.analyse, { uri: shown.uri, target: shown.target });
+          await this.server.command(protocol.server.analyze, { uri: shown.uri, target: shown.target });
         }
         break;
     }

@@ -133,13 +133,13 @@ class ForkedModule(ForkedSource):
         if not keep:
             self.pid = backend.fork(job, given, owner)
             return
-        kept = backend.shelf.find(job.analyse)
+        kept = backend.shelf.find(job.analyze)
         if kept is not None and kept.proceed(job, given, owner):
             self._preamble = kept
             return
         ours, given.keep_control = packets.pair()
         reports, given.keep_report = os.pipe()
-        fresh = Preamble(job.analyse, backend.host, backend.shelf, ours, reports, job.scratch)
+        fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
         self._preamble = fresh
         self.pid = backend.fork(job, given, fresh)
         fresh.begin(self.pid, owner)

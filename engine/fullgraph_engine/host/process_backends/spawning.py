@@ -76,7 +76,7 @@ class Spawning:
             self._keep(spare)
 
     def execute(self, job: Job, owner: Owner, *, keep: bool) -> SpawnedModule:
-        self._most = max(self._most, job.analyse.jobs)
+        self._most = max(self._most, job.analyze.jobs)
         self._broken = False
         return SpawnedModule(self, job, owner)
 

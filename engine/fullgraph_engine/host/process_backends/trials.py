@@ -107,7 +107,7 @@ class Trials:
         if trial is None:
             return
         _close(trial.answers)
-        self._forking(True)  # the sandbox lets nobody else be signalled
+        self._forking(True)  # the sandbox lets nobody else be signaled
         try:
             processes.end(trial.pid)
         finally:

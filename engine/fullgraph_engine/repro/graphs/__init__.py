@@ -1,6 +1,6 @@
 """Repros of one graph: a backend that fails on it, or that gives wrong numbers for it."""
 
-from .shrinking import Shrinking
-from .sowing import sow
+from .candidates import sow
+from .minimize import Shrinking
 
 __all__ = ["Shrinking", "sow"]

@@ -7,8 +7,8 @@ than what becomes of the inputs' last bits.
 
 from __future__ import annotations
 
-from ..check import Check
-from ..seed import Backend
+from ..candidate import Backend
+from ..verify.check import Check
 
 NAME = "compare"
 """What programs call with a function and its inputs."""

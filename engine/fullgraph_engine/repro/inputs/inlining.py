@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from ...protocol.repro import DATA
-from ..reduction.program import formatted
-from ..writing.draft import Draft
-from ..writing.tensors import INLINE
+from ..emit.program import Draft
+from ..emit.tensors import INLINE
+from ..reduce.program import formatted
 from .loading import NAME, needed
 from .store import Store
 

@@ -19,7 +19,7 @@ from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
 from .obstacle import words
 from .repair import Repairs
-from .trial import Outcome, Trials, uninitialised
+from .trial import Outcome, Trials, uninitialized
 
 _MOST_STEPS = 40
 """So many repairs of one candidate are tried at most."""
@@ -68,7 +68,7 @@ class Search:
         starts = list(self.starts())
         if before is not None:
             starts.insert(0, candidate_of(before, self.trials.positional))
-        with uninitialised(), silent():
+        with uninitialized(), silent():
             return self._run(seconds, starts)
 
     def _run(self, seconds: float, starts: list[Candidate]) -> Found | NotFound:

@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ...torch_internals.fake_tensors import unset_fake_temporarily
-from .. import chance
+from .. import rng
 from ..deadline import within
 from ..notation import Constant, Mapping, Reference, Sequence, TensorText, Value, parts
 from ..tensors import example, look_up
@@ -145,7 +145,7 @@ class Trials:
 
     def _run(self, candidate: Candidate, seconds: float, afresh: bool) -> Outcome:
         self.count += 1
-        chance.begin_again()
+        rng.begin_again()
         outcome = Outcome(candidate)
         maker = _Maker(self.namespace, self.guesses, outcome)
         watch = _Watch()
@@ -245,7 +245,7 @@ class _Watch(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def uninitialised() -> Iterator[None]:
+def uninitialized() -> Iterator[None]:
     """Parameters keep the values that their memory has: nobody will look at them."""
     names = [name for name in dir(torch.nn.init) if name.endswith("_") and name[0] != "_"]
     before = {name: getattr(torch.nn.init, name) for name in names}

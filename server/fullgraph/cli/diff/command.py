@@ -21,7 +21,7 @@ from fullgraph.cli.diff.text import difference_text
 from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
 from fullgraph.cli.sources import Unreadable, absolute
-from fullgraph.cli.terminal import Colour, paint_for, utf8, write
+from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.codes import Severity
 from fullgraph.render.json import check_json
@@ -51,7 +51,7 @@ class Output:
 
     form: DiffFormat
     file: Path | None
-    colour: Colour
+    color: Color
     quiet: bool
 
     def check(self) -> None:
@@ -84,10 +84,10 @@ class Output:
             return difference_json(found)
         if self.form == "markdown":
             return difference_markdown(found)
-        return difference_text(found, paint_for(stream, self.colour))
+        return difference_text(found, paint_for(stream, self.color))
 
     def say(self, word: str, style: Style, sentence: str) -> None:
-        paint = paint_for(sys.stderr, self.colour)
+        paint = paint_for(sys.stderr, self.color)
         write(sys.stderr, f"{paint(style, f'{word}:')} {sentence}\n")
 
     def error(self, sentence: str) -> None:

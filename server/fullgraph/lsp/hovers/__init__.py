@@ -14,7 +14,7 @@ from fullgraph.lsp.hovers.section import Section
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 _PARTS = (shapes.section, forecasts.section, guards.section, operators.section)
 

@@ -9,7 +9,7 @@ from fullgraph.render import forecasts, shapes
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 
 def section(server: Server, unit: Unit, offset: int) -> Section | None:

@@ -11,7 +11,7 @@ from fullgraph.render.guards import Asked, about, answer_markdown, answer_text
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 _STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
 _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")

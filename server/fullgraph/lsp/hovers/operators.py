@@ -17,7 +17,7 @@ from fullgraph.render.operators import (
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 
 def section(server: Server, unit: Unit, offset: int) -> Section | None:

@@ -10,7 +10,7 @@ from fullgraph_engine.protocol.shapes import PlaceShapes
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 _LONGEST = 60
 """Characters of code that a page repeats."""

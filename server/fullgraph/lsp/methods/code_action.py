@@ -9,15 +9,15 @@ from lsprotocol import types
 
 from fullgraph.lsp.action_kinds import asked_for
 from fullgraph.lsp.diagnostics import fix_edit
-from fullgraph.lsp.offer import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.probe_actions import found_probes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
+from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.show_actions import show_actions
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.documents import Document
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.ignores import ignoring
-from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import Fix
 
 if TYPE_CHECKING:

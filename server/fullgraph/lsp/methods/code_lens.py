@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.offer import ANALYSE, SHOW_GUARDS
 from fullgraph.lsp.places import range_in
+from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
 from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import SEPARATOR, amount, lens_title, lens_tooltip
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.results import ShownReport
-from fullgraph.session.unit import Unit
 from fullgraph_engine.protocol import to_plain
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]
     unit = server.unit(params.text_document.uri)
     if unit is None:
         return []
-    command = _SHOW_TARGET if _SHOW_TARGET in server.session.client.commands else ANALYSE
+    command = _SHOW_TARGET if _SHOW_TARGET in server.session.client.commands else ANALYZE
     lenses = []
     for shown in unit.reports():
         range_ = range_in(unit.document, shown.report.range)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types
 
-from fullgraph.lsp.offer import initialize_result
+from fullgraph.lsp.server_capabilities import initialize_result
 from fullgraph.session.capabilities import ClientCapabilities
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def handle(server: Server, params: types.InitializeParams) -> dict[str, Any]:
     folders = [folder.uri for folder in params.workspace_folders or ()]
     if not folders and params.root_uri:
         folders = [params.root_uri]
-    server.session.initialise(client, raw.get("initializationOptions"), folders)
-    server.protocol.initialised = True
+    server.session.initialize(client, raw.get("initializationOptions"), folders)
+    server.protocol.initialized = True
     server.ready()
     server.watch_parent(params.process_id)
     return initialize_result(client)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from fullgraph.lsp.reading import SCHEME
+from fullgraph.lsp.virtual_documents import SCHEME
 from fullgraph_engine.protocol.recorded import FILE
 
 if TYPE_CHECKING:

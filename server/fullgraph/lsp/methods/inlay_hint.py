@@ -11,7 +11,7 @@ from fullgraph_engine.protocol.shapes import PlaceShapes
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server
-    from fullgraph.session.unit import Unit
+    from fullgraph.session.analysis_unit import Unit
 
 METHOD = types.TEXT_DOCUMENT_INLAY_HINT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fullgraph.lsp.offer import TRACE
+from fullgraph.lsp.server_capabilities import TRACE
 from fullgraph.lsp.trace_content import trace_content
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fullgraph.lsp.offer import TRUST
+from fullgraph.lsp.server_capabilities import TRUST
 
 if TYPE_CHECKING:
     from fullgraph.lsp.server import Server

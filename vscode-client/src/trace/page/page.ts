@@ -163,7 +163,7 @@ function header(trace: Trace): HTMLElement {
             "div",
             { class: "actions" },
             button("Graph code", { key: "code" }, () => tell({ type: "document", kind: "graph" })),
-            button("Trace again", { key: "again" }, () => tell({ type: "analyse" })),
+            button("Trace again", { key: "again" }, () => tell({ type: "analyze" })),
           ),
         ]
       : []),

@@ -1,0 +1,69 @@
+"""Recording to the course of a run: which graphs there were, and what ended each."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from ..protocol import Range
+from ..protocol.trace_steps import CourseLine, CourseStep
+from ..tracing.recording import Break, Graph, Recording, TracedFrame
+from . import breaks
+from .places import SourceText
+
+
+def of_recording(
+    recording: Recording, source: SourceText, fallback: Range
+) -> tuple[CourseStep, ...]:
+    """In the order in which frames were compiled, which is that in which they are entered.
+
+    ``fallback`` is the place of breaks outside the file.
+    """
+    graphs: dict[int, list[Graph]] = defaultdict(list)
+    for graph in recording.graphs:
+        graphs[graph.frame].append(graph)
+    # A frame has one break: its analysis was restarted after each but the last.
+    broke = {record.frame: record for record in recording.breaks}
+    steps: list[CourseStep] = []
+    for frame in sorted(recording.frames, key=lambda frame: frame.id):
+        steps += (_graph(graph, frame, source) for graph in graphs[frame.id])
+        if (record := broke.get(frame.id)) is not None:
+            steps.append(_break(record, frame, source, fallback))
+    return tuple(steps)
+
+
+def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> CourseStep:
+    counted = Counter(_lines(graph, source.path))
+    return CourseStep(
+        kind="graph",
+        function=source.function(frame.path, frame.function, frame.line),
+        path="" if frame.path == source.path else frame.path,
+        first_line=frame.line,
+        resumed=frame.resumed,
+        ops=len(graph.ops),
+        lines=tuple(CourseLine(line, ops) for line, ops in sorted(counted.items())),
+        seconds=round(frame.seconds, 6),
+    )
+
+
+def _lines(graph: Graph, path: str) -> Iterator[int]:
+    """For each operator the innermost line of the file, if there is one."""
+    for op in graph.ops:
+        line = next((frame.line for frame in reversed(op.stack) if frame.path == path), None)
+        if line is not None:
+            yield line
+
+
+def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Range) -> CourseStep:
+    finding = breaks.of_break(record, source, fallback)
+    return CourseStep(
+        kind="break",
+        function=source.function(frame.path, frame.function, frame.line),
+        path="" if frame.path == source.path else frame.path,
+        first_line=frame.line,
+        resumed=frame.resumed,
+        code=finding.code,
+        range=finding.range,
+        outcome=record.outcome,
+        inlined=record.inlined,
+    )

@@ -1,0 +1,289 @@
+"""The analyzed text as a module of Python's own import system, and what is found around it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import linecache
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from . import syntax
+
+INSTALLED = ("site-packages", "dist-packages")
+"""How folders end that packages are installed in."""
+
+Executor = Callable[[types.ModuleType], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a text belongs: its module name, and the folders that its imports are looked up in."""
+
+    name: str
+    package: bool
+    """The file is an ``__init__.py``."""
+    search: tuple[str, ...]
+    beside: str = ""
+    """Its folder, where that is inside a package: searched only for what is found nowhere else."""
+
+
+def place(
+    path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
+) -> Place:
+    """As Python would import the file: with its packages, from the folder above them.
+
+    ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` are
+    namespace packages where the imports of ``tree`` need them to be packages.
+    """
+    file = Path(path)
+    if not file.is_absolute():
+        return Place(_free(_stem(path)), False, tuple(roots))
+    package = file.name == "__init__.py"
+    installed = _editable(file)
+    if installed and installed not in sys.modules:
+        return Place(installed, package, tuple(roots), str(file.parent))
+    folder = file.parent
+    parents: list[str] = []
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parents.insert(0, folder.name)
+        folder = folder.parent
+    spaces = _namespaces(folder, len(parents), roots, user_path, tree)
+    parents = [*spaces, *parents]
+    for _ in spaces:
+        folder = folder.parent
+    search = tuple(dict.fromkeys((*roots, str(folder))))
+    if not parents or not all(name.isidentifier() for name in parents):
+        # A script: its own folder goes first, as when it is started.
+        search = tuple(dict.fromkeys((str(file.parent), *roots)))
+        return Place(_free(_stem(path)), False, search)
+    parts = parents if package else [*parents, _stem(path)]
+    beside = str(file.parent)
+    loaded = sys.modules.get(parents[0])
+    if loaded is not None and not _is_at(loaded, folder / parents[0]):
+        return Place(_free(_stem(path)), False, search, beside)
+    if ".".join(parts) in sys.modules:  # a module of torch itself
+        parts, package = [*parents, f"{_stem(path)}__file"], False
+    if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
+        search = tuple(dict.fromkeys((str(folder), *search)))
+    return Place(".".join(parts), package, search, beside)
+
+
+def _editable(file: Path) -> str:
+    """The module's name in an editable install whose finder maps packages to folders; or empty.
+
+    setuptools writes such a finder where a folder is not called like its package.
+    """
+    for finder in sys.meta_path:
+        owner = sys.modules.get(getattr(finder, "__module__", ""))
+        mapping = getattr(owner, "MAPPING", None)
+        for name, folder in mapping.items() if isinstance(mapping, dict) else ():
+            if Path(folder) in file.parents:
+                parts = list(file.relative_to(folder).with_suffix("").parts)
+                if parts[-1] == "__init__":
+                    parts.pop()
+                if all(part.isidentifier() for part in parts):
+                    return ".".join([name, *parts])
+    return ""
+
+
+def _namespaces(
+    folder: Path,
+    packages: int,
+    roots: Sequence[str],
+    user_path: Sequence[str],
+    tree: ast.Module | None,
+) -> list[str]:
+    """The folders from ``folder`` upwards that are packages without ``__init__.py``."""
+    search = (*roots, *user_path)
+    if str(folder) in search:
+        return []
+    above = [Path(entry) for entry in search if Path(entry) in folder.parents]
+    top = max(above, key=lambda entry: len(entry.parts), default=None)
+    names = list(folder.relative_to(top).parts) if top is not None else []
+    if top is None or not all(name.isidentifier() for name in names):
+        names = []
+    level = syntax.relative_level(tree) if tree is not None else 0
+    named = bool(names) and tree is not None and names[0] in syntax.imported(tree)
+    installed = str(top).endswith(INSTALLED)
+    count = 0
+    if installed or level > packages or (top and named and _is_first(top / names[0], search)):
+        count = max(len(names), level - packages)
+    return list(folder.parts[len(folder.parts) - count :])
+
+
+def _is_at(module: types.ModuleType, folder: Path) -> bool:
+    if _file_of(module) == str(folder / "__init__.py"):
+        return True
+    # A namespace package has no file.
+    return str(folder) in list(getattr(module, "__path__", ()))
+
+
+def _is_first(folder: Path, search: Sequence[str]) -> bool:
+    """Whether the package of this name that Python finds is the one in this folder."""
+    spec = PathFinder.find_spec(folder.name, list(search))
+    return spec is None or str(folder) in list(spec.submodule_search_locations or ())
+
+
+def _file_of(module: types.ModuleType) -> str:
+    return str(getattr(module, "__file__", None))
+
+
+def _stem(path: str) -> str:
+    name = Path(path).stem if "/" in path or path.endswith(".py") else path
+    return "".join(char if char.isalnum() or char == "_" else "_" for char in name) or "module"
+
+
+def _free(name: str) -> str:
+    """A file called ``torch.py`` or ``typing.py`` must not become that module."""
+    taken = name in sys.modules or name in sys.stdlib_module_names
+    return f"{name}__file" if taken else name
+
+
+class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds and loads one module: the analyzed text, whatever is on disk.
+
+    It stands in ``sys.meta_path``, so that a package whose ``__init__`` imports the file gets the
+    text that is being edited, too, and circular imports end as they would for Python.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        text: str,
+        package: bool,
+        execute: Executor,
+        looked_for: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._name, self._path, self._text = name, path, text
+        self._package, self._execute = package, execute
+        self._looked_for = looked_for
+        """Called with the name of every module that Python does not have yet."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: types.ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            self._looked_for(fullname)
+            return None
+        spec = ModuleSpec(fullname, self, origin=self._path, is_package=self._package)
+        spec.has_location = True
+        if self._package:
+            spec.submodule_search_locations = [os.path.dirname(self._path)]  # noqa: PTH120
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType | None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__file__ = self._path
+        module.__loader__ = self._as_of_python()
+        self._execute(module)
+
+    def _as_of_python(self) -> SourceFileLoader:
+        """What the module would have been loaded by: its globals are looked at by user code, and by
+        Dynamo, which says what it finds there."""
+        loader = SourceFileLoader(self._name, self._path)
+        vars(loader)["get_source"] = self.get_source
+        return loader
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def is_package(self, fullname: str) -> bool:
+        return self._package
+
+    def get_filename(self, fullname: str) -> str:
+        return self._path
+
+    def replace(self, text: str) -> None:
+        """Go on with another text: a snapshot's next generation."""
+        self._text = text
+        show(self._path, text)
+
+
+def show(path: str, text: str) -> None:
+    """Let tracebacks and ``inspect`` see the text in place of the file."""
+    # No modification time: linecache then never compares with the disk.
+    linecache.cache[path] = (len(text), None, syntax.lines_of(text), path)
+
+
+class FailedPackage(types.ModuleType):
+    """A package above the file whose own code failed: what that had bound by then, and its modules.
+
+    Whatever else is asked of it is missing for ``reason``, which was reported once.
+    """
+
+    reason = ""
+    line = 0
+    """Where it was reported, from 0."""
+
+    def __getattr__(self, name: str) -> Any:
+        child = f"{self.__name__}.{name}"
+        if child in sys.modules or importlib.util.find_spec(child) is not None:
+            return importlib.import_module(child)
+        raise AttributeError(
+            f"`{child}` is not available: the package failed ({self.reason})", name=name, obj=self
+        )
+
+
+def failed_package(error: BaseException) -> FailedPackage | None:
+    """The package whose failure an exception comes from, if it does."""
+    owner: object = None
+    if isinstance(error, AttributeError):
+        owner = error.obj
+    elif isinstance(error, ImportError):
+        owner = sys.modules.get(error.name or "")
+    return owner if isinstance(owner, FailedPackage) else None
+
+
+def load(name: str) -> types.ModuleType:
+    module = sys.modules.get(name)
+    return module if module is not None else importlib.import_module(name)
+
+
+def stand_in(name: str, path: str, error: BaseException | None, reason: str, line: int = 0) -> None:
+    """Put packages in place of those above a module that could not be imported."""
+    left = _left_by(error)
+    parts = name.split(".")
+    folder = Path(path).parent
+    if Path(path).name == "__init__.py":
+        folder = folder.parent
+    for depth in range(len(parts) - 1, 0, -1):
+        parent = ".".join(parts[:depth])
+        if parent not in sys.modules:
+            package = FailedPackage(parent)
+            package.__path__ = [str(folder)]
+            package.__spec__ = ModuleSpec(parent, None, is_package=True)
+            package.__dict__.update(left.get(parent, {}))
+            package.reason, package.line = reason, line
+            sys.modules[parent] = package
+        folder = folder.parent
+    for depth in range(2, len(parts)):
+        above = sys.modules[".".join(parts[: depth - 1])]
+        setattr(above, parts[depth - 1], sys.modules[".".join(parts[:depth])])
+
+
+def _left_by(error: BaseException | None) -> dict[str, dict[str, Any]]:
+    """The namespaces of modules whose code an exception came out of, by their names."""
+    found: dict[str, dict[str, Any]] = {}
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_name == "<module>":
+            found[str(frame.f_globals.get("__name__"))] = frame.f_globals
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,669 @@
+"""A module process: executes the text's top-level statements, then forks a run for each probe."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import tempfile
+import time
+import traceback
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, NoReturn
+
+from ..protocol import (
+    Analyze,
+    Event,
+    Finding,
+    FindingFound,
+    Importing,
+    Log,
+    OperatorsRegistered,
+    Position,
+    Range,
+    TargetDone,
+    TargetInfo,
+    TargetReport,
+    TargetsFound,
+)
+from ..targets import Tracee
+from . import (
+    blackbox,
+    early_imports,
+    exits,
+    frames,
+    import_failures,
+    import_hook,
+    placeholder,
+    preamble,
+    run,
+    sandbox,
+    snapshots,
+    syntax,
+    wire,
+)
+from .execution import Clock, Execution
+from .import_failures import TIME_USED_UP, TimeIsUp
+from .import_progress import ImportProgress
+from .pipeline import Pipeline, Probe, Target
+from .process_backends import descriptors, limits, processes, spare
+from .process_backends.channels import Given
+from .process_backends.fork_server import ForkServer
+from .wire import (
+    PACKAGES,
+    Ahead,
+    Begun,
+    Continue,
+    Enclose,
+    FileState,
+    Followed,
+    Job,
+    Kept,
+    Launch,
+    Planned,
+    PlannedRun,
+    Stale,
+    Unparsable,
+    Upward,
+)
+
+_exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """Noted before the imports: the time, and the modules that were there."""
+
+    began: float
+    before: frozenset[str]
+    unfound: preamble.Unfound
+
+
+def main(
+    job: Job,
+    given: Given,
+    pipeline: Pipeline,
+    user_path: list[str],
+    *,
+    forks: bool,
+) -> NoReturn:
+    """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
+    status = 1
+    try:
+        _Module(job, given, pipeline, user_path, forks).live()
+        status = 0
+    except wire.Lost:
+        status = run.LOST
+    except BaseException:
+        try:
+            words = traceback.format_exc()
+            wire.report(given.report, Log(job.analyze.request, "engine", words))
+        except BaseException:
+            _exit(status)
+    finally:
+        _exit(status)
+
+
+class _Module:
+    def __init__(
+        self,
+        job: Job,
+        given: Given,
+        pipeline: Pipeline,
+        user_path: list[str],
+        forks: bool,
+    ) -> None:
+        self.job, self.given, self.pipeline = job, given, pipeline
+        self.user_path, self.forks = user_path, forks
+        root = os.path.dirname(job.scratch)  # noqa: PTH120
+        self.clock = Clock()
+        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched)
+        self.tree = ast.Module([], [])
+        self.lines: list[str] = []
+        self.module: types.ModuleType | None = None
+        self.execution: Execution | None = None
+        self.targets: Sequence[Target] = ()
+        self.refused: tuple[Range, ...] = ()
+        self.wanted: list[int] = []
+        self.note = ""
+        self.source: import_hook.Source | None = None
+        self.place = import_hook.Place("", False, ())
+        self.progress: ImportProgress | None = None
+        self.text_ended = 0.0
+        """When the text was executed, if packages that import it were not through then."""
+        self.fault: BaseException | None = None
+        """What went wrong in the engine while Python was importing."""
+        self.said: list[Finding] = []
+        """What executing the imports has found: it holds for every generation."""
+        self.keeping: Keeping | None = None
+        self.generation = False
+        """This process was forked off a preamble, or is one."""
+
+    @property
+    def analyze(self) -> Analyze:
+        return self.job.analyze
+
+    def tell(self, message: Upward | Event) -> None:
+        if self.job.again is None:
+            wire.report(self.given.report, message)
+
+    def say(self, finding: Finding) -> None:
+        self.tell(FindingFound(self.analyze.request, finding))
+
+    def say_import(self, module: str) -> None:
+        self.tell(Importing(self.analyze.request, module))
+
+    def found(self, finding: Finding) -> None:
+        """A finding of execution, as opposed to one of the text alone."""
+        if self.keeping is not None:
+            self.said.append(finding)
+        self.say(finding)
+
+    def live(self) -> None:
+        self.enter()
+        if not self.read():
+            return
+        self.execute()
+        if self.job.again is None:
+            self.check_registered()
+        runs, probes = self.plan()
+        self.before_runs()
+        if not runs or not self.forks:
+            self.tell_registered()  # after it nobody waits for this process
+        self.tell(Planned(tuple(runs), self.execution.late if self.execution else None))
+        command, given = self.command()
+        # From here on this is a run.
+        blackbox.undo_dump()
+        namespace = self.module.__dict__ if self.module is not None else {}
+        path, text = self.analyze.path, self.analyze.text
+        if isinstance(command, Enclose):
+            enclosed = [
+                (one, self.targets[one.target], probes[one.target][one.probe])
+                for one in runs
+                if one.shared == command.shared
+            ]
+            taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
+            command, given = taken.run(enclosed, namespace, text)
+        assert isinstance(command, Launch)
+        target: Any = self.targets[command.target]
+        probe: Any = probes[command.target][command.probe]
+        tracee = Tracee(
+            target,
+            probe,
+            namespace,
+            path,
+            text,
+            command.mode,
+            command.found,
+        )
+        forking = self.forking if self.forks else None
+        traced = run.Run(command, self.analyze, self.pipeline, tracee, forking)
+        again = self.job.again
+        if again is not None and again.probe != probe.info:
+            traced.differs = True
+        run.main(traced, given)
+
+    def command(self) -> tuple[wire.Downward, Given]:
+        """What this process is to be a run for."""
+        given = self.given
+        if self.forks:
+            server = ForkServer(given.control, given.report, self.forking)
+            return server.wait(self.tell_registered)
+        if self.job.again is not None:
+            return self.job.again.launch, given
+        return spare.next_command(given.control), given
+
+    def forking(self, begins: bool) -> None:
+        self.sandbox.forking = begins
+
+    # -- before user code ---------------------------------------------------------------------
+
+    def enter(self) -> None:
+        self.given.raise_all()
+        if not self.forks:
+            self.given.raise_streams()  # its run has them anew
+            seconds = self.analyze.limits.module_seconds
+            wire.report(self.given.report, Begun("module", seconds))
+        self.settle()
+        folder = self.analyze.cwd or os.path.dirname(self.analyze.path)  # noqa: PTH120
+        try:
+            os.chdir(folder)
+        except OSError:
+            os.chdir(self.job.scratch)
+        sys.dont_write_bytecode = True
+        sys.argv = [self.analyze.path]
+        self.sandbox.install()
+        self.pipeline.audit_native_writes()
+        self.pipeline.note_registrations()
+
+    def settle(self) -> None:
+        """Take up the descriptors, the limits and the scratch folder of a generation."""
+        given = self.given
+        if self.job.again is not None:
+            descriptors.detach()  # all that it prints was printed before
+        elif self.forks:
+            descriptors.attach(given.stdout, given.stderr)
+        else:
+            descriptors.attach(_dup(given.stdout), _dup(given.stderr))
+        limits.reset_signals(self.interrupted)
+        blackbox.attend(given.box)
+        self.start_clock()
+        exits.watch(given.box)
+        os.environ.update(sandbox.environment(self.job.scratch))
+        tempfile.tempdir = None
+        limits.apply(self.analyze.limits.memory)
+
+    def start_clock(self) -> None:
+        seconds = self.analyze.limits.module_seconds
+        blackbox.dump_at(self.given.box, seconds + run.GRACE)
+
+    def interrupted(self, number: int, frame: FrameType | None) -> None:
+        """The parent says that time is up; it ends the process if this does not help."""
+        blackbox.at_stack(self.given.box, frames.of_stack(frame))
+        if self.clock.executing:
+            raise TimeIsUp
+
+    def read(self, imports: int = 0) -> bool:
+        """Find and tell the targets; False if there is nothing to execute.
+
+        ``imports``: so many statements are executed already, and have to be the same.
+        """
+        text, path = self.analyze.text, self.analyze.path
+        self.lines = syntax.lines_of(text)
+        try:
+            tree = ast.parse(text, path)
+            if imports and not syntax.same_beginning(tree, self.tree, imports):
+                self.tell(Stale())
+                return False
+            discovery = self.pipeline.discover(text, path)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.say(_syntax_error(error, self.lines))
+            self.tell(Unparsable(str(error)))
+            return False
+        self.tree = tree
+        for finding in discovery.findings:
+            self.say(finding)
+        self.check_text()
+        self.targets = discovery.targets
+        wanted = [] if discovery.off else self.chosen()
+        self.tell_targets(wanted)
+        alone = not self.targets and not discovery.off and self.pipeline.registers(text)
+        if not wanted and not alone:
+            self.tell(Planned(()))
+        return bool(wanted) or alone
+
+    def check_text(self) -> None:
+        """Find operator definitions that torch will refuse."""
+        self.refused = ()
+        try:
+            wrong = self.pipeline.check_text(self.analyze.text)
+        except Exception:
+            self.tell_mistake()
+            return
+        self.refused = tuple(each.call for each in wrong)
+        for each in wrong:
+            self.say(each.finding)
+
+    def check_registered(self) -> None:
+        """Find what the operators lack that the text has defined."""
+        try:
+            found = self.pipeline.check_registered(self.analyze.text)
+        except Exception:
+            self.tell_mistake()
+            return
+        for finding in found:
+            self.say(finding)
+
+    def tell_mistake(self) -> None:
+        """What is no reason to stop: the exception that is being handled is fullgraph's own."""
+        words = traceback.format_exc()
+        self.tell(Log(self.analyze.request, "engine", words))
+
+    def chosen(self) -> list[int]:
+        """Indices of the targets to trace: those asked for, and of too many the nearest."""
+        only, most = self.analyze.only, self.analyze.limits.targets
+        wanted = [i for i, target in enumerate(self.targets) if not only or target.name in only]
+        if len(wanted) > most:
+            focus = self.analyze.focus
+            near = sorted(wanted, key=lambda index: distance(self.targets[index].body, focus))
+            self.note = (
+                f"Of the {len(wanted)} targets in this file only the {most} nearest to the last "
+                "edit are traced."
+            )
+            wanted = sorted(near[:most])
+        return wanted
+
+    def tell_targets(self, wanted: list[int]) -> None:
+        self.wanted = wanted
+        infos = tuple(info(self.targets[index]) for index in wanted)
+        self.tell(TargetsFound(self.analyze.request, infos, self.note))
+
+    # -- user code ----------------------------------------------------------------------------
+
+    def execute(self) -> None:
+        text, path = self.analyze.text, self.analyze.path
+        place = import_hook.place(path, self.analyze.roots, self.user_path, self.tree)
+        self.place = place
+        own = [entry for entry in place.search if entry not in self.user_path]
+        sys.path[:] = [*own, *self.user_path]
+        import_hook.show(path, text)
+        self.progress = ImportProgress(self.say_import)
+        self.source = import_hook.Source(
+            place.name, path, text, place.package, self.statements, self.progress.begins
+        )
+        sys.meta_path.insert(0, self.source)
+        if self.given.keep_control >= 0:
+            self.keeping = Keeping(_monotonic(), frozenset(sys.modules), preamble.Unfound())
+            sys.meta_path.append(self.keeping.unfound)
+            self.sandbox.noted = set()
+        with self.pipeline.untraced():
+            self.load(place)
+        self.progress.silent = True  # what is imported from here on belongs to a run
+        self.report_followed()
+        blackbox.undo_dump()
+        descriptors.flush()
+
+    def load(self, place: import_hook.Place) -> None:
+        """Import the module, and with it the packages above it, as Python would."""
+        skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
+        failed, reason = None, skipped.reason if skipped is not None else ""
+        if skipped is None:
+            failed = self.imported(place.name)
+            if failed is None:
+                return
+            reason = import_failures.reason(import_failures.root(failed))
+            self.package_failed(failed)
+        line = self.package_line()
+        import_hook.stand_in(place.name, self.analyze.path, failed, reason, line)
+        if self.execution is None:
+            failed = self.imported(place.name)
+            if failed is not None:
+                raise failed
+
+    def imported(self, name: str) -> BaseException | None:
+        """The exception that the packages above the module failed with, if they did."""
+        error: BaseException | None = None
+        if "." in name:
+            blackbox.at_statement(self.given.box, PACKAGES, 0)
+        try:
+            self.clock.executing = True
+            import_hook.load(name)
+        except BaseException as raised:
+            error = raised
+        finally:
+            self.clock.executing = False
+        if self.fault is not None:  # packages may have caught it
+            raise self.fault
+        if isinstance(error, wire.Lost):
+            raise error
+        # Code may take itself out of sys.modules; it was executed all the same.
+        gone = isinstance(error, KeyError) and error.args == (name,) and self.execution is not None
+        blackbox.after_statements(self.given.box)
+        return None if gone else error
+
+    def package_failed(self, error: BaseException) -> None:
+        """Report why the packages above the module failed, unless the text itself is why."""
+        if isinstance(error, TimeIsUp):
+            self.clock.over = True
+        if placeholder.origin(error) is None:
+            where = frames.line_range(self.package_line(), self.lines)
+            package = self.place.name.rpartition(".")[0]
+            self.found(import_failures.package(package, error, where, self.analyze.path))
+
+    def package_line(self) -> int:
+        """Where the packages above the module are needed first, from 0."""
+        node = syntax.first_import_of(self.tree, self.place.name)
+        return node.lineno - 1 if node is not None else 0
+
+    def statements(self, module: types.ModuleType) -> None:
+        """The module's own code, in the middle of Python's import of it."""
+        try:
+            self.execute_text(module)
+        except BaseException as error:
+            self.fault = error
+            raise
+
+    def execute_text(self, module: types.ModuleType) -> None:
+        self.module = module
+        execution = Execution(
+            self.tree,
+            self.analyze.path,
+            self.lines,
+            self.given.box,
+            self.found,
+            self.pipeline.fake_mode,
+            self.skipped(),
+            self.clock,
+            refused=self.refused,
+            beside=self.place.beside,
+        )
+        execution.late = self.job.again.late if self.job.again is not None else None
+        self.execution = execution
+        imports = syntax.imports_end(self.tree)
+        execution.run(module, 0, imports)
+        if self.keeping is not None:
+            if self.keeping.unfound in sys.meta_path:
+                sys.meta_path.remove(self.keeping.unfound)
+            if self.worth_keeping(self.keeping, imports):
+                self.keep(self.keeping, imports)
+            else:
+                self.sandbox.noted = None
+                self.start_clock()
+                descriptors.close_all([self.given.keep_control, self.given.keep_report])
+            self.keeping = None
+        if self.analyze.nice:  # a preamble would keep it for all that it forks
+            limits.give_way(self.analyze.nice)
+        execution.run(module, imports, len(self.tree.body))
+        # The packages above it may not be through yet.
+        blackbox.at_statement(self.given.box, PACKAGES, 0)
+        if self.generation and len(early_imports.unfinished()) > 1 and self.progress is not None:
+            self.text_ended, self.progress.names = _monotonic(), []
+
+    def report_followed(self) -> None:
+        """Say what was imported after the text, if it took long enough to do that only once."""
+        names: tuple[str, ...] = ()
+        progress = self.progress
+        seconds = _monotonic() - self.text_ended
+        if progress is not None and progress.names is not None:
+            names = tuple(name for name in progress.names if name in sys.modules)
+            progress.names = None
+        if names and seconds >= preamble.WORTH_KEEPING:
+            self.tell(Followed(names, seconds))
+
+    def skipped(self) -> dict[int, str]:
+        """Statements that are not executed, and why."""
+        skipped = {skip.statement: skip.reason for skip in self.job.skip}
+        again = self.job.again
+        if again is not None and again.late is not None:
+            skipped[again.late] = TIME_USED_UP
+        return skipped
+
+    # -- staying as a preamble ----------------------------------------------------------------
+
+    def worth_keeping(self, keeping: Keeping, imports: int) -> bool:
+        took = _monotonic() - keeping.began
+        blackbox.undo_dump()  # it has a thread
+        good = imports > 0 and not self.clock.over and processes.threads() == 1
+        return good and took >= preamble.WORTH_KEEPING
+
+    def keep(self, keeping: Keeping, imports: int) -> None:
+        """Stay as a preamble. Returns in a generation, which goes on after the imports."""
+        given = self.given
+        noted = self.sandbox.noted or set()
+        files = self.dependencies(keeping, noted)
+        self.sandbox.noted = None
+        self.before_runs()
+        self.generation = True
+        server = ForkServer(given.keep_control, given.keep_report, self.forking)
+        lines = self.tree.body[imports - 1].end_lineno or 0
+        wire.report(given.keep_report, Kept(lines, files))
+        if server.fork(Continue(0)):
+            self.start_clock()
+            return
+        descriptors.close_all([given.control, given.report])
+        descriptors.detach()
+
+        def import_ahead(command: Ahead) -> None:
+            self.import_ahead(command, keeping, noted)
+            report = Kept(lines, self.dependencies(keeping, noted))
+            wire.report(given.keep_report, report)
+
+        _, fresh = server.wait(ahead=import_ahead)
+        self.go_on(fresh, imports)
+
+    def import_ahead(self, command: Ahead, keeping: Keeping, noted: set[str]) -> None:
+        """Import in the preamble what its packages import after the text, as far as it does not
+        need the text. ``noted`` gets the files that it reads."""
+        assert self.progress is not None
+        self.progress.silent = True
+        names = early_imports.tried(command.names, 5 * command.seconds + 5, self.forking)
+        self.sandbox.noted = noted
+        sys.meta_path.append(keeping.unfound)
+        with self.pipeline.untraced():
+            good = early_imports.import_all(names)
+        sys.meta_path.remove(keeping.unfound)
+        self.sandbox.noted = None
+        self.progress.silent = False
+        if good != names or processes.threads() > 1:
+            wire.report(self.given.keep_report, Stale())
+        self.before_runs()
+
+    def dependencies(self, keeping: Keeping, noted: set[str]) -> tuple[FileState, ...]:
+        loaded = [one for name, one in list(sys.modules.items()) if name not in keeping.before]
+        path = self.analyze.path
+        return preamble.dependencies(loaded, noted, keeping.unfound, self.user_path, path)
+
+    def go_on(self, fresh: Given, imports: int) -> None:
+        """Become the process of another text that begins with the same imports."""
+        with open(fresh.paper, "rb") as file:  # noqa: PTH123
+            self.job = wire.decode(file.read())
+        fresh.paper = -1
+        descriptors.close_all([self.given.box])
+        self.given = fresh
+        fresh.raise_all()
+        self.settle()
+        if not self.read(imports):
+            _exit(0)
+        for finding in self.said:
+            self.say(finding)
+        if self.source is not None:
+            self.source.replace(self.analyze.text)
+        execution = self.execution
+        assert execution is not None
+        execution.take(self.tree, self.lines, self.given.box, self.refused)
+
+    # -- after it -----------------------------------------------------------------------------
+
+    def plan(self) -> tuple[list[PlannedRun], dict[int, list[Probe]]]:
+        namespace = self.module.__dict__ if self.module is not None else {}
+        missing = self.execution.unavailable if self.execution is not None else {}
+        runs: list[PlannedRun] = []
+        probes: dict[int, list[Probe]] = {}
+        left: list[int] = []
+        numbers = {self.targets[index].name: index for index in self.wanted}
+        shared: dict[tuple[str, ...], int] = {}
+        for index in self.wanted:
+            target = self.targets[index]
+            gone = missing.get(getattr(target, "definition", "") or target.name)
+            if gone is None and not self.pipeline.confirm(target, namespace):
+                continue
+            left.append(index)
+            placeholder.touched.clear()
+            error: BaseException | None = gone
+            try:
+                found = [] if gone else self.probes_of(target, namespace)
+            except wire.Lost:
+                raise
+            except BaseException as raised:
+                error, found = raised, []
+            probes[index] = found
+            for number, probe in enumerate(found):
+                planned = PlannedRun(index, number, info(target), target.body, probe.info)
+                after = tuple(numbers[name] for name in probe.after if name in numbers)
+                planned = replace(planned, waits=probe.waits, after=after)
+                if self.forks and probe.users:
+                    planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
+                runs.append(planned)
+            if error is not None:
+                self.tell_done(target, "failed", str(error) or type(error).__name__)
+            elif not found:
+                self.say(self.pipeline.missing_probe(target, self.analyze.text))
+                self.tell_done(target, "no-probe", None)
+        if left != self.wanted:
+            self.tell_targets(left)
+        return runs, probes
+
+    def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
+        known = self.analyze.recorded, self.analyze.examples
+        return list(self.pipeline.plan(target, namespace, self.targets, *known))
+
+    def tell_registered(self) -> None:
+        """Tell the operators that exist since the text and what it imports were executed."""
+        request = self.analyze.request
+        try:
+            operators = self.pipeline.registered()
+        except Exception as error:
+            words = f"Registered operators are not known: {type(error).__name__}: {error}\n"
+            self.tell(Log(request, "engine", words))
+            return
+        if operators:
+            self.tell(OperatorsRegistered(request, operators))
+
+    def tell_done(self, target: Target, status: Any, error: str | None) -> None:
+        report = TargetReport(target.name, target.kind, target.range, status, error=error)
+        self.tell(TargetDone(self.analyze.request, report))
+
+    def before_runs(self) -> None:
+        limits.reset_signals(self.interrupted)
+        if self.forks:
+            self.before_forks()
+
+    def before_forks(self) -> None:
+        import gc
+
+        self.pipeline.before_forks()
+        gc.collect()
+        gc.freeze()
+        if processes.threads() > 1:
+            text = (
+                "The module started threads; the runs are forked without them and may wait "
+                "for locks that they held.\n"
+            )
+            self.tell(Log(self.analyze.request, "engine", text))
+
+
+def info(target: Target) -> TargetInfo:
+    return TargetInfo(target.name, target.kind, target.range)
+
+
+def distance(body: Range, line: int) -> int:
+    """How many lines a statement is away from one line; 0 inside it."""
+    return max(body.start.line - line, line - body.end.line, 0)
+
+
+def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
+    line = (getattr(error, "lineno", None) or 1) - 1
+    where = frames.line_range(line, lines)
+    text = lines[line] if 0 <= line < len(lines) else ""
+    offset = getattr(error, "offset", None)
+    if offset:
+        # In characters, counted from one; the end may be missing or on another line.
+        end = getattr(error, "end_offset", None)
+        same = getattr(error, "end_lineno", None) == line + 1
+        stop = end if same and end and end > offset else offset + 1
+        start_byte = len(text[: offset - 1].encode())
+        stop_byte = min(len(text[: stop - 1].encode()), len(text.rstrip("\r\n").encode()))
+        where = Range(
+            Position(line, min(start_byte, stop_byte)), Position(line, max(stop_byte, start_byte))
+        )
+    message = getattr(error, "msg", None) or str(error) or type(error).__name__
+    return Finding(
+        code="trace/syntax-error",
+        message=f"The file does not parse: {message}",
+        range=where,
+        mode="real",
+        identity="trace/syntax-error",
+    )

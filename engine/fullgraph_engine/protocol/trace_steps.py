@@ -1,0 +1,60 @@
+"""The course of a run: its graphs, and the breaks between them, in the order of compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .places import Range
+
+StepKind = Literal["graph", "break"]
+
+MOST_STEPS = 2000
+"""Steps that one run tells of."""
+
+
+@dataclass(frozen=True)
+class CourseLine:
+    """A zero-based line of the analyzed file, and how many operators of a graph come from it."""
+
+    line: int
+    ops: int
+
+
+@dataclass(frozen=True)
+class CourseStep:
+    """A graph that was captured, or the break that ended one.
+
+    ``function`` is the one that was compiled, ``first_line`` its first, zero-based; it is in
+    another file where ``path`` is not empty. ``resumed``: it is what was left of it behind a
+    break. Of a graph, ``lines`` are those of the analyzed file, in its order; ``seconds`` is how
+    long the compilation of its frame took, the backend not included.
+
+    A break has the code and the place of its finding. ``inlined`` says how many functions the
+    tracer was in: with more than one, the call that led to the break is left to Python, and what
+    is called is compiled by itself, and breaks again.
+    """
+
+    kind: StepKind
+    function: str
+    path: str = ""
+    first_line: int = 0
+    resumed: bool = False
+    ops: int = 0
+    lines: tuple[CourseLine, ...] = ()
+    seconds: float = 0.0
+    code: str = ""
+    range: Range | None = None
+    outcome: str = ""
+    inlined: int = 1
+
+
+@dataclass(frozen=True)
+class CourseFound:
+    """Once per run of a target, after its findings. ``left_out`` steps were too many."""
+
+    request: int
+    target: str
+    steps: tuple[CourseStep, ...]
+    left_out: int = 0
+    probe_number: int = 0

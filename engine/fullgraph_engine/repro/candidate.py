@@ -1,0 +1,87 @@
+"""What a run of the user's code hands on to be made smaller: programs, and what they must show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..protocol import from_plain, to_plain
+from .inputs import needed
+from .verify.check import Check
+from .verify.finding_signature import Likeness
+
+Origin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A program that may show the finding, and how much of the user's code it was written from.
+
+    ``notes`` say what in it is not self-contained.
+    """
+
+    text: str
+    origin: Origin
+    notes: tuple[str, ...] = ()
+
+
+def in_order(seeds: Iterable[Seed], *, data: bool = False) -> tuple[Seed, ...]:
+    """Each text once, from short to long; those that need data come after all others, or on wish
+    before them. Of those about as long as each other the first stays so: it does less."""
+    known: dict[str, Seed] = {}
+    for seed in seeds:
+        known.setdefault(seed.text, seed)
+
+    def size(seed: Seed) -> tuple[bool, int]:
+        return bool(needed(seed.text)) != data, seed.text.count("\n").bit_length()
+
+    return tuple(sorted(known.values(), key=size))
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What compiles the graphs: its name, and how programs spell it.
+
+    ``accuracy``: not that it fails is wanted, but that it gives other numbers.
+    """
+
+    name: str
+    spelled: str
+    accuracy: bool
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Programs from small to large. ``own`` are names that the user's file gives to things.
+
+    ``title`` and ``explanation`` describe the finding, ``place`` where it was found. ``flaky`` says
+    how often it was there, if it was not always; ``left_out`` names programs that could not be
+    written, and why. With a ``backend`` every program is one graph of the target.
+    """
+
+    seeds: tuple[Seed, ...]
+    likeness: Likeness
+    check: Check
+    own: tuple[str, ...]
+    title: str
+    explanation: str
+    place: str
+    href: str = ""
+    flaky: str = ""
+    left_out: tuple[str, ...] = ()
+    times: int = 1
+    """How often at least a program has to show it."""
+    backend: Backend | None = None
+    data: bool = False
+    """What is smaller must load what the program loads that it is made of."""
+
+    def packed(self) -> str:
+        """As one line of JSON."""
+        return json.dumps(to_plain(self))
+
+    @classmethod
+    def unpacked(cls, text: str) -> Seeds:
+        found: Seeds = from_plain(cls, json.loads(text))
+        return found

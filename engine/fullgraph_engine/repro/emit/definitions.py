@@ -1,0 +1,675 @@
+"""Live functions and classes as statements of a program, with the names that it uses."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import sys
+import types
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from . import cleaning, paths, sources
+from .scopes import Function, Use, bound, uses
+from .sources import Found, Home, Origin
+from .unwritable import Unwritable
+
+if TYPE_CHECKING:
+    from .program import Draft
+
+_PLAIN_NAMES = frozenset(
+    {"__name__", "__file__", "__doc__", "__builtins__", "__package__", "__spec__", "__loader__"}
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Something to define. ``name`` is what the program calls it.
+
+    ``found`` says under which name of which module it was met; ``inside`` is the class of which it
+    is an attribute.
+    """
+
+    thing: Any
+    hint: str
+    module: str
+    qualified: str
+    origin: Origin
+    found: Found | None = None
+    inside: type | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the free names of a piece of code mean."""
+
+    home: Home
+    cells: dict[str, types.CellType] = field(default_factory=dict)
+    local: dict[str, Any] = field(default_factory=dict)
+    """What imports inside functions would bind."""
+
+    def find(self, name: str) -> Found | None:
+        if name in self.local:
+            value = self.local[name]
+            return Found(value, (id(value), name), name)
+        if name in self.cells:
+            cell = self.cells[name]
+            try:
+                return Found(cell.cell_contents, (id(cell), name), name)
+            except ValueError:
+                raise Unwritable(f"`{name}` of a closure has no value") from None
+        if name in _PLAIN_NAMES or name not in self.home.namespace:
+            return None
+        namespace = self.home.namespace
+        return Found(namespace[name], (id(namespace), name), name, self.home)
+
+
+# -- what a thing is ------------------------------------------------------------------------------
+
+
+def is_referable(value: object) -> bool:
+    """Whether a value is written as a name, not as an expression that makes it again."""
+    # Python 3.10 takes `list[int]` for a class.
+    if is_bound_builtin(value) or type(value) is types.GenericAlias:
+        return False
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+        return True
+    if isinstance(value, types.MethodType):
+        return isinstance(value.__self__, type)
+    if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return True
+    return callable(value) and not _is_instance(value) and paths.public_path(value) is not None
+
+
+def is_bound_builtin(value: object) -> bool:
+    """Whether it is a method of an object, as ``[].append`` is."""
+    return isinstance(value, types.BuiltinFunctionType) and not isinstance(
+        value.__self__, (type, types.ModuleType, type(None))
+    )
+
+
+def _is_instance(value: object) -> bool:
+    """Whether what a value is depends on its state."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, (torch.nn.Module, torch.Tensor))
+
+
+def is_defined(found: Found) -> bool:
+    """Whether a decorator made an object of a definition, as ``custom_op`` does."""
+    value = found.value
+    if found.home is None or found.home.text is None or not callable(value):
+        return False
+    if _is_instance(value):
+        return False
+    binding = found.home.text.binding(found.name)
+    return bool(binding) and isinstance(binding[-1], (ast.FunctionDef, ast.ClassDef))
+
+
+def import_of(found: Found) -> tuple[str, str] | None:
+    """The module and the name there, of what ``from module import name`` bound."""
+    home = found.home
+    if home is None or home.text is None:
+        return None
+    for node in reversed(home.text.binding(found.name)):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        for alias in node.names:
+            if (alias.asname or alias.name) == found.name:
+                module = sources.imported_from(home, node)
+                loaded = sys.modules.get(module)
+                if loaded is not None and getattr(loaded, alias.name, None) is found.value:
+                    return module, alias.name
+    return None
+
+
+def wanted(thing: Any, found: Found | None) -> Wanted:
+    """What is known about a thing before its definition is read."""
+    module = getattr(thing, "__module__", None)
+    qualified = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", None)
+    if not isinstance(module, str) or not isinstance(qualified, str):
+        if found is None or found.home is None:
+            named = f"`{qualified}`" if qualified else f"a {type(thing).__name__}"
+            raise Unwritable(f"{named} has no source text")
+        module, qualified = found.home.name, found.name
+    if found is None or found.home is None:
+        found = _met(thing, module, qualified) or found
+    path = getattr(getattr(thing, "__code__", None), "co_filename", None)
+    if found is not None and found.home is not None:
+        module = found.home.name or module
+        path = found.home.namespace.get("__file__", path)
+    origin = sources.origin_of(module, path)
+    hint = qualified.rpartition(".")[2]
+    inside = _owner(thing, module, qualified) if found is None else None
+    if hint.startswith("<"):
+        hint = found.name if found is not None else _name_of(thing)
+    return Wanted(thing, hint, module, qualified, origin, found, inside)
+
+
+def _name_of(function: Any) -> str:
+    """A lambda is called like the first variable of its module that has it."""
+    space = getattr(function, "__globals__", {})
+    return next((name for name, value in space.items() if value is function), "function")
+
+
+def _met(thing: Any, module: str, name: str) -> Found | None:
+    """The name of the module level under which a thing is known."""
+    spaces = [getattr(thing, "__globals__", None), vars(sys.modules.get(module, sys))]
+    for space in spaces:
+        if isinstance(space, dict) and _same(space.get(name), thing):
+            return Found(thing, (id(space), name), name, _home_with(space, thing))
+    return None
+
+
+def _home_with(space: dict[str, Any], thing: Any) -> Home:
+    inner = sources.innermost(thing)
+    if isinstance(inner, types.FunctionType) and inner.__globals__ is space:
+        return sources.home_of_function(inner)
+    if isinstance(thing, type):
+        home = sources.home_of_class(thing)
+        if home is not None and home.namespace is space:
+            return home
+    return sources.home_of(space)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    return isinstance(one, types.FunctionType) and _compiled_from(one) is other
+
+
+def _compiled_from(function: types.FunctionType) -> Any:
+    return function.__dict__.get("_torchdynamo_orig_callable")
+
+
+def _owner(thing: Any, module: str, qualified: str) -> type | None:
+    """The class in whose body a thing was defined."""
+    outer, _, name = qualified.rpartition(".")
+    if not outer or outer.endswith("<locals>"):
+        return None
+    space: Any = getattr(thing, "__globals__", None) or vars(sys.modules.get(module, sys))
+    parts = outer.split(".")
+    owner = space.get(parts[0]) if isinstance(space, dict) else None
+    for part in parts[1:]:
+        owner = getattr(owner, part, None)
+    if isinstance(owner, type) and sources.bare(vars(owner).get(name)) is thing:
+        return owner
+    if isinstance(owner, type) and vars(owner).get(name) is thing:
+        return owner
+    return None
+
+
+# -- writing one ----------------------------------------------------------------------------------
+
+
+def write(draft: Draft, wanted: Wanted) -> None:
+    """Add the definition of a thing.
+
+    Raises:
+        Unwritable: it has no source text.
+    """
+    thing = wanted.thing
+    if isinstance(thing, type):
+        _write_class(draft, wanted, thing)
+        return
+    found = wanted.found
+    if found is not None and _copy_definition(draft, wanted, found):
+        return
+    if isinstance(thing, types.FunctionType) and _write_code(draft, wanted, thing):
+        return
+    if found is not None and copy_binding(draft, found):
+        return
+    raise Unwritable(f"`{wanted.hint}` has no source text")
+
+
+def _copy_definition(draft: Draft, wanted: Wanted, found: Found) -> bool:
+    """The ``def`` under which a module knows a function, with its decorators."""
+    home = found.home
+    if home is None or home.text is None:
+        return False
+    nodes = [
+        node
+        for node in home.text.binding(found.name)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    ]
+    inner = sources.innermost(found.value)
+    line = getattr(getattr(inner, "__code__", None), "co_firstlineno", None)
+    exact = [node for node in nodes if sources.first_line(node) == line]
+    if not exact and isinstance(wanted.thing, types.FunctionType):
+        code = wanted.thing.__code__
+        if home.text.path == code.co_filename and _is_outermost(home.text, code):
+            return False  # bound by an assignment later on
+    if not exact and not nodes:
+        return False
+    original = (exact or nodes)[-1]
+    draft.mark_copied(original)
+    node = copy.deepcopy(original)
+    draft.visit(home)
+    for function in _functions_in(wanted.thing):
+        draft.mention(function)
+    context = Context(home)
+    _add(draft, context, node, wanted.name, wanted.thing)
+    return True
+
+
+def _is_outermost(text: sources.Text, code: types.CodeType) -> bool:
+    node = text.function(code)
+    return node is not None and not text.around(node)
+
+
+def _write_code(draft: Draft, wanted: Wanted, function: types.FunctionType) -> bool:
+    """A function by the place of its code: a lambda, or one that another function made."""
+    home = sources.home_of_function(function)
+    if home.text is None or home.origin in ("torch", "standard"):
+        return False
+    original = home.text.function(function.__code__)
+    if original is None:
+        return False
+    draft.visit(home)
+    draft.mention(function)
+    node = copy.deepcopy(original)
+    cells = _cells([function])
+    context = Context(home, cells)
+    if home.text.around(original):
+        _set_defaults(draft, node, function)
+    if isinstance(node, ast.Lambda):
+        target = ast.Name(wanted.name, ast.Store())
+        rewritten = rewrite(draft, context, ast.Expression(node), keep_annotations=False)
+        statement = ast.Assign([target], rewritten.body, lineno=0)
+        draft.append(ast.fix_missing_locations(statement))
+        return True
+    node.decorator_list = []
+    _add(draft, context, node, wanted.name, function)
+    return True
+
+
+def _write_class(draft: Draft, wanted: Wanted, cls: type) -> None:
+    home = sources.home_of_class(cls)
+    original = home.text.class_(cls) if home is not None and home.text is not None else None
+    if home is None or home.text is None or original is None:
+        if wanted.found is not None and copy_binding(draft, wanted.found):
+            return
+        raise Unwritable(f"the class `{cls.__qualname__}` has no source text")
+    draft.visit(home)
+    functions = [
+        inner
+        for function in sources.own_functions(cls)
+        if isinstance(inner := sources.innermost(function), types.FunctionType)
+    ]
+    for function in functions:
+        draft.mention(function)
+    node = copy.deepcopy(original)
+    context = Context(home, _cells(functions))
+    if any(not isinstance(outer, ast.ClassDef) for outer in home.text.around(original)):
+        _take_from_live(draft, context, node, cls)
+    _add(draft, context, node, wanted.name, cls)
+
+
+def _take_from_live(draft: Draft, context: Context, node: ast.ClassDef, cls: type) -> None:
+    """Of a class that a function made: what its header and body took from there."""
+    node.decorator_list = []
+    if any(context.find(use) is None for base in node.bases for use in _loads(base)):
+        bases = [base for base in cls.__bases__ if base is not object]
+        node.bases = [_parsed(draft.refer(base)) for base in bases]
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            target = statement.targets[0].id
+            missing = [name for name in _loads(statement.value) if context.find(name) is None]
+            inside = bound(node.body)
+            if target in vars(cls) and any(name not in inside for name in missing):
+                statement.value = _parsed(draft.expression(vars(cls)[target], target))
+
+
+def _loads(node: ast.expr) -> set[str]:
+    import builtins
+
+    return {use.node.id for use in uses(node)} - set(dir(builtins))
+
+
+def _set_defaults(draft: Draft, node: Function | ast.Lambda, function: types.FunctionType) -> None:
+    """Defaults that were computed where the function was made."""
+    values = function.__defaults__ or ()
+    names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][-len(values) :]
+    if len(values) == len(node.args.defaults):
+        node.args.defaults = [
+            default if isinstance(default, ast.Constant) else _parsed(draft.expression(value, name))
+            for default, value, name in zip(node.args.defaults, values, names, strict=False)
+        ]
+    by_name = function.__kwdefaults__ or {}
+    for index, parameter in enumerate(node.args.kwonlyargs):
+        default = node.args.kw_defaults[index]
+        computed = default is not None and not isinstance(default, ast.Constant)
+        if computed and parameter.arg in by_name:
+            written = draft.expression(by_name[parameter.arg], parameter.arg)
+            node.args.kw_defaults[index] = _parsed(written)
+
+
+def _cells(functions: Iterable[types.FunctionType]) -> dict[str, types.CellType]:
+    cells: dict[str, types.CellType] = {}
+    for function in functions:
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=False
+        ):
+            if name != "__class__":
+                cells[name] = cell
+    return cells
+
+
+def _functions_in(thing: object) -> list[object]:
+    inner = sources.innermost(thing)
+    found = [inner] if inner is not thing else []
+    return [thing, *found]
+
+
+def _add(
+    draft: Draft, context: Context, node: Function | ast.ClassDef, name: str, thing: object
+) -> None:
+    keep = isinstance(thing, type) and cleaning.needs_annotations(thing)
+    rewritten = rewrite(draft, context, node, keep_annotations=keep)
+    rewritten.name = name
+    draft.append(rewritten)
+
+
+# -- methods alone --------------------------------------------------------------------------------
+
+
+def method(draft: Draft, owner: type, name: str) -> str:
+    """The text of what a class body binds to ``name``, if that is code."""
+    value = vars(owner)[name]
+    outer = sources.bare(value)
+    function = sources.innermost(outer if outer is not None else value)
+    home = sources.home_of_class(owner)
+    original = home.text.class_(owner) if home is not None and home.text is not None else None
+    nodes: list[Function] = []
+    if original is not None:
+        nodes = [
+            node
+            for node in sources.statements_of(original.body)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
+        ]
+    if isinstance(function, types.FunctionType):
+        draft.mention(function)
+        line = function.__code__.co_firstlineno
+        here = any(sources.first_line(node) == line for node in nodes)
+        elsewhere = home is None or function.__globals__ is not home.namespace
+        if not here and (elsewhere or not _is_wrapped(outer)):
+            return _bound_elsewhere(draft, name, value, outer)
+    if home is None or original is None or not nodes:
+        return _bound_elsewhere(draft, name, value, outer)
+    draft.visit(home)
+    functions = [one for one in sources.own_functions(owner) if one.__closure__]
+    context = Context(home, _cells(functions))
+    names = frozenset(bound(original.body))
+    lines: list[str] = []
+    for node in nodes if isinstance(value, property) else nodes[-1:]:
+        copied = copy.deepcopy(node)
+        defaults = [*node.args.defaults, *(one for one in node.args.kw_defaults if one)]
+        if isinstance(function, types.FunctionType) and any(_loads(one) for one in defaults):
+            _set_defaults(draft, copied, function)
+        rewritten = rewrite(draft, context, copied, keep_annotations=False, inside=names)
+        lines.append(ast.unparse(rewritten))
+    return "\n\n".join(lines)
+
+
+def _is_wrapped(function: types.FunctionType | None) -> bool:
+    return function is not None and sources.innermost(function) is function
+
+
+def _bound_elsewhere(
+    draft: Draft, name: str, value: object, function: types.FunctionType | None
+) -> str:
+    """A method that was assigned to the class, or made by a function."""
+    if function is None:
+        raise Unwritable(f"the method `{name}` has no source text")
+    path = draft.refer(function)
+    kind = type(value).__name__ if function is not value else ""
+    return f"{name} = {kind}({path})" if kind else f"{name} = {path}"
+
+
+# -- copying other statements ---------------------------------------------------------------------
+
+
+def is_better_copied(found: Found) -> bool:
+    """Whether the statement that made a value says it better than the value does."""
+    value = found.value
+    if type(value).__module__ != "typing" and type(value).__name__ != "Library":
+        return False
+    return found.home is not None and found.home.text is not None
+
+
+def copy_binding(draft: Draft, found: Found) -> bool:
+    """Add the statement of the module level that bound a name."""
+    if found.home is None or found.home.text is None:
+        return False
+    nodes = [
+        node
+        for node in found.home.text.binding(found.name)
+        if not isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    if not nodes:
+        return False
+    copy_statement(draft, found.home, nodes[-1])
+    return True
+
+
+def copy_statement(draft: Draft, home: Home, node: ast.stmt, *, is_effect: bool = False) -> None:
+    """Add a statement of a module as it stands there."""
+    if draft.mark_copied(node):
+        draft.visit(home)
+        context = Context(home)
+        rewritten = rewrite(draft, context, copy.deepcopy(node), keep_annotations=False)
+        if isinstance(rewritten, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            rewritten.name = draft.key_name((id(home.namespace), rewritten.name))
+        draft.append(rewritten, is_effect=is_effect)
+
+
+def add_function(draft: Draft, home: Home, node: ast.FunctionDef) -> str:
+    """Add a function that is made of code of a module; what it is called in the program."""
+    draft.visit(home)
+    rewritten = rewrite(draft, Context(home), node, keep_annotations=False)
+    rewritten.name = draft.fresh(node.name)
+    draft.written.mention(rewritten)
+    draft.append(rewritten)
+    return str(rewritten.name)
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def rewrite(
+    draft: Draft,
+    context: Context,
+    node: Any,
+    *,
+    keep_annotations: bool,
+    inside: Collection[str] = (),
+) -> Any:
+    """The piece with the names that the program has for what it mentions.
+
+    ``inside`` are the names of the class body that it stands in.
+    """
+    local, ignored = _local_imports(context.home, node)
+    context = Context(context.home, context.cells, {**context.local, **local})
+    _drop_compilers(context, node)
+    lazy = context.home.text is not None and context.home.text.lazy_annotations
+    node = cleaning.clean(node, keep_annotations, lazy, lambda name: _is_known(context, name))
+    found = {
+        id(use.node): use
+        for use in uses(node, ignored)
+        if not (use.eager and use.node.id in inside)
+    }
+    renaming = _Renaming(draft, context, found, ignored)
+    return ast.fix_missing_locations(renaming.visit(node))
+
+
+def _is_known(context: Context, name: str) -> bool:
+    import builtins
+
+    return context.find(name) is not None or hasattr(builtins, name)
+
+
+def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
+    """Imports inside functions of what the program does not import: their names are global then."""
+    local: dict[str, Any] = {}
+    ignored: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = sources.imported_from(home, node)
+            things = _imported(module, node)
+        elif isinstance(node, ast.Import):
+            module = node.names[0].name
+            things = _modules(node)
+        else:
+            continue
+        if sources.origin_of(module) in ("torch", "standard") or things is None:
+            continue
+        if sources.has_compiled_parts(module.partition(".")[0]):
+            continue
+        local.update(things)
+        ignored.add(id(node))
+    return local, ignored
+
+
+def _imported(module: str, node: ast.ImportFrom) -> dict[str, Any] | None:
+    loaded = sys.modules.get(module)
+    things: dict[str, Any] = {}
+    for alias in node.names:
+        if loaded is None or not hasattr(loaded, alias.name):
+            return None
+        things[alias.asname or alias.name] = getattr(loaded, alias.name)
+    return things
+
+
+def _modules(node: ast.Import) -> dict[str, Any] | None:
+    things: dict[str, Any] = {}
+    for alias in node.names:
+        name = alias.name if alias.asname else alias.name.partition(".")[0]
+        if name not in sys.modules:
+            return None
+        things[alias.asname or name] = sys.modules[name]
+    return things
+
+
+def _drop_compilers(context: Context, tree: ast.AST) -> None:
+    """The program compiles what it calls; what is called is not compiled already."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            node.decorator_list = [
+                decorator
+                for decorator in node.decorator_list
+                if not _is_compiler(context, decorator)
+            ]
+
+
+def _is_compiler(context: Context, decorator: ast.expr) -> bool:
+    called = decorator
+    if isinstance(called, ast.Call):
+        value = _value(context, called.func)
+        if getattr(value, "__name__", "") == "partial" and called.args:
+            called = called.args[0]
+        else:
+            called = called.func
+    value = _value(context, called)
+    torch = sys.modules.get("torch")
+    if torch is None or value is None:
+        return False
+    from ...torch_internals.dynamo import optimize
+
+    return value is torch.compile or value is optimize
+
+
+def _value(context: Context, node: ast.expr) -> Any:
+    """What a dotted name means now."""
+    if isinstance(node, ast.Attribute):
+        value = _value(context, node.value)
+        return getattr(value, node.attr, None) if isinstance(value, types.ModuleType) else None
+    if isinstance(node, ast.Name):
+        found = context.find(node.id)
+        return found.value if found is not None else None
+    return None
+
+
+class _Renaming(ast.NodeTransformer):
+    def __init__(
+        self, draft: Draft, context: Context, found: dict[int, Use], ignored: Collection[int]
+    ) -> None:
+        self._draft, self._context = draft, context
+        self._found, self._ignored = found, ignored
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._dotted(node, node, [])
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        attributes: list[str] = []
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            attributes.insert(0, root.attr)
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            # What is assigned to stays an attribute of something.
+            node.value = self._dotted(node.value, root, attributes[:-1])
+            return node
+        return self._dotted(node, root, attributes)
+
+    def _dotted(self, node: ast.expr, root: ast.Name, attributes: list[str]) -> ast.expr:
+        use = self._found.get(id(root))
+        if use is None:
+            return node
+        key = (id(self._context.home.namespace), root.id)
+        cell = self._context.cells.get(root.id)
+        if not isinstance(root.ctx, ast.Load):
+            if cell is not None:
+                key = (id(cell), root.id)
+            root.id = self._draft.key_name(key, use.hidden)
+            return node
+        found = self._context.find(root.id)
+        if found is None:
+            return node
+        path, covered = self._draft.path(found, attributes, use.hidden)
+        result = _parsed(path)
+        for attribute in attributes[covered:]:
+            result = ast.Attribute(result, attribute, ast.Load())
+        return result
+
+    def visit_Global(self, node: ast.Global) -> ast.stmt:
+        space = id(self._context.home.namespace)
+        names = []
+        for name in node.names:
+            found = self._context.find(name)
+            if found is None:
+                names.append(self._draft.key_name((space, name)))
+            else:
+                names.append(self._draft.path(found, (), ())[0])
+        return ast.Global([name for name in names if name.isidentifier()] or ["_"])
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
+        """Of a closure's variable, which the program has at module level."""
+        outer = [name for name in node.names if name in self._context.cells]
+        inner = [name for name in node.names if name not in outer]
+        result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []
+        names = []
+        for name in outer:
+            found = self._context.find(name)
+            if found is not None:
+                names.append(self._draft.path(found, (), ())[0])
+        if names:
+            result.append(ast.Global(names))
+        return result
+
+    def visit_Import(self, node: ast.Import) -> ast.stmt:
+        return ast.Pass() if id(node) in self._ignored else node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        if id(node) in self._ignored:
+            return ast.Pass()
+        if node.level:
+            module = sources.imported_from(self._context.home, node)
+            return ast.ImportFrom(module, node.names, 0)
+        return node
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body

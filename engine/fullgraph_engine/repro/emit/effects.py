@@ -1,0 +1,164 @@
+"""Statements that matter by what they do: settings of torch, registrations, patches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import definitions, sources
+from .scopes import outer_names
+from .sources import Home
+
+if TYPE_CHECKING:
+    from .program import Draft
+
+# Calls of these change how something is traced or computed.
+_CALLS = (
+    "torch._dynamo.",
+    "torch.compiler.",
+    "torch.fx.wrap",
+    "torch.library.",
+    "torch.set_default_dtype",
+    "torch.set_default_device",
+    "torch.set_float32_matmul_precision",
+    "torch.set_grad_enabled",
+    "torch.use_deterministic_algorithms",
+    "torch.utils._pytree.",
+    "torch.backends.",
+    "torch.autograd.set_detect_anomaly",
+)
+
+
+def copy(draft: Draft, home: Home, operators: Collection[str]) -> None:
+    """Add those statements of a module that concern what the program has already.
+
+    ``operators`` are the namespaces of operators that it calls.
+    """
+    if home.text is None or home.origin in ("torch", "standard"):
+        return
+    for node in sources.statements_of(home.text.tree.body):
+        if concerns(draft, home, node, operators):
+            definitions.copy_statement(draft, home, node, is_effect=True)
+
+
+def namespaces(node: ast.AST) -> set[str]:
+    """The namespaces of operators that a piece of a program calls: `torch.ops.mine.op`."""
+    found: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute):
+            parts = _dotted(inner)
+            if parts[:2] == ["torch", "ops"] and len(parts) > 2:
+                found.add(parts[2])
+    return found
+
+
+def concerns(draft: Draft, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        roots = [_dotted(decorator) for decorator in node.decorator_list]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        roots = [_dotted(node.value)]
+    elif isinstance(node, (ast.Assign, ast.AugAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        # Of an item or an attribute: `torch._dynamo.config.x = ...`, `Net.forward = ...`.
+        roots = [_dotted(target) for target in targets if not isinstance(target, ast.Name)]
+        if not roots:
+            return _has_operator(node, operators)
+    else:
+        return False
+    if _has_operator(node, operators):
+        return True
+    is_definition = isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    for root in roots:
+        path = _path(home, root)
+        if path is None:
+            continue
+        if path.startswith("torch."):
+            if is_definition:
+                continue  # comes with the function, if that is used
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                return True
+            if path.startswith(_CALLS):
+                return _is_known(draft, home, node)
+        elif root[1:] and draft.makes(home, root[0]):
+            # `op.register_fake(...)`, `Net.forward = ...`
+            return True
+        elif isinstance(node, ast.Expr) and root == ["setattr"]:
+            return _is_known(draft, home, node)
+    return False
+
+
+def _is_known(draft: Draft, home: Home, node: ast.AST) -> bool:
+    """Whether all of the user's things in a statement are in the program anyway."""
+    for name in outer_names(node):
+        if name not in home.namespace:
+            continue
+        value = home.namespace[name]
+        module = _module_of(value)
+        if module is not None and sources.origin_of(module) in ("torch", "standard"):
+            continue
+        if isinstance(value, (bool, int, float, str, type(None))):
+            continue
+        if not draft.makes(home, name):
+            return False
+    return True
+
+
+def _module_of(value: Any) -> str | None:
+    name = getattr(value, "__name__", None) if type(value).__name__ == "module" else None
+    found = name if isinstance(name, str) else getattr(value, "__module__", None)
+    return found if isinstance(found, str) else None
+
+
+def _path(home: Home, root: list[str]) -> str | None:
+    """The dotted name with what its first part is called in Python's own words."""
+    if not root:
+        return None
+    value = home.namespace.get(root[0])
+    if type(value).__name__ == "module":
+        return ".".join([value.__name__, *root[1:]])  # type: ignore[union-attr]
+    if callable(value) and isinstance(getattr(value, "__name__", None), str):
+        module = getattr(value, "__module__", None)
+        if isinstance(module, str) and sources.origin_of(module) == "torch":
+            return ".".join([module, value.__name__, *root[1:]])
+    return ".".join(root)
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """The names of `a.b.c`, also where it is called or indexed."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Attribute):
+            parts.insert(0, node.attr)
+            node = node.value
+        elif isinstance(node, ast.Name):
+            return [node.id, *parts]
+        else:
+            return []
+
+
+def _has_operator(node: ast.AST, operators: Collection[str]) -> bool:
+    """Whether a statement speaks of `namespace::op` or opens such a namespace."""
+    return any(
+        text.partition("::")[0] in operators and ("::" in text or _is_library(node))
+        for text in _strings(node)
+    )
+
+
+def _is_library(node: ast.AST) -> bool:
+    value = getattr(node, "value", None)
+    return isinstance(value, ast.Call) and _dotted(value)[-1:] == ["Library"]
+
+
+def _strings(node: ast.AST) -> Iterator[str]:
+    parts: list[ast.AST] = [node]
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        parts = [*node.decorator_list]
+    for part in parts:
+        for inner in ast.walk(part):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                yield inner.value

@@ -1,0 +1,479 @@
+"""Objects of torch's classes as calls of their constructors.
+
+A constructor of torch keeps most of its arguments as attributes of the same names. The call that
+follows from that is tried, on the meta device, and used if it makes an equal object; what is left
+of differences is written as assignments. ``repr`` is not asked: many leave arguments out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from . import tensors
+from .unwritable import Unwritable
+
+if TYPE_CHECKING:
+    from .values import Writing
+
+_PLACEMENT = ("device", "dtype")
+
+_UNCOMPARED = frozenset({"_flat_weights", "_flat_weight_refs", "_parameters", "_buffers"})
+
+_MISSING = object()
+
+
+@dataclass
+class Call:
+    """Arguments of a constructor."""
+
+    positional: list[Any] = field(default_factory=list)
+    named: dict[str, Any] = field(default_factory=dict)
+
+
+def constructed(writing: Writing, value: Any, place: str | None = None) -> str | None:
+    """A call of the constructor of ``value``'s class, None if none is known to make it."""
+    kind = type(value)
+    if isinstance(value, torch.optim.Optimizer):
+        return _optimizer(writing, value)
+    call = _verified(value, kind)
+    if call is None:
+        return None
+    _differences(writing, value, call[1], place)
+    return f"{writing.refer(kind)}({_text(writing, call[0])})"
+
+
+def arguments(
+    writing: Writing, value: Any, kind: type, place: str | None
+) -> tuple[str, frozenset[str]] | None:
+    """The arguments for ``kind.__init__`` that make what ``value`` has of it, and which
+    attributes that are."""
+    call = _verified(value, kind)
+    if call is None:
+        return None
+    twin = call[1]
+    _differences(writing, value, twin, place, additions=False)
+    done = {*vars(twin), *twin._parameters, *twin._buffers, *twin._modules}
+    return _text(writing, call[0]), frozenset(done)
+
+
+def _text(writing: Writing, call: Call) -> str:
+    parts = [writing.expression(value, None) for value in call.positional]
+    parts += [f"{name}={writing.expression(value, None)}" for name, value in call.named.items()]
+    return ", ".join(parts)
+
+
+def twin(value: Any, kind: type | None = None) -> Any:
+    """An object made like ``value`` without memory, None if that is not possible."""
+    found = _verified(value, kind or type(value))
+    return None if found is None else found[1]
+
+
+def _verified(value: Any, kind: type) -> tuple[Call, Any] | None:
+    for call in _calls(value, kind):
+        with _without_memory():
+            try:
+                made = kind(
+                    *map(_bare, call.positional),
+                    **{name: _bare(item) for name, item in call.named.items()},
+                )
+            except Exception:
+                continue
+        if _alike(value, made):
+            return call, made
+    return None
+
+
+def _bare(value: Any) -> Any:
+    """A module among the arguments is copied by its class: without its weights that is cheap."""
+    if isinstance(value, torch.nn.Module):
+        other = twin(value)
+        if other is None:
+            raise Unwritable("")
+        return other
+    return value
+
+
+@contextmanager
+def _without_memory() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+# -- arguments --------------------------------------------------------------------------------
+
+
+def _calls(value: Any, kind: type) -> Iterator[Call]:
+    """Calls that may make ``value``, the shortest first."""
+    special = _SPECIAL.get(kind)
+    try:
+        call = special(value) if special is not None else _by_name(value, kind)
+    except (AttributeError, TypeError, ValueError, IndexError):
+        return
+    if call is None:
+        return
+    usual = {one.name: one.default for one in _parameters(kind)}
+    single = {name: _same(item) for name, item in call.named.items()}
+    short = Call(
+        [_same(item) for item in call.positional],
+        {name: item for name, item in single.items() if not _equal(item, usual.get(name))},
+    )
+    # Where None is the default, the constructor works out the usual value.
+    for name in [name for name in short.named if name in usual and usual[name] is None]:
+        yield Call(short.positional, {key: short.named[key] for key in short.named if key != name})
+    if short != call:
+        yield short
+    yield call
+
+
+def _same(item: Any) -> Any:
+    """One number for a tuple of equal ones."""
+    if type(item) is tuple and item and all(type(part) is int for part in item):
+        return item[0] if len(set(item)) == 1 else item
+    return item
+
+
+def _by_name(value: Any, kind: type) -> Call | None:
+    """Attributes with the names of the parameters."""
+    call = Call()
+    for parameter in _parameters(kind):
+        if parameter.name in _PLACEMENT:
+            continue
+        item = _argument(value, parameter.name)
+        if item is _MISSING:
+            if parameter.default is inspect.Parameter.empty:
+                return None
+            continue
+        if parameter.default is inspect.Parameter.empty:
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                call.named[parameter.name] = item
+            else:
+                call.positional.append(item)
+        elif not _equal(item, parameter.default):
+            call.named[parameter.name] = item
+    return call
+
+
+def _parameters(kind: type) -> list[inspect.Parameter]:
+    for owner in kind.__mro__:
+        init = vars(owner).get("__init__")
+        if init is None:
+            continue
+        found = list(inspect.signature(init).parameters.values())[1:]
+        variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        named = [one for one in found if one.kind not in variable]
+        if named or not found:
+            skipped = ("mode",) if issubclass(kind, torch.nn.RNNBase) else ()
+            return [one for one in named if one.name not in skipped]
+    return []
+
+
+def _argument(value: Any, name: str) -> Any:
+    state = vars(value)
+    if isinstance(value, torch.nn.Module):
+        if name == "bias" and name in value._parameters:
+            return value._parameters[name] is not None
+        for holder in (value._parameters, value._buffers, value._modules):
+            if name in holder:
+                return holder[name]
+    if name in state:
+        return state[name]
+    return getattr(value, name, _MISSING)
+
+
+def _attention(value: Any) -> Call:
+    call = Call([value.embed_dim, value.num_heads])
+    said = {
+        "dropout": (value.dropout, 0.0),
+        "bias": (value.in_proj_bias is not None, True),
+        "add_bias_kv": (value.bias_k is not None, False),
+        "add_zero_attn": (value.add_zero_attn, False),
+        "kdim": (value.kdim, value.embed_dim),
+        "vdim": (value.vdim, value.embed_dim),
+        "batch_first": (value.batch_first, False),
+    }
+    call.named = {name: item for name, (item, default) in said.items() if item != default}
+    return call
+
+
+def _transformer_layer(value: Any) -> Call:
+    attention = value.self_attn
+    call = Call([attention.embed_dim, attention.num_heads])
+    said: dict[str, tuple[Any, Any]] = {
+        "dim_feedforward": (value.linear1.out_features, 2048),
+        "dropout": (value.dropout.p, 0.1),
+        "activation": (value.activation, torch.nn.functional.relu),
+        "layer_norm_eps": (value.norm1.eps, 1e-5),
+        "batch_first": (attention.batch_first, False),
+        "norm_first": (value.norm_first, False),
+        "bias": (value.linear1.bias is not None, True),
+    }
+    call.named = {name: item for name, (item, default) in said.items() if item != default}
+    if call.named.get("activation") is torch.nn.functional.gelu:
+        call.named["activation"] = "gelu"
+    return call
+
+
+def _encoder(value: Any) -> Call:
+    call = Call([value.layers[0], value.num_layers])
+    if value.norm is not None:
+        call.named["norm"] = value.norm
+    if getattr(value, "enable_nested_tensor", True) is False:
+        call.named["enable_nested_tensor"] = False
+    return call
+
+
+def _decoder(value: Any) -> Call:
+    named = {} if value.norm is None else {"norm": value.norm}
+    return Call([value.layers[0], value.num_layers], named)
+
+
+def _transformer(value: Any) -> Call:
+    first = value.encoder.layers[0]
+    inner = _transformer_layer(first)
+    named = {
+        "d_model": (value.d_model, 512),
+        "nhead": (value.nhead, 8),
+        "num_encoder_layers": (value.encoder.num_layers, 6),
+        "num_decoder_layers": (value.decoder.num_layers, 6),
+    }
+    call = Call([], {name: item for name, (item, usual) in named.items() if item != usual})
+    call.named |= inner.named
+    return call
+
+
+def _recurrent(value: Any) -> Call | None:
+    call = _by_name(value, torch.nn.RNNBase)
+    if call is None:
+        return None
+    if value.mode == "RNN_RELU":
+        call.named["nonlinearity"] = "relu"
+    return call
+
+
+_SPECIAL: dict[type, Callable[[Any], Call | None]] = {
+    torch.nn.MultiheadAttention: _attention,
+    torch.nn.TransformerEncoderLayer: _transformer_layer,
+    torch.nn.TransformerDecoderLayer: _transformer_layer,
+    torch.nn.TransformerEncoder: _encoder,
+    torch.nn.TransformerDecoder: _decoder,
+    torch.nn.Transformer: _transformer,
+    torch.nn.RNN: _recurrent,
+}
+
+
+def _optimizer(writing: Writing, value: torch.optim.Optimizer) -> str:
+    if len(value.param_groups) == 1:
+        params: list[Any] = value.param_groups[0]["params"]
+    else:
+        params = [{"params": group["params"], "lr": group["lr"]} for group in value.param_groups]
+    usual = {one.name: one.default for one in _parameters(type(value))}
+    named = {
+        name: item
+        for name, item in value.defaults.items()
+        if name in usual and not _equal(item, usual[name])
+    }
+    return writing.called(writing.refer(type(value)), [params], named)
+
+
+# -- comparison -------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    from .modules import INTERNAL
+
+    state = dict(getattr(value, "__dict__", {}))
+    if isinstance(value, torch.nn.Module):
+        return {
+            name: item
+            for name, item in state.items()
+            if name not in INTERNAL and name not in _UNCOMPARED
+        }
+    return state
+
+
+def _alike(value: Any, made: Any) -> bool:
+    """Whether ``made`` is so far the same that assignments can do the rest."""
+    if isinstance(value, torch.nn.Module):
+        if set(made._parameters) - set(value._parameters):
+            return False
+        if set(made._modules) - set(value._modules):
+            return False
+        for name, child in made._modules.items():
+            other = value._modules[name]
+            if (child is None) != (other is None):
+                return False
+            if child is not None and not (type(other) is type(child) and _alike(other, child)):
+                return False
+        for name, parameter in made._parameters.items():
+            if not _same_shape(parameter, value._parameters[name]):
+                return False
+        for name, buffer in made._buffers.items():
+            if name not in value._buffers or not _same_shape(buffer, value._buffers[name]):
+                return False
+        state, twin_state = _plain(value), _plain(made)
+        return all(
+            name in state and (name.startswith("__") or _equal(state[name], item))
+            for name, item in twin_state.items()
+        )
+    state, twin_state = _plain(value), _plain(made)
+    return state.keys() == twin_state.keys() and all(
+        _equal(item, twin_state[name]) for name, item in state.items()
+    )
+
+
+def _same_shape(first: Any, second: Any) -> bool:
+    if first is None or second is None:
+        return first is second
+    if tensors.is_uninitialized(first):
+        return tensors.is_uninitialized(second)
+    if tensors.is_uninitialized(second):
+        return False
+    return bool(first.shape == second.shape)
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """Whether two attributes are the same, tensors by their shapes."""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, RemovableHandle):
+        return True
+    if isinstance(first, torch.Tensor):
+        return bool(first.shape == second.shape) and first.dtype == second.dtype
+    if isinstance(first, (list, tuple)):
+        return len(first) == len(second) and all(map(_equal, first, second))
+    if isinstance(first, dict):
+        return list(first) == list(second) and all(
+            _equal(item, second[name]) for name, item in first.items()
+        )
+    if isinstance(first, torch.nn.Module):
+        return _alike(first, second)
+    if isinstance(first, torch.Generator):
+        return bool(first.device == second.device)
+    try:
+        return bool(first == second)
+    except Exception:  # comparison is the object's own affair
+        return False
+
+
+def _differences(
+    writing: Writing, value: Any, made: Any, place: str | None, *, additions: bool = True
+) -> None:
+    """Say in assignments how ``value`` differs from its twin; with ``additions`` also what it has
+    besides."""
+    if not isinstance(value, torch.nn.Module):
+        return
+    _parameter_differences(writing, value, made, place)
+    _buffer_differences(writing, value, made, place)
+    _child_differences(writing, value, made, place)
+    if additions:
+        _additions(writing, value, made, place)
+
+
+def _parameter_differences(
+    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+) -> None:
+    outer = writing.outer
+    for name, twin_item in made._parameters.items():
+        item = value._parameters[name]
+        where = None if place is None else f"{place}.{name}"
+        known = writing.place_of(item) if item is not None else None
+        if known is not None and where is not None and known != where:
+            writing.then("{0} = {1}", where, known)
+            continue
+        if item is not None:
+            writing.placed(item, where)
+        if item is None or tensors.is_uninitialized(item):
+            continue
+        if type(item) is not type(twin_item) and not tensors.is_fake(item):
+            writing.then(f"{{0}} = {tensors.parameter(writing, item)}", where)
+        elif not _same_dtype(writing, item, twin_item):
+            writing.then(f"{{0}}.data = {{0}}.data.to({item.dtype})", where)
+        if item.requires_grad != (outer.grad and item.is_floating_point()):
+            writing.then(f"{{0}}.requires_grad_({item.requires_grad})", where)
+        _fill(writing, item, where)
+
+
+def _buffer_differences(
+    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+) -> None:
+    for name, twin_item in made._buffers.items():
+        item = value._buffers[name]
+        where = None if place is None else f"{place}.{name}"
+        if item is not None:
+            writing.placed(item, where)
+            if not _same_dtype(writing, item, twin_item):
+                writing.then(f"{{0}} = {{0}}.to({item.dtype})", where)
+            _fill(writing, item, where)
+
+
+def _fill(writing: Writing, item: torch.Tensor, where: str | None) -> None:
+    """Where real data is kept, put it into what a constructor has made."""
+    if writing.draft.store is None:
+        return
+    if where is None:
+        writing.draft.note("some weights of a module are random: there is no name for its place")
+        return
+    text = tensors.refilled(writing, item)
+    if text:
+        writing.then(text, where)
+
+
+def _same_dtype(writing: Writing, item: torch.Tensor, made: torch.Tensor | None) -> bool:
+    return made is not None and writing.outer.written(item.dtype) == made.dtype
+
+
+def _child_differences(
+    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+) -> None:
+    for name, twin_child in made._modules.items():
+        child, where = value._modules[name], _child_place(place, name)
+        if child is None or twin_child is None:
+            continue
+        writing.placed(child, where)
+        _differences(writing, child, twin_child, where)
+        if child.training != writing.outer.training:
+            writing.then(f"{{0}}.training = {child.training}", where)
+
+
+def _child_place(place: str | None, name: str) -> str | None:
+    if place is not None and name.isdigit():
+        return f"{place}[{name}]"
+    return f"{place}.{name}" if place is not None and name.isidentifier() else None
+
+
+def _additions(
+    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+) -> None:
+    """What was set on a module of torch from outside."""
+    for name, item in value._buffers.items():
+        if name not in made._buffers:
+            late = ", persistent=False" if name in value._non_persistent_buffers_set else ""
+            text = "None" if item is None else tensors.buffer(writing, item)
+            writing.then(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
+    added: dict[str, object] = {
+        **{name: one for name, one in value._parameters.items() if name not in made._parameters},
+        **{name: one for name, one in value._modules.items() if name not in made._modules},
+    }
+    twin_state = _plain(made)
+    for name, item in _plain(value).items():
+        if name not in twin_state and name in writing.words:
+            added[name] = item
+    for name, addition in added.items():
+        where = _child_place(place, name)
+        writing.then(f"{{0}} = {writing.expression(addition, where)}", where)

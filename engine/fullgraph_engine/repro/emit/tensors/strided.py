@@ -1,0 +1,226 @@
+"""A new strided tensor as an expression."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from ...inputs.loading import NAME as STORED
+from .contents import (
+    INTEGERS,
+    READ,
+    SIGNED,
+    guesses,
+    is_exact,
+    is_fake,
+    is_mask,
+    is_unit,
+    listed,
+    makes,
+    number_of,
+    range_of,
+    readable,
+    spread,
+)
+from .layouts import Layout, bases, contiguous, dense_order, laid_out, layout_of, steps_between
+from .spelling import as_arguments, as_tuple, commas
+
+if TYPE_CHECKING:
+    from ..program import Draft
+
+INLINE = 16
+"""Up to how many elements the numbers themselves are written."""
+
+_CHANNELS_LAST = {4: "channels_last", 5: "channels_last_3d"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A tensor to be made anew. ``data`` has its elements where they are known."""
+
+    layout: Layout
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    is_leaf: bool
+    is_view: bool
+    data: torch.Tensor | None
+
+
+def spec_of(value: torch.Tensor) -> Spec:
+    """What is to be kept of ``value``."""
+    data: torch.Tensor | None = None
+    if is_fake(value):
+        data = getattr(value, "constant", None)
+    elif value.device.type != "meta":
+        data = value.detach()
+    return Spec(
+        layout_of(value),
+        value.dtype,
+        value.device,
+        value.requires_grad,
+        value.is_leaf,
+        value._is_view(),
+        data,
+    )
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Writes one strided tensor."""
+
+    draft: Draft
+    spec: Spec
+
+    @property
+    def module(self) -> str:
+        """What ``torch`` is called in the program."""
+        return self.draft.refer(torch)
+
+    def text(self) -> str:
+        spec = self.spec
+        layout = spec.layout
+        inner = spec.requires_grad and not spec.is_leaf
+        if layout.is_plain:
+            text = self.filled(layout.sizes, spec.data, grad=spec.requires_grad)
+            return f"{text}.clone()" if inner else text
+        base, steps, data = self.steps()
+        text = f"{self.filled(base.sizes, data, grad=inner)}{steps}"
+        return f"{text}.requires_grad_()" if spec.requires_grad and not inner else text
+
+    def steps(self) -> tuple[Layout, str, torch.Tensor | None]:
+        """A new tensor, what makes ``spec.layout`` of it, and what it has to contain."""
+        layout, data = self.spec.layout, self.spec.data
+        dense = dense_order(layout) if layout.offset == 0 else None
+        owns = dense is not None and not self.spec.is_view
+        plain = Layout(layout.sizes, contiguous(layout.sizes))
+        if owns and len(layout.sizes) in _CHANNELS_LAST:
+            format_name = _CHANNELS_LAST[len(layout.sizes)]
+            if laid_out(plain, f".to(memory_format=torch.{format_name})") == layout:
+                return plain, f".to(memory_format={self.module}.{format_name})", data
+        for base in bases(layout, dense):
+            steps = f".expand({commas(layout.sizes)})"
+            if 0 not in layout.strides or laid_out(base, steps) != layout:
+                steps = steps_between(base, layout)
+            if not steps.startswith(".as_strided"):
+                break
+        # A clone keeps the strides of a tensor without gaps.
+        return base, f"{steps}.clone()" if owns else steps, spread(data, base, layout)
+
+    def filled(self, sizes: tuple[int, ...], data: torch.Tensor | None, *, grad: bool) -> str:
+        """A new contiguous tensor with the dtype and device of ``spec``."""
+        spec = self.spec
+        where = "" if spec.device.type == "cpu" else f', device="{spec.device}"'
+        now = ", requires_grad=True" if grad else ""
+        known = self.known(sizes, data, where, now)
+        if known is not None:
+            return known
+        if spec.dtype.is_floating_point or spec.dtype.is_complex:
+            text = self.floating(sizes, data, where, now)
+        else:
+            text = self.integral(sizes, data, where)
+        return with_contents(self.draft, text, data)
+
+    def floating(
+        self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
+    ) -> str:
+        spec = self.spec
+        late = ".requires_grad_()" if now else ""
+        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
+        said = "" if spec.dtype == torch.float32 else dtype
+        if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
+            return f"{self.module}.randn({as_arguments(sizes)}{where}).to({dtype[8:]}){late}"
+        if is_mask(data) and len(sizes) > 1:
+            # Which ones are masked is lost, but every row has one that is not.
+            whole = f'{self.module}.full({as_tuple(sizes)}, float("-inf"){said}{where})'
+            return f"{whole}.triu(1){late}"
+        name = "rand" if is_unit(data) else "randn"
+        return f"{self.module}.{name}({as_arguments(sizes)}{said}{where}{now})"
+
+    def integral(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
+        spec = self.spec
+        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
+        if spec.dtype == torch.bool:
+            return f"({self.module}.rand({as_arguments(sizes)}{where}) > 0.5)"
+        if spec.dtype not in INTEGERS:
+            return f"{self.module}.empty({as_arguments(sizes)}{dtype}{where})"
+        low, high = range_of(data)
+        ordered = self.ordered(sizes, data, low, high)
+        if ordered is not None:
+            return f"{ordered}.to({dtype[8:]})" if spec.dtype != torch.int64 else ordered
+        said = "" if spec.dtype == torch.int64 else dtype
+        bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
+        if high + 1 < 1 << 63 and spec.dtype in SIGNED:
+            return f"{self.module}.randint({bounds}, {as_tuple(sizes)}{said}{where})"
+        bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
+        return f"{self.module}.randint({bounds}, {as_tuple(sizes)}{where}).to({dtype[8:]})"
+
+    def ordered(
+        self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
+    ) -> str | None:
+        """Integers whose order matters: permutations, and those that only grow, as offsets do."""
+        if data is None or len(sizes) != 1 or data.numel() > READ or not readable(data):
+            return None
+        count = sizes[0]
+        where = "" if self.spec.device.type == "cpu" else f', device="{self.spec.device}"'
+        numbers = data.to(torch.int64)
+        steps = numbers.diff()
+        if low == 0 and bool((steps >= 0).all()):
+            return f"{self.module}.arange({count}{where}) * {high + 1} // {count}"
+        if low == 0 and high == count - 1 and bool((numbers.sort().values.diff() == 1).all()):
+            rolled = f"{self.module}.arange({count}{where}).roll({-int(numbers[0]) % count})"
+            if makes(rolled, self.module, numbers):
+                return rolled
+            return f"{self.module}.randperm({count}{where})"
+        return None
+
+    def known(
+        self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
+    ) -> str | None:
+        """The contents themselves, where they are few or regular."""
+        spec = self.spec
+        floating = spec.dtype.is_floating_point or spec.dtype.is_complex
+        name = f"{self.module}."
+        full = str(spec.dtype).removeprefix("torch.")
+        dtype = "" if spec.dtype == torch.float32 else f", dtype={self.module}.{full}"
+        count = math.prod(sizes)
+        if count == 0:
+            return f"{name}empty({as_arguments(sizes)}{dtype}{where}{now})"
+        if data is None:
+            if floating:
+                return None
+            if spec.dtype == torch.bool:
+                return f"{name}ones({as_arguments(sizes)}{dtype}{where})"
+            if not sizes and spec.dtype in SIGNED:
+                return f"{name}tensor(1{'' if spec.dtype == torch.int64 else dtype}{where})"
+            return None
+        if count > READ or not readable(data):
+            return None
+        patterns: list[str] = []
+        data = data.reshape(sizes) if data.numel() == count else data
+        first = number_of(data.flatten()[0])
+        written = INLINE if self.draft.store is not None or not floating else 1
+        if count <= written and is_exact(first, data.flatten()[0]):
+            numbers = listed(data)
+            implied = full in ("int64", "bool", "float32", "complex64")
+            patterns.append(f"{name}tensor({numbers}{'' if implied else dtype}{where}{now})")
+        patterns += guesses(name, sizes, first, dtype, where, now, data)
+        patterns.sort(key=len)
+        for text in patterns:
+            if makes(text, self.module, data):
+                return text
+        return None
+
+
+def with_contents(draft: Draft, text: str, data: torch.Tensor | None) -> str:
+    """``text`` makes a tensor; where real data is kept, with the elements of ``data`` in it."""
+    if draft.store is None or data is None or not readable(data):
+        return text
+    name = draft.store.save(data)
+    if name is None:
+        draft.note(f"data beyond {draft.store.most >> 20} MiB is left out: it is random")
+        return text
+    return f'{STORED}("{name}", {text})'

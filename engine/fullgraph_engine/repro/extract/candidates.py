@@ -1,0 +1,205 @@
+"""Find the finding again in a run of the user's code, and write programs that may show it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+
+from ... import tracing
+from ...findings import run_target
+from ...findings.paths import altered
+from ...findings.places import SourceText
+from ...protocol import Finding, Part, Wanted
+from ...targets import NoProbe, Tracee
+from ...torch_internals import dynamo
+from ...torch_internals.backends import functorch_config
+from ..candidate import Seeds, in_order
+from ..inputs import Store
+from ..verify.check import Check
+from ..verify.finding_signature import Likeness, own_names
+from ..verify.observed_findings import findings_of
+from . import repeated_calls
+from .programs import Programs
+
+_ODDS = 5
+"""How often a finding that was not there again is looked for."""
+
+
+@dataclass(frozen=True)
+class Sown:
+    """What came of it: seeds, packed; or why there are none, with the next step; or why the run
+    should be repeated with real tensors."""
+
+    packed: str = ""
+    reason: str = ""
+    needs_real: str | None = None
+
+
+def sow(tracee: Tracee, wanted: Wanted) -> Sown:
+    """Seeds for a finding of a target."""
+    try:
+        return _sow(tracee, wanted)
+    except NoProbe as error:
+        return Sown(reason=str(error))
+
+
+def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
+    if wanted.backend:
+        return _sow_graphs(tracee, wanted)
+    path = wanted.path
+    if path is not None and path.answers:
+        return Sown(
+            reason=f"`{wanted.code}` was found only {path.words}, which is what fullgraph chose "
+            "for a fake tensor; give the target a probe whose inputs lead there and try again."
+        )
+    if path is not None:
+        tracee = replace(tracee, alter=partial(altered, path=path))
+    part: Part = "second" if wanted.run.endswith("+") else "first"
+    if wanted.run.endswith("~") or wanted.code == "guard/mutated":
+        return _sow_further(tracee, wanted)
+
+    def look() -> tuple[Finding | None, str | None]:
+        dynamo.reset()
+        outcome = run_target(tracee, part, _ignored)
+        if outcome.report.status == "no-probe":
+            raise NoProbe(outcome.report.error or "")
+        return _matching(outcome.findings, wanted), outcome.needs_real
+
+    found, needs_real = look()
+    if needs_real:
+        return Sown(needs_real=needs_real)
+    flaky = ""
+    if found is None:
+        again = [look()[0] for _ in range(_ODDS)]
+        found = next((each for each in again if each is not None), None)
+        seen = sum(each is not None for each in again)
+        flaky = f"It is flaky: of {_ODDS + 1} runs that looked for it again {seen} have found it."
+    if found is None:
+        return Sown(
+            reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
+            f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
+        )
+    programs = Programs(tracee, found, settings(), stores=_stores(tracee, wanted))
+    return _sown(programs, wanted, flaky=flaky)
+
+
+def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
+    """Seeds for what is foretold of further calls: these, made for real."""
+    with tracing.tensor_mode(tracee.fake):
+        calls = repeated_calls.calls_of(wanted, tracee.call())
+        recordings = calls.trace() if calls is not None else []
+    source = SourceText(tracee.path, tracee.text)
+    of_calls = [
+        [
+            finding
+            for finding in findings_of(recording, source)
+            if finding.code.startswith("recompile/") and finding.code != "recompile/limit"
+        ]
+        for recording in reversed(recordings)
+    ]
+    findings = [finding for several in of_calls for finding in several]
+    line = wanted.range.start.line
+    near = [finding for finding in findings if finding.range.start.line == line]
+    if calls is None or not findings:
+        return Sown(
+            reason="The further calls that this is about compile nothing again this time; wait for "
+            "new findings and try again."
+        )
+    found = (near or findings)[0]
+    likeness, own = Likeness.of(found), own_names(tracee.text)
+    times = calls_with(likeness, own, of_calls)
+    programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
+    return _sown(programs, wanted, title=wanted.message, times=times)
+
+
+def calls_with(
+    likeness: Likeness, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
+) -> int:
+    """How many calls found something alike; one may have found it in several layers."""
+    return sum(
+        any(Likeness.of(each).equals(likeness, own) for each in several) for several in of_calls
+    )
+
+
+def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
+    """Fake tensors have no contents."""
+    real = not tracee.fake
+    return Store.choices(always=real and wanted.data, if_needed=real)
+
+
+def _sown(
+    programs: Programs, wanted: Wanted, *, flaky: str = "", title: str = "", times: int = 1
+) -> Sown:
+    found = programs.finding
+    return Sown(
+        Seeds(
+            in_order(programs.seeds(), data=wanted.data),
+            Likeness.of(found),
+            Check.of(found, times),
+            tuple(sorted(own_names(programs.tracee.text))),
+            title or found.message,
+            found.explanation,
+            _place(found, programs.tracee.path),
+            found.href,
+            flaky,
+            tuple(programs.left_out),
+            times,
+            data=wanted.data,
+        ).packed()
+    )
+
+
+def _sow_graphs(tracee: Tracee, wanted: Wanted) -> Sown:
+    if tracee.fake:
+        return Sown(needs_real=f"`{wanted.backend}` compiles for real tensors.")
+    from .. import graphs  # what it imports of torch nothing else needs
+
+    found = graphs.sow(tracee, wanted)
+    return Sown(reason=found) if isinstance(found, str) else Sown(found.packed())
+
+
+def _ignored(_: Finding) -> None:
+    pass
+
+
+def _matching(findings: list[Finding], wanted: Wanted) -> Finding | None:
+    """The finding that is meant: by its range, else by its line, else by its message."""
+    alike = [each for each in findings if each.code == wanted.code]
+    same = (
+        [each for each in alike if each.range == wanted.range],
+        [each for each in alike if each.range.start.line == wanted.range.start.line],
+        [each for each in alike if each.message == wanted.message],
+    )
+    return next((each for found in same for each in found), None)
+
+
+def _place(finding: Finding, path: str) -> str:
+    name, line = PurePath(path).name, finding.range.start.line + 1
+    inside = next((f.function for f in reversed(finding.stack) if f.path == path), "")
+    place = f"{name}:{line}" + (f" in `{inside}`" if inside else "")
+    return f"{place}, target `{finding.target}`" if finding.target else place
+
+
+def settings() -> tuple[str, ...]:
+    """Statements for those of torch's settings that user code has changed."""
+    found: list[str] = []
+    for module in (dynamo.config, functorch_config()):
+        for line in module.codegen_config().split("\n"):
+            try:
+                ast.parse(line)
+            except SyntaxError:
+                continue
+            if line.startswith("torch.") and line not in _OURS and "unsafe_data_ptr" not in line:
+                found.append(line)
+    return tuple(found)
+
+
+def remember_settings() -> None:
+    """Call before user code: what is set by then is nobody's choice."""
+    _OURS.update(settings())
+
+
+_OURS: set[str] = set()

@@ -1,0 +1,114 @@
+"""Calls that compile again: the one of the probe, once more or with something changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ... import tracing
+from ...protocol import Wanted
+from ...targets import Call
+from ...tracing import drive
+from ...tracing.recording import Recording
+from ...tracing.variations import Inputs
+from .invocation import Given
+
+COUNT = 3
+"""Calls after the first."""
+
+_AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
+"""Calls after the first, of what needs no change."""
+_NAMED = re.compile(r"Every other `(?P<names>[^`]+)`")
+_SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass
+class Further:
+    """A function and all that it is called with, in order."""
+
+    function: Callable[..., Any]
+    arguments: list[Arguments] = field(default_factory=list)
+
+    @property
+    def calls(self) -> tuple[Given, ...]:
+        """As programs make them."""
+        return tuple(Given.of(args, kwargs) for args, kwargs in self.arguments)
+
+    def trace(self) -> list[Recording]:
+        """What Dynamo does in those of the calls that compile something again."""
+        recordings = [drive.trace(self.function, args, kwargs) for args, kwargs in self.arguments]
+        return [recording for recording in recordings if recording.recompiles]
+
+    def call_eagerly(self) -> None:
+        """All of them, without Dynamo."""
+        for args, kwargs in self.arguments:
+            tracing.call_eagerly(self.function, args, kwargs)
+
+
+def calls_of(wanted: Wanted, call: Call) -> Further | None:
+    """The calls that a finding foretells something of; None where its words do not say what is
+    another one in them."""
+    inputs = Inputs(call.function, call.args, call.kwargs)
+    named = _NAMED.search(wanted.message)
+    again = _AGAIN.get(wanted.code, 0)
+    if again:
+        changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * again
+    elif named is not None:
+        changes = _changes(named["names"].split(", "), inputs, call)
+    else:
+        return None
+    if not changes:
+        return None
+    found = Further(call.function)
+    for sizes, values in [({}, {}), *changes]:
+        args, kwargs, _ = inputs.again(sizes, values)
+        found.arguments.append((args, kwargs))
+    return found
+
+
+def _changes(
+    names: Sequence[str], inputs: Inputs, call: Call
+) -> list[tuple[dict[tuple[int, int], int], dict[int, Any]]]:
+    leaves = {leaf.name: number for number, leaf in enumerate(inputs.leaves)}
+    sizes = [match for match in map(_SIZE.fullmatch, names) if match is not None]
+    places = [(leaves[m["leaf"]], int(m["dim"])) for m in sizes if m["leaf"] in leaves]
+    if places:
+        at, dim = places[0]
+        first = int(inputs.leaves[at].value.shape[dim])
+        for several in _longer(first, inputs):
+            args, kwargs, _ = inputs.again(dict.fromkeys(places, several[0]))
+            if _works(call.function, args, kwargs):
+                return [(dict.fromkeys(places, size), {}) for size in several]
+        return []
+    (name,) = names[:1]
+    value: Any = inputs.leaves[leaves[name]].value if name in leaves else None
+    if type(value) not in (int, float):
+        return []
+    step = 1 if type(value) is int else 0.5
+    return [({}, {leaves[name]: value + n * step}) for n in range(1, COUNT + 1)]
+
+
+def _longer(size: int, inputs: Inputs) -> Iterator[list[int]]:
+    """Sizes a little larger, then multiples; none that another dimension has."""
+    taken = {
+        int(length)
+        for leaf in inputs.leaves
+        if isinstance(leaf.value, torch.Tensor)
+        for length in leaf.value.shape
+    }
+    for several in ([size + n for n in range(1, 99)], [size * n for n in range(2, 99)]):
+        yield [length for length in several if length not in taken][:COUNT]
+
+
+def _works(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        tracing.call_eagerly(function, args, kwargs)
+    except BaseException:  # whatever the user's code raises
+        return False
+    return True

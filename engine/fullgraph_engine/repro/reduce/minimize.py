@@ -1,0 +1,313 @@
+"""From seeds to a verified script: choose one, make it smaller, run it in a fresh Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ...protocol import Log, Reproduced, ReproFound, ReproProgress, from_plain, to_plain
+from ...protocol.repro import ReproStage
+from .. import inputs, reduce
+from ..candidate import Seed, Seeds
+from ..emit.script import environment, lines_of_code, script
+from ..inputs.inlining import inlined
+from ..job import TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
+from ..verify import oracle, rng
+from ..verify.check import LOOKED_FOR
+from ..verify.finding_signature import own_names
+from ..verify.fresh_python import Ended, FreshPython
+from ..verify.oracle import Shown, Verdict, Wish
+
+_TELL_EVERY = 0.2
+_BACKWARDS = 3
+"""How many earlier programs are verified if the last one is not."""
+
+_UNVERIFIED = "It was not verified in a fresh Python process."
+_TOO_LATE = (
+    "The time was up before a program was found that shows it; give it a longer time budget."
+)
+_EARLIER = (
+    "A smaller program shows it only in a process that has traced before; this is the smallest "
+    "that does so by itself."
+)
+
+_monotonic = time.monotonic
+
+Judge = Callable[[str, Wish], tuple[Verdict, Shown | None]]
+
+
+class Shrinking:
+    """One job; ``run`` does it."""
+
+    trial_seconds = TRIAL_SECONDS
+    verifying = VERIFYING
+
+    def __init__(self, seeds: Seeds, job: Job, around: Surroundings, say: Say) -> None:
+        self.seeds, self.around, self.say = seeds, around, say
+        self.request, self.started = job.request, job.began
+        self.until = job.began + job.seconds
+        self.tried = 0
+        self.lines = 0
+        self.notes: tuple[str, ...] = ()
+        self.history: list[str] = []
+        self.refused: list[str] = []
+        """Seeds that do not show it, and what they show instead."""
+        self.kept: frozenset[str] = frozenset()
+        """Calls that load data, which a smaller program must have as well."""
+        self._told = 0.0
+        self.fresh: FreshPython | None = None
+
+    def run(self) -> None:
+        self.fresh = FreshPython(self.around.scratch, self.around.forking)
+        self.progress("looking", now=True)
+        chosen = self.choose()
+        if chosen is None:
+            self.fresh.end()
+            words = "\n".join((*self.seeds.left_out, *self.refused))
+            self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
+            late = _monotonic() > self.deadline()
+            self.end(_TOO_LATE if late else self.nothing())
+            return
+        seed, wish = chosen
+        self.notes = seed.notes
+        self.history.append(seed.text)
+        self.better(seed.text)
+        self.reduce(seed, wish)
+        self.verify(wish)
+
+    def judge(self) -> Judge:
+        """What decides in a trial, of a program and what is wished."""
+        return oracle.judge
+
+    def trials(self, wish: Wish) -> Trials:
+        work = partial(_judged, self.judge(), wish, self.kept)
+        return self.around.trials(work, self.trial_seconds)
+
+    def nothing(self) -> str:
+        """Why no seed may show it."""
+        return (
+            "No program outside of your files shows it: it may depend on what other code has "
+            "done before. Reduce the file by hand, or give the probe simpler inputs."
+        )
+
+    # -- the first program --------------------------------------------------------------------
+
+    def choose(self) -> tuple[Seed, Wish] | None:
+        """The first seed that shows the finding, and what smaller programs must show."""
+        own = frozenset(self.seeds.own)
+        for fake in (False, True):
+            wish = Wish(
+                self.seeds.likeness,
+                self.seeds.check,
+                own,
+                loose=True,
+                fake=fake,
+                times=self.seeds.times,
+            )
+            found = self.first(wish)
+            if found is not None:
+                seed, shown = found
+                kept, likeness = own | own_names(seed.text), shown.likeness
+                return seed, replace(
+                    wish, likeness=likeness, own=kept, loose=False, raises=shown.raises
+                )
+        return None
+
+    def first(self, wish: Wish) -> tuple[Seed, Shown] | None:
+        trials = self.trials(wish)
+        waiting = list(enumerate(self.seeds.seeds))
+        running: dict[int, int] = {}
+        found: dict[int, Shown] = {}
+        while True:
+            while waiting and len(running) < trials.capacity and not found:
+                index, seed = waiting.pop(0)
+                running[trials.submit(seed.text)] = index
+            # A smaller seed may still be running.
+            if not any(not found or index < min(found) for index in running.values()):
+                for number in running:
+                    trials.kill(number)
+                break
+            number, answer = trials.wait()
+            index = running.pop(number)
+            self.tried += 1
+            verdict, shown = unpacked(answer)
+            if shown is not None:
+                found[index] = shown
+            else:
+                self.refused.append(f"{self.seeds.seeds[index].origin}: {verdict.reason}")
+            self.progress("looking")
+        if not found:
+            return None
+        best = min(found)
+        return self.seeds.seeds[best], found[best]
+
+    # -- smaller ------------------------------------------------------------------------------
+
+    def reduce(self, seed: Seed, wish: Wish) -> None:
+        if self.seeds.data:
+            self.kept = inputs.loads(seed.text)
+        trials = self.trials(wish)
+        before = self.tried
+
+        def report(text: str, tried: int) -> None:
+            self.tried = before + tried
+            if text != self.history[-1]:
+                self.history.append(text)
+                if self.is_shorter(text):
+                    self.better(text)
+            self.progress("reducing")
+
+        try:
+            best = reduce.reduce(
+                seed.text, _Tester(trials), deadline=self.deadline(), report=report
+            )
+        except Exception:  # a mistake of ours: what was found until then is good
+            self.say(Log(self.request, "engine", traceback.format_exc()))
+        else:
+            self.history.append(best)
+        readable = inlined(self.history[-1], Path(self.around.scratch))
+        if readable != self.history[-1] and self.shows(readable, trials):
+            self.history.append(readable)
+        if not wish.fake:
+            self.steady(trials)
+        self.better(self.history[-1])
+
+    def steady(self, trials: Trials) -> None:
+        """Choose the random numbers of the last program, if others do not show it."""
+        program = self.history[-1]
+        if all(self.shows(rng.seeded(program, number), trials) for number in rng.OTHERS):
+            return
+        chosen = rng.seeded(program, 0)
+        if self.shows(chosen, trials):
+            self.history.append(chosen)
+
+    def shows(self, text: str, trials: Trials) -> bool:
+        """Whether one more program shows it."""
+        trials.submit(text)
+        _, answer = trials.wait()
+        self.tried += 1
+        self.progress("reducing")
+        return unpacked(answer)[0].interesting
+
+    def deadline(self) -> float:
+        return self.until - min(self.verifying, (self.until - self.started) / 3)
+
+    # -- in a fresh Python --------------------------------------------------------------------
+
+    def verify(self, wish: Wish) -> None:
+        """Run the last program there; if it does not show the finding, earlier ones."""
+        self.progress("verifying", now=True)
+        late = False
+        for number, program in enumerate(_backwards(self.history)):
+            ended = self.executed(program)
+            if ended.status == 1 and LOOKED_FOR in ended.output:
+                notes = (*self.notes, _EARLIER) if number else self.notes
+                self.tell(program, notes, verified=True, output=ended.output)
+                self.end("")
+                return
+            late = ended.status is None or _monotonic() > self.until
+            if late:
+                break
+        self.tell(self.history[-1], (*self.notes, _UNVERIFIED), output=ended.output)
+        if late:
+            self.end("There was no time left to verify it; give it a longer time budget.")
+            return
+        reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
+        if wish.fake:
+            reason += ", which has real tensors in place of fake ones"
+        self.end(f"{reason}; look at its output.")
+
+    def executed(self, program: str) -> Ended:
+        fresh = self.fresh or FreshPython(self.around.scratch, self.around.forking)
+        self.fresh = None
+        path = os.path.join(self.around.scratch, "repro.py")  # noqa: PTH118
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(script(program, self.seeds, self.notes))
+        return fresh.run(path, max(self.until - _monotonic(), self.verifying))
+
+    # -- telling ------------------------------------------------------------------------------
+
+    def is_shorter(self, program: str) -> bool:
+        return lines_of_code(script(program, self.seeds)) < self.lines
+
+    def better(self, program: str) -> None:
+        self.tell(program, (*self.notes, _UNVERIFIED))
+
+    def tell(
+        self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""
+    ) -> None:
+        notes = (*notes, *inputs.note(program, Path(self.around.scratch)))
+        text = script(program, self.seeds, notes)
+        self.lines = lines_of_code(text)
+        about = "\n".join(environment())
+        data = inputs.needed(program)
+        self.say(ReproFound(self.request, text, self.lines, verified, notes, output, about, data))
+
+    def progress(self, stage: ReproStage, *, now: bool = False) -> None:
+        at = _monotonic()
+        if now or at - self._told >= _TELL_EVERY:
+            self._told = at
+            seconds = round(at - self.started, 2)
+            self.say(ReproProgress(self.request, stage, self.lines, self.tried, seconds))
+
+    def end(self, reason: str) -> None:
+        seconds = round(_monotonic() - self.started, 2)
+        self.say(Reproduced(self.request, seconds, self.tried, not reason, reason))
+
+
+class _Tester:
+    """Trials as the reduction wants them."""
+
+    def __init__(self, trials: Trials) -> None:
+        self._trials = trials
+        self.capacity = trials.capacity
+
+    def submit(self, text: str) -> int:
+        return self._trials.submit(text)
+
+    def wait(self) -> tuple[int, Verdict]:
+        number, answer = self._trials.wait()
+        return number, unpacked(answer)[0]
+
+    def kill(self, ticket: int) -> None:
+        self._trials.kill(ticket)
+
+
+def _judged(judge: Judge, wish: Wish, kept: frozenset[str], text: str) -> bytes:
+    """In the process of a trial."""
+    if kept and not kept <= inputs.loads(text):
+        return packed(Verdict(False, "data is lost"), None)
+    return packed(*judge(text, wish))
+
+
+def packed(verdict: Verdict, shown: Shown | None) -> bytes:
+    """A verdict as a trial answers it."""
+    plain = None if shown is None else to_plain(shown)
+    return json.dumps([verdict.interesting, verdict.reason, plain]).encode()
+
+
+def unpacked(answer: bytes | None) -> tuple[Verdict, Shown | None]:
+    if answer is None:
+        return Verdict(False, "it did not end"), None
+    try:
+        interesting, reason, plain = json.loads(answer)
+    except ValueError:
+        return Verdict(False, "it crashed"), None
+    shown = None if plain is None else from_plain(Shown, plain)
+    return Verdict(bool(interesting), str(reason)), shown
+
+
+def _backwards(history: list[str]) -> list[str]:
+    """The last program, and earlier ones at growing distances, the first one at the end."""
+    found = [history[-1]]
+    step = max(len(history) // (_BACKWARDS + 1), 1)
+    found += history[-1 - step :: -step][: _BACKWARDS - 1]
+    if history[0] not in found:
+        found.append(history[0])
+    return found

@@ -1,0 +1,34 @@
+"""Every finding that a recording holds, for telling whether one of them is the one wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...findings import breaks, dimensions, failures, operators, recompiles
+from ...findings.places import SourceText
+from ...protocol import Finding, Position, Range
+from ...tracing.recording import Recording
+
+_NOWHERE = Range(Position(0, 0), Position(0, 0))
+
+
+def findings_of(recording: Recording, source: SourceText) -> Iterator[Finding]:
+    """The findings of ``source``, as an analysis of it would give them but for their counts."""
+    for record in recording.breaks:
+        yield breaks.of_break(record, source, _NOWHERE)
+    for skip in recording.skips:
+        # What calls it at the top level of a program was not given up.
+        callers = tuple(frame for frame in skip.callers if frame.function != "<module>")
+        finding = breaks.of_skip(replace(skip, callers=callers), source)
+        if finding is not None:
+            yield finding
+    for op in recording.custom_ops:
+        if not op.compliant:
+            yield operators.of_operator(op, source, _NOWHERE)
+    yield from recompiles.of_recording(recording, source, _NOWHERE)
+    for event in recording.specializations:
+        if dimensions.is_size(event, recording):
+            yield dimensions.of_specialization(event, recording, source, _NOWHERE, False)
+    if recording.failure is not None:
+        yield failures.of_failure(recording.failure, source, _NOWHERE, fake=False, chosen=0)

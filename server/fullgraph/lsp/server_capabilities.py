@@ -1,0 +1,97 @@
+"""What this server offers, in answer to ``initialize``.
+
+Plain data, so that it can be said before the protocol library is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fullgraph import __version__
+from fullgraph.session.capabilities import ClientCapabilities
+
+ANALYZE = "fullgraph.server.analyze"
+CANCEL = "fullgraph.server.cancel"
+RESTART_ENGINE = "fullgraph.server.restartEngine"
+DEBUG_INFORMATION = "fullgraph.server.debugInformation"
+SHOW_GRAPH = "fullgraph.server.showGraph"
+SHOW_GUARDS = "fullgraph.server.showGuards"
+SHOW_EVENTS = "fullgraph.server.showEvents"
+SHOW_BYTECODE = "fullgraph.server.showBytecode"
+TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
+TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
+REPRO = "fullgraph.server.repro"
+REPRO_ISSUE = "fullgraph.server.reproIssue"
+COMMANDS = (
+    ANALYZE,
+    CANCEL,
+    RESTART_ENGINE,
+    DEBUG_INFORMATION,
+    SHOW_GRAPH,
+    SHOW_GUARDS,
+    SHOW_EVENTS,
+    SHOW_BYTECODE,
+    TOGGLE_GUARDS,
+    TOGGLE_UNTRACED,
+    REPRO,
+    REPRO_ISSUE,
+)
+"""Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
+
+SHOW_KIND = "source.fullgraph.show"
+"""Of code actions that open a document: where a client lists all, they are the last."""
+
+COPY_ISSUE = "fullgraph.copyIssue"
+"""A command of clients that put the text of ``REPRO_ISSUE``'s answer on the clipboard."""
+
+REPRO_KIND = "quickfix.fullgraph.repro"
+"""Of code actions that make a repro: where a client shows those at a diagnostic, beside fixes."""
+
+REDUCE_KIND = "source.fullgraph.reduce"
+"""Of code actions that compile a target with a backend, which nothing else does."""
+
+STATUS = "fullgraph/status"
+TRUST = "fullgraph/trust"
+TRACE = "fullgraph/trace"
+CHANGED = "fullgraph/changed"
+"""For clients that show what ``TRACE`` answers: it may answer something else now."""
+
+
+def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
+    capabilities: dict[str, Any] = {
+        "positionEncoding": client.encoding.value,
+        "textDocumentSync": {
+            "openClose": True,
+            "change": 2,
+            "save": {"includeText": False},
+        },
+        "hoverProvider": True,
+        "inlayHintProvider": {"resolveProvider": True},
+        "codeLensProvider": {"resolveProvider": False},
+        "completionProvider": {
+            # Not "(" and ",": there a list would cover what signature help shows.
+            "triggerCharacters": [".", "=", '"', "'"],
+            "resolveProvider": True,
+        },
+        "signatureHelpProvider": {
+            "triggerCharacters": ["(", ","],
+            "retriggerCharacters": ["=", ")"],
+        },
+        "executeCommandProvider": {"commands": list(COMMANDS)},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+    }
+    if client.code_action_literals:
+        capabilities["codeActionProvider"] = {
+            "codeActionKinds": ["quickfix", "refactor.rewrite", SHOW_KIND, REDUCE_KIND]
+        }
+    if client.pull_diagnostics:
+        # Only where findings are pulled: a client that sees this offer pulls as well.
+        capabilities["diagnosticProvider"] = {
+            "identifier": "fullgraph",
+            "interFileDependencies": True,
+            "workspaceDiagnostics": False,
+        }
+    return {
+        "capabilities": capabilities,
+        "serverInfo": {"name": "fullgraph", "version": __version__},
+    }

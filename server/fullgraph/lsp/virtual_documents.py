@@ -1,0 +1,148 @@
+"""Shows documents in whichever way the client can: by its own scheme, as a file, as text."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from lsprotocol import types
+
+from fullgraph.render.documents import EXTENSIONS
+from fullgraph.session.document_service import Readings
+from fullgraph_engine.protocol.documents import DOCUMENT_KINDS, DocumentKind
+
+if TYPE_CHECKING:
+    from fullgraph.lsp.server import Server
+    from fullgraph.session.analysis_unit import Unit
+
+SCHEME = "fullgraph"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Which document a URI means: ``fullgraph:/graph/Net/Net.graph.py?file%3A///model.py``.
+
+    The last part of its path is what an editor shows as title and takes the language from. About
+    the run with one probe it is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
+    """
+
+    kind: DocumentKind
+    target: str
+    uri: str
+    probe: int | None = None
+
+    @property
+    def name(self) -> str:
+        which = "" if self.probe is None else f".probe{self.probe + 1}"
+        return f"{_plain_name(self.target)}{which}.{EXTENSIONS[self.kind]}"
+
+    def __str__(self) -> str:
+        which = () if self.probe is None else (str(self.probe),)
+        parts = (self.kind, self.target, *which, self.name)
+        path = "/".join(quote(part, safe="") for part in parts)
+        return f"{SCHEME}:/{path}?{quote(self.uri, safe='/')}"
+
+    @classmethod
+    def read(cls, text: str) -> Address | None:
+        """None for what is no address of ours. Clients escape more or less than we do."""
+        parts = urlsplit(text)
+        path = parts.path.split("/")
+        probe = path[3] if len(path) == 5 else ""
+        if parts.scheme != SCHEME or len(path) not in (4, 5) or (probe and not probe.isdecimal()):
+            return None
+        kind, target = unquote(path[1]), unquote(path[2])
+        for known in DOCUMENT_KINDS:
+            if known == kind and target:
+                which = int(probe) if probe else None
+                return cls(known, target, unquote(parts.query), which)
+        return None
+
+
+class Reading:
+    """The documents of one client."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._folder: Path | None = None
+        self._open: dict[str, Address] = {}
+        """What the client has asked for by its URI, so that it can be told of newer texts."""
+        self.readings = Readings(
+            server.session,
+            lambda wish, cancel: server.bars.reading(wish.target, wish.kind, cancel),
+        )
+
+    async def content(self, uri: str) -> str:
+        """The text behind a URI of our scheme. What is wrong is said in the document."""
+        address = Address.read(uri)
+        if address is None:
+            return f"{uri} is not an address of a document of fullgraph.\n"
+        unit = self._server.unit(address.uri)
+        if unit is None:
+            return "Open the file that this document is about; then open the document again.\n"
+        self._open[uri] = address
+        return await self.readings.text(unit, address.kind, address.target, address.probe)
+
+    async def show(
+        self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
+    ) -> dict[str, Any]:
+        """Open a document in the client; the answer has the text where nothing else can be done."""
+        client = self._server.session.client
+        address = Address(kind, target, unit.document.uri, probe)
+        if client.text_document_content:
+            shown = await self._server.show(str(address))
+            return {"uri": str(address), "shown": shown}
+        text = await self.readings.text(unit, kind, target, probe)
+        if client.show_document:
+            uri = self._file(address, text).as_uri()
+            if await self._server.show(uri):
+                return {"uri": uri, "shown": True}
+        return {"uri": str(address), "shown": False, "text": text}
+
+    def run_ended(self, unit: Unit) -> None:
+        """There are new results of a text: what is open about it may be of an older one."""
+        uri = unit.document.uri
+        self.readings.changed(uri)
+        if not self._server.session.client.text_document_content:
+            return
+        for shown, address in self._open.items():
+            if address.uri == uri:
+                params = types.TextDocumentContentRefreshParams(shown)
+                self._server.request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH, params)
+
+    def unit_closed(self, unit: Unit) -> None:
+        uri = unit.document.uri
+        self.readings.closed(uri)
+        self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
+
+    def close(self) -> None:
+        """Remove the files; editors that show one keep its text."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _file(self, address: Address, text: str) -> Path:
+        """A file that only its reader may read, and nobody write."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="fullgraph-"))
+        # One folder for each file that is read about: their targets may have the same names.
+        folder = self._folder / _plain_name(address.uri.rsplit("/", 1)[-1])
+        folder.mkdir(exist_ok=True)
+        path = folder / address.name
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(text)
+        return path
+
+
+def _plain_name(name: str) -> str:
+    """Something that every file system takes as a name."""
+    return re.sub(r"[^\w.-]+", "_", unquote(name)).strip("_.")[:80] or "target"

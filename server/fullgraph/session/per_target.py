@@ -1,0 +1,57 @@
+"""What runs tell of each target besides findings, moved with the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from fullgraph.session.edit_tracking import Edit
+
+
+class Telling(Protocol):
+    """What one run told of a target."""
+
+    def joined(self: _T, other: _T, /) -> _T:
+        """With that of another probe."""
+
+    def moved(self: _T, edit: Edit, /) -> _T:
+        """After an edit."""
+
+
+_T = TypeVar("_T", bound=Telling)
+
+
+class Told(Generic[_T]):
+    """The latest telling of each target.
+
+    The first of a run replaces that of the run before; those of other probes join it.
+    """
+
+    def __init__(self, by_target: Mapping[str, _T] | None = None) -> None:
+        self.by_target: Mapping[str, _T] = by_target or {}
+        """What has changed is another one."""
+        self._now: set[str] = set()
+        """Targets that the run that goes on has told of."""
+
+    def begin(self) -> None:
+        """A run starts."""
+        self._now = set()
+
+    def take(self, target: str, telling: _T) -> None:
+        if target in self._now:
+            telling = self.by_target[target].joined(telling)
+        self._now.add(target)
+        self.by_target = {**self.by_target, target: telling}
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget targets of other names."""
+        kept = set(names)
+        if not kept.issuperset(self.by_target):
+            self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
+
+    def edited(self, edit: Edit) -> None:
+        self.by_target = {name: one.moved(edit) for name, one in self.by_target.items()}
+
+    def copy(self) -> Told[_T]:
+        """One that later edits and runs leave as it is."""
+        return Told(self.by_target)
