@@ -177,7 +177,8 @@ def test_kinds(complete_index: Complete, path: str, kind: str) -> None:
 
 def test_deprecated_names_say_what_to_write(complete_index: Complete) -> None:
     assert "`torch.linalg.qr`" in name(complete_index, "torch.qr").deprecated
-    assert "removed" in name(complete_index, "torch.lstsq").deprecated
+    lstsq = name(complete_index, "torch.lstsq").deprecated
+    assert "removed" in lstsq and lstsq.endswith("in favor of `torch.linalg.lstsq`.")
     assert not name(complete_index, "torch.add").deprecated
 
 

@@ -134,6 +134,13 @@ def first_sentence(text: str) -> str:
     return sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
 
 
+def refusal(text: str) -> str:
+    """The sentence that says that a function is no more, and the next one if it names another."""
+    first = first_sentence(text)
+    second = first_sentence(plain(text)[len(first) :])
+    return f"{first} {second}" if re.search(r"in favor of|instead", second) else first
+
+
 def deprecation(path: str, doc: str) -> str:
     """The sentence with which a docstring says that all of a name is deprecated."""
     if "deprecated" not in doc:

@@ -439,7 +439,7 @@ def _calls(function: types.FunctionType, known: _Known, own: str) -> tuple[tuple
     for inner in private:
         _scan(inner, known, own, found, {})
     found.pop(own, None)
-    return tuple(found), documentation.first_sentence(said)
+    return tuple(found), documentation.refusal(said)
 
 
 def _scan(
