@@ -240,8 +240,8 @@ class Repairs:
             inner = site.number + token
             if inner > 1 and met % inner == 0 and inner * wanted % met == 0:
                 yield 2.0 + _distance(site, 1), site.put(candidate, inner * wanted // met - token)
-        if site.number < met and site.number + wanted - met > 0:
-            near = 0.0 if met - site.number <= 4 else 0.8
+        if site.number <= met + 4 and site.number + wanted - met > 0:
+            near = 0.0 if abs(met - site.number) <= 4 else 0.8
             yield 2.0 + near + _distance(site, 1), site.put(candidate, site.number + wanted - met)
 
     def _sides(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:

@@ -116,10 +116,18 @@ class Search:
 
     @functools.cached_property
     def constructed(self) -> list[dict[str, Value]]:
-        """What other code of the file constructs the class with."""
-        found = self.guesses.constructed(self.init)
-        names = {one.name for one in self.init}
-        return [known for known in found if names.issuperset(known)]
+        """What other code constructs the class with, where that is not what it takes by default."""
+        taken = {one.name: one for one in self.init}
+        found: list[dict[str, Value]] = []
+        for known in self.guesses.constructed(self.init):
+            changed = {
+                name: value
+                for name, value in known.items()
+                if name not in taken or taken[name].required or not _is(value, taken[name].default)
+            }
+            if changed and changed not in found and taken.keys() >= changed.keys():
+                found.append(changed)
+        return found
 
     def starts(self) -> Iterator[Candidate]:
         """First candidates: what must be given, and of what is repeated only a little."""
@@ -143,6 +151,10 @@ class Search:
             elif not inputs and self.inputs:
                 inputs = [(self.inputs[0].name, self.guesses.input(self.inputs[0], width)[0])]
             yield Candidate(init, tuple(inputs))
+
+
+def _is(value: Value, default: Any) -> bool:
+    return isinstance(value, Constant) and value == Constant(default)
 
 
 def _constructor(subject: type) -> tuple[Parameter, ...]:
