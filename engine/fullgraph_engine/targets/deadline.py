@@ -47,7 +47,10 @@ def within(
                 before = signal.signal(number, over)
                 left, interval = signal.setitimer(timer, max(most, 0.01), _AGAIN)
                 put_back.callback(_go_on, timer, left, interval, clock, clock())
-                put_back.callback(signal.signal, number, before or signal.SIG_DFL)
+                # A thread of torch may still be about to take the signal, which by default would
+                # end the process.
+                ignored = before in (None, signal.SIG_DFL)
+                put_back.callback(signal.signal, number, signal.SIG_IGN if ignored else before)
                 put_back.callback(signal.setitimer, timer, 0)
             yield
         finally:
