@@ -101,7 +101,7 @@ class Pipeline(RealPipeline):
         # A module may put another one in its place.
         module = sys.modules.get(self.namespace.get("__name__", ""))
         names = described(vars(module) if module is not None else self.namespace)
-        return Finding("reach/names", "", _START, data={"names": names})
+        return Finding("reach/names", "", _START, context=json.dumps(names))
 
 
 def described(namespace: dict[str, Any]) -> dict[str, str]:
@@ -236,7 +236,7 @@ class Engine:
                 raise SystemExit("The engine died")
             if isinstance(event, FindingFound):
                 if event.finding.code == "reach/names":
-                    names = event.finding.data["names"]
+                    names = json.loads(event.finding.context)
                 elif event.finding.code.startswith("trace/"):
                     where = event.finding.range.start.line + 1
                     errors.append(f"line {where}: {event.finding.message}")

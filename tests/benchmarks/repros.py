@@ -225,7 +225,7 @@ def shrunk(
     """What shrinkray makes of a file, in how many seconds, and whether it was cut off."""
     start, test = folder / "start.py", folder / "test.py"
     start.write_text(with_call(path.read_text(encoding="utf-8"), finding.target))
-    test.write_text(_TEST.format(python=sys.executable, kind=str(finding.data["type"])))
+    test.write_text(_TEST.format(python=sys.executable, kind=finding.evidence.title))
     test.chmod(0o755)
     began = time.monotonic()
     process = subprocess.Popen(

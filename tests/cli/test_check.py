@@ -26,6 +26,7 @@ from fullgraph_engine.protocol import (
     TargetsFound,
     TextEdit,
 )
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 MODEL = """\
 import torch
@@ -162,7 +163,7 @@ def test_json_is_as_promised(command_line: CommandLine) -> None:
         hints=("h",),
         related=(Related(str(command_line.folder / "a.py"), place, "r"),),
         fixes=(Fix("f", (TextEdit(place, "y"),)),),
-        data={"gb_type": "Tensor.item"},
+        evidence=BreakEvidence("Unsupported Tensor.item() call"),
     )
     command_line.write("a.py", line + script(FindingFound(0, finding), TargetDone(0, REPORT)))
     ran = command_line.check("--format", "json", "a.py")
@@ -197,7 +198,11 @@ def test_json_is_as_promised(command_line: CommandLine) -> None:
         "count": 1,
     }
     assert found["href"].endswith("gb0059.html")
-    assert found["data"]["gb_type"] == "Tensor.item"
+    assert found["data"]["evidence"] == {
+        "title": "Unsupported Tensor.item() call",
+        "outcome": "resumed",
+        "kind": "break",
+    }
     assert found["data"]["fixes"] == [{"title": "f", "edits": [{"range": utf16, "text": "y"}]}]
     assert ran.status == 1
 

@@ -16,6 +16,7 @@ import torch
 
 from fullgraph_engine.host.process_backends.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
+from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, RecompileEvidence
 from fullgraph_engine.repro.candidate import Seed, Seeds
 from fullgraph_engine.repro.emit.program import Draft
 from fullgraph_engine.repro.emit.script import lines_of_code, script
@@ -49,8 +50,9 @@ def break_at(text: str, part: str, context: str, kind: str = "Unsupported method
     line = next(n for n, each in enumerate(lines) if part in each)
     start = lines[line].index(part)
     frame = Frame("/user/model.py", "f", line, start, line, start + len(part))
-    data = {"type": kind}
-    finding = Finding("graph-break/GB0156", "", NOWHERE, context=context, data=data)
+    finding = Finding(
+        "graph-break/GB0156", "", NOWHERE, context=context, evidence=BreakEvidence(kind)
+    )
     return Likeness.of(dataclasses.replace(finding, stack=(frame,)))
 
 
@@ -62,7 +64,12 @@ def test_what_is_behind_an_exception_counts() -> None:
     message = f"torch.compile fails here: {kind}: This operator doesn't work unless captured."
     titles = ("Call to `torch._dynamo.graph_break()`", "Unsupported context manager")
     findings = [
-        Finding("trace/compile-error", message, NOWHERE, data={"exception": kind, "type": title})
+        Finding(
+            "trace/compile-error",
+            message,
+            NOWHERE,
+            evidence=FailureEvidence(kind, "tracer", title),
+        )
         for title in titles
     ]
     asked, other = map(Likeness.of, findings)
@@ -76,9 +83,10 @@ def test_what_is_behind_an_exception_counts() -> None:
 
 def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None:
     def compiled_again(detail: str, dtype: str) -> Likeness:
-        data = {"detail": detail}
         context = f"check_tensor(L['x'], Tensor, torch.{dtype}, device=None)"
-        return Likeness.of(Finding("recompile/tensor", "", NOWHERE, context=context, data=data))
+        evidence = RecompileEvidence("f", "f.py", 0, detail=detail)
+        finding = Finding("recompile/tensor", "", NOWHERE, context=context, evidence=evidence)
+        return Likeness.of(finding)
 
     asked = compiled_again("stride 0", "int64")
     assert asked.equals(compiled_again("stride 1", "float32"), NONE)
@@ -87,8 +95,11 @@ def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None
 
 def test_how_a_tensor_changed_counts() -> None:
     longer, same, deeper = (
-        Likeness.of(Finding("recompile/size", "", NOWHERE, data={"detail": detail}))
-        for detail in ("size 1", "size 0", "dim")
+        Likeness.of(Finding("recompile/size", "", NOWHERE, evidence=evidence))
+        for evidence in (
+            RecompileEvidence("f", "f.py", 0, detail=detail)
+            for detail in ("size 1", "size 0", "dim")
+        )
     )
     assert longer.equals(same, NONE)
     assert not longer.resembles(deeper, NONE)
@@ -138,7 +149,7 @@ def test_names_of_the_program_are_those_that_it_binds() -> None:
 
 # -- the check of a script --------------------------------------------------------------------
 
-BREAK = Finding("graph-break/GB0059", "m", NOWHERE, data={"type": "Failed to trace it"})
+BREAK = Finding("graph-break/GB0059", "m", NOWHERE, evidence=BreakEvidence("Failed to trace it"))
 
 
 def test_the_calls_at_the_end_stand_inside_of_the_check() -> None:
@@ -168,7 +179,7 @@ def test_a_script_exits_1_only_if_it_shows_the_finding(
     tmp_path: Path, body: str, status: int, words: str
 ) -> None:
     kind = "Call to `torch._dynamo.graph_break()`"
-    finding = Finding("graph-break/GB0025", "m", NOWHERE, data={"type": kind})
+    finding = Finding("graph-break/GB0025", "m", NOWHERE, evidence=BreakEvidence(kind))
     invocation = "torch.compile(f, backend='eager')(torch.ones(2))"
     program = f"import torch\n\ndef f(x):\n    {body}\n\n{invocation}"
     path = tmp_path / "repro.py"
@@ -181,7 +192,8 @@ def test_a_script_exits_1_only_if_it_shows_the_finding(
 
 def test_an_error_is_recognised_by_its_class_and_the_words_that_cannot_vary() -> None:
     message = "The code raises here: RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3)"
-    finding = Finding("trace/eager-error", message, NOWHERE, data={"exception": "RuntimeError"})
+    evidence = FailureEvidence("RuntimeError")
+    finding = Finding("trace/eager-error", message, NOWHERE, evidence=evidence)
     check = Check.of(finding)
     error = "RuntimeError('mat1 and mat2 shapes cannot be multiplied (7x8 and 9x9)')"
     assert eval(check.found, {"error": error})

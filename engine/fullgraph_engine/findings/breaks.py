@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 
 from ..protocol import Finding, Range
+from ..protocol.evidence import BreakEvidence, SkipEvidence
 from ..torch_internals.breaks import slug
 from ..torch_internals.frames import does_nothing
 from ..tracing.recording import Break, Cause, Skip, Stack
@@ -47,7 +48,7 @@ def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
         related=related_to(place),
         notes=notes_on(record.causes, record.operator),
         identity=identity(code, place.range),
-        data={"type": first.kind, "outcome": record.outcome},
+        evidence=BreakEvidence(first.kind, record.outcome),
     )
 
 
@@ -106,6 +107,7 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
         explanation=skip.reason,
         stack=place.stack,
         identity=identity(code, where),
+        evidence=SkipEvidence(reason),
     )
 
 

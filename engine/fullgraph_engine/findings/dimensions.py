@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..protocol import Finding, Range
+from ..protocol.evidence import EqualityEvidence, SpecializationEvidence
 from ..protocol.sources import in_user_words
 from ..tracing.recording import Equality, Recording, Specialization
 from .explanations import Why
@@ -46,7 +47,7 @@ def of_specialization(
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {name}",
-        data={"symbol": event.symbol, "source": event.source, "value": event.value, "tried": tried},
+        evidence=SpecializationEvidence(event.symbol, event.source, event.value, tried),
     )
 
 
@@ -103,7 +104,7 @@ def _equal(
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {one}",
-        data={"symbol": event.symbol, "value": event.value},
+        evidence=EqualityEvidence(event.symbol, event.value),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..protocol import Finding, Range
+from ..protocol.evidence import FailureEvidence
 from ..tracing.recording import Failure
 from .breaks import notes_on
 from .places import SourceText, identity, related_to
@@ -96,16 +97,13 @@ def of_failure(
         related=related_to(place),
         notes=notes_on(failure.causes, failure.operator),
         identity=identity(code, place.range),
-        data=_data(failure),
+        evidence=FailureEvidence(failure.kind, failure.phase, _title(failure)),
     )
 
 
-def _data(failure: Failure) -> dict[str, str]:
-    """``type`` is Dynamo's title of what it could not do, as in breaks."""
-    data = {"exception": failure.kind, "phase": failure.phase}
-    if failure.phase == "tracer" and failure.causes:
-        data["type"] = failure.causes[0].kind
-    return data
+def _title(failure: Failure) -> str:
+    """Dynamo's title of what it could not do, as in breaks."""
+    return failure.causes[0].kind if failure.phase == "tracer" and failure.causes else ""
 
 
 def _hints(failure: Failure) -> tuple[str, ...]:

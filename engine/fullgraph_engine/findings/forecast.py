@@ -18,6 +18,7 @@ import torch
 
 from .. import tracing
 from ..protocol import Finding, Range
+from ..protocol.evidence import ForecastEvidence
 from ..protocol.recompiles import ForecastKind, ForecastRow, Verdict
 from ..targets import Call
 from ..tracing.recording import FailedGuard, Recompile, Recording
@@ -26,8 +27,8 @@ from . import dimensions, value_guards
 from .places import Place, SourceText, identity, related_to
 from .recompiles import (
     GUIDE,
-    as_data,
     change,
+    evidence_of,
     name_of,
     of_latest,
     place_of,
@@ -508,12 +509,9 @@ class Forecaster:
             stack=place.stack,
             related=(*related_guards([one for _, one in why[1:]], self.source), *related_to(place)),
             identity=f"{identity(code, place.range)} {change_.name}",
-            data={
-                "forecast": True,
-                "first": change_.first,
-                "tried": list(change_.tried),
-                "guards": [as_data(one) for _, one in why],
-            },
+            evidence=ForecastEvidence(
+                tuple(evidence_of(one) for _, one in why), change_.first, change_.tried
+            ),
         )
 
     def _every_call(self, recompile: Recompile, failed: FailedGuard) -> Finding:
@@ -536,7 +534,7 @@ class Forecaster:
             stack=place.stack,
             related=(*related_guards(others, self.source), *related_to(place)),
             identity=f"{identity(code, place.range)} {name_of(failed)}",
-            data={"forecast": True, "guards": [as_data(one) for one in of_latest(recompile)]},
+            evidence=ForecastEvidence(tuple(map(evidence_of, of_latest(recompile)))),
         )
 
 

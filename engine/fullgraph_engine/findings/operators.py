@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..protocol import Finding, Range
+from ..protocol.evidence import OperatorEvidence
 from ..tracing.recording import CustomOp
 from .places import SourceText, identity, related_to
 
@@ -38,5 +39,5 @@ def of_operator(op: CustomOp, source: SourceText, fallback: Range) -> Finding:
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {op.name}",
-        data={"operator": op.name, "resolution": op.resolution},
+        evidence=OperatorEvidence(op.name, op.resolution),
     )

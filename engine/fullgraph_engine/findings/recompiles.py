@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..protocol import Finding, Position, Range, Related
+from ..protocol.evidence import GuardFailure, GuardFrame, RecompileEvidence
 from ..protocol.sources import condition_in_user_words, in_user_words
 from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
 from .places import Place, SourceText, identity, related_to
@@ -62,14 +63,14 @@ def of_guard(
         stack=place.stack,
         related=(*related_guards(others, source), *related_to(place)),
         identity=f"{identity(code, place.range)} {name_of(failed)}",
-        data={
-            "function": recompile.function,
-            "path": recompile.path,
-            "line": recompile.line,
-            "detail": failed.detail,
-            "guards": [as_data(one) for one in recompile.failures],
-            "reasons": list(recompile.reasons),
-        },
+        evidence=RecompileEvidence(
+            recompile.function,
+            recompile.path,
+            recompile.line,
+            tuple(map(evidence_of, recompile.failures)),
+            detail=failed.detail,
+            reasons=recompile.reasons,
+        ),
     )
 
 
@@ -98,13 +99,13 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         stack=place.stack,
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
-        data={
-            "function": recompile.function,
-            "path": recompile.path,
-            "line": recompile.line,
-            "guards": [as_data(one) for one in recompile.failures],
-            "limit": recompile.limit,
-        },
+        evidence=RecompileEvidence(
+            recompile.function,
+            recompile.path,
+            recompile.line,
+            tuple(map(evidence_of, recompile.failures)),
+            limit=recompile.limit,
+        ),
     )
 
 
@@ -133,20 +134,17 @@ def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterato
         yield Related(frame.path, where, f"failed as well: {change(failed)}")
 
 
-def as_data(failed: FailedGuard) -> dict[str, object]:
-    return {
-        "compiled": failed.compiled,
-        "kind": failed.kind,
-        "source": failed.source,
-        "expression": failed.expression,
-        "words": change(failed),
-        "was": failed.was,
-        "now": failed.now,
-        "stack": [
-            {"path": frame.path, "line": frame.line, "function": frame.function}
-            for frame in failed.stack
-        ],
-    }
+def evidence_of(failed: FailedGuard) -> GuardFailure:
+    return GuardFailure(
+        failed.compiled,
+        failed.kind,
+        failed.source,
+        failed.expression,
+        change(failed),
+        failed.was,
+        failed.now,
+        tuple(GuardFrame(frame.path, frame.line, frame.function) for frame in failed.stack),
+    )
 
 
 # -- words ------------------------------------------------------------------------------------

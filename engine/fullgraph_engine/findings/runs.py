@@ -200,7 +200,7 @@ class _Ledger:
         """``sure``: it need not wait until it is known how the attempt ends."""
         again = self._tally.add(finding.identity, record)
         known = self._by_identity.get(finding.identity)
-        if known is None or (again and known.data["outcome"] != record.outcome):
+        if known is None or (again and known.evidence != finding.evidence):
             self._put(finding)
         if sure and finding.identity not in self._told:
             self._tell(finding.identity)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ..protocol import Finding, Range
+from ..protocol.evidence import GuardEvidence
 from ..protocol.sources import in_user_words, root_of
 from ..tracing.recording import Guard, Recording, TracedFrame
 from . import data_sizes
@@ -224,6 +225,7 @@ class _Unsteady:
                 stack=place.stack,
                 related=related_to(place),
                 identity=f"{identity(code, place.range)} {check.expression}",
+                evidence=GuardEvidence(expression=check.expression),
             )
 
     def _finding(self, code: str, guard: Guard, message: str, explanation: str) -> Finding:
@@ -237,7 +239,7 @@ class _Unsteady:
             stack=place.stack,
             related=related_to(place),
             identity=f"{identity(code, place.range)} {guard.source}",
-            data={"source": guard.source},
+            evidence=GuardEvidence(guard.source),
         )
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from ..protocol import Finding, Frame, Range, Related
+from ..protocol.evidence import ImportEvidence
 from . import frames
 
 # Distributions that are not called like the module that they bring.
@@ -130,7 +131,7 @@ def _finding(
         related=elsewhere(stack, path, why),
         mode="real",
         identity=f"{identity}:{name}",
-        data={"module": getattr(last, "name", None) or name},
+        evidence=ImportEvidence(str(getattr(last, "name", None) or name)),
     )
 
 

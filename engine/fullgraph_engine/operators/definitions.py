@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ..protocol import Finding, Range, place_words
+from ..protocol.evidence import DefinitionEvidence
 from ..torch_internals import dispatcher as upstream
 from . import fake
 from .faults import WHOLE, Fault, parse
@@ -65,7 +66,7 @@ def _check(definition: Definition) -> Finding | None:
         href=_DOCUMENTATION + definition.api,
         mode="real",
         identity=f"schema/invalid@{place_words(where)}",
-        data={"operator": definition.qualname},
+        evidence=DefinitionEvidence(definition.qualname),
     )
 
 
@@ -386,5 +387,5 @@ def _note(
         mode="real",
         notes=notes,
         identity=f"{code}@{place_words(where)}",
-        data={"operator": definition.qualname},
+        evidence=DefinitionEvidence(definition.qualname),
     )

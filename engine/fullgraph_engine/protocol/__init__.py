@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
 
 from .documents import DocumentKind
 from .documents import DocumentsWritten as DocumentsWritten
+from .evidence import Evidence as Evidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
@@ -121,7 +122,8 @@ class Finding:
     run: str = ""
     """The run it belongs to. In one run a later finding of the same identity replaces an earlier
     one (its count grew); between runs, findings of one identity are one, and counts add up."""
-    data: dict[str, Any] = field(default_factory=dict)
+    evidence: Union[Evidence, None] = None
+    """The facts; None where there are none besides the texts."""
     path: Union[TracePath, None] = None
     """The path that it was found on, where the one of the probe does not have it; or what of that
     one it takes."""

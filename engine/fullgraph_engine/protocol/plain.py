@@ -36,11 +36,21 @@ def from_plain(kind: Any, raw: Any) -> Any:
     if origin in (Union, types.UnionType):
         if raw is None:
             return None
-        chosen = [arg for arg in typing.get_args(kind) if arg is not type(None)]
-        return from_plain(chosen[0], raw)
+        return from_plain(_chosen(typing.get_args(kind), raw), raw)
     if kind is float:
         return float(raw)
     return raw
+
+
+def _chosen(kinds: tuple[Any, ...], raw: Any) -> Any:
+    """Which of a union: dataclasses are told apart by their field ``kind``."""
+    kinds = tuple(one for one in kinds if one is not type(None))
+    if len(kinds) == 1 or not all(map(dataclasses.is_dataclass, kinds)):
+        return kinds[0]
+    found = [one for one in kinds if dict(_defaults(one)).get("kind") == raw["kind"]]
+    if not found:
+        raise ValueError(f"there is no {raw['kind']!r}")
+    return found[0]
 
 
 def plain(value: Any) -> Any:

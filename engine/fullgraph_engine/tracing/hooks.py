@@ -12,12 +12,13 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
+from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
 from ..torch_internals import variables as classes
 from ..torch_internals.binding import Around, Internal
 from . import causes, nodes, stacks
 from .recorder import Recorder, active, undisturbed
-from .recording import Outcome, Resolution, TracedFrame
+from .recording import TracedFrame
 
 # Bound now: traced code may replace the functions of `time`.
 _clock = time.perf_counter
@@ -108,7 +109,7 @@ def _formatted(
     causes.remember_words(str(words), gb_type, context, explanation, hints)
 
 
-def _outcome(reason: str) -> Outcome:
+def _outcome(reason: str) -> BreakOutcome:
     if reason.startswith("Failed to handle graph break gracefully"):
         return "frame-skipped"
     if reason.startswith("Encountered graph break that we cannot resume from"):

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, dynamo, frames, graphs
 from ..torch_internals.shapes import deferred_asserts, source_of_symbol
 from . import causes, failed_guards, guards, nodes, stacks
@@ -21,10 +22,8 @@ from .recording import (
     CustomOp,
     Equality,
     Graph,
-    Outcome,
     Recompile,
     Recording,
-    Resolution,
     RuntimeAssert,
     Skip,
     Specialization,
@@ -136,7 +135,7 @@ class Recorder:
     def saw_unsupported(self, error: BaseException) -> None:
         self._last_unlogged = error
 
-    def broke(self, error: BaseException, outcome: Outcome, traced: Stack) -> None:
+    def broke(self, error: BaseException, outcome: BreakOutcome, traced: Stack) -> None:
         """A graph break that Dynamo acted on. ``traced`` is the stack inside the tracer."""
         if getattr(error, "_fullgraph_recorded", False):
             return

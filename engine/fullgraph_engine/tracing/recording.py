@@ -10,17 +10,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..protocol import Frame, SeenKind
+from ..protocol.evidence import BreakOutcome, Phase, Resolution
 from ..protocol.shapes import ShapeRole, ShapeSeen
 
 Stack = tuple[Frame, ...]
 """User frames, outermost first."""
-
-Outcome = Literal["resumed", "rest-skipped", "frame-skipped", "raised"]
-"""What Dynamo did after a break: resumed behind it, ran the rest of the function in eager mode,
-gave up the whole frame, or raised (``fullgraph=True``)."""
-
-Resolution = Literal["overload", "single overload", "resolved packet"]
-"""How ``check_pt2_compliant_op`` found the overload that was called."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ class Break:
     id: str
     causes: tuple[Cause, ...]
     message: str
-    outcome: Outcome
+    outcome: BreakOutcome
     stack: Stack
     href: str = ""
     inlined: int = 1
@@ -242,7 +236,7 @@ class Failure:
     without Dynamo at all (then it is the program that is wrong).
     """
 
-    phase: Literal["tracer", "eager"]
+    phase: Phase
     kind: str
     message: str
     stack: Stack

@@ -21,6 +21,7 @@ from fullgraph.session.ignores import kept
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
+from fullgraph_engine.protocol.evidence import BreakEvidence
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.shapes import PlaceShapes
 from fullgraph_engine.protocol.sources import in_user_words
@@ -237,7 +238,8 @@ class _Content:
         item = self._finding_of(step)
         finding = item.finding if item is not None else None
         message = finding.message if finding is not None else step.code
-        title = str(finding.data.get("type", "")) if finding is not None else ""
+        evidence = finding.evidence if finding is not None else None
+        title = evidence.title if isinstance(evidence, BreakEvidence) else ""
         through = step.inlined > 1
         place = self._range(range_)
         told = item.of_run(self._subject.name, self._probe) if item is not None else None

@@ -16,6 +16,7 @@ from fullgraph_engine.protocol import (
     ProbeInfo,
     Range,
     TargetReport,
+    to_plain,
 )
 
 VERSION = 1
@@ -146,7 +147,7 @@ def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
         ],
         "href": item.href,
         "data": {
-            **finding.data,
+            "evidence": to_plain(finding.evidence),
             "explanation": finding.explanation,
             "hints": list(finding.hints),
             "context": finding.context,

@@ -13,6 +13,7 @@ from typing import Any
 from ... import tracing
 from ...findings.runs import batch_dimensions
 from ...protocol import Finding, Frame
+from ...protocol.evidence import RecompileEvidence, SpecializationEvidence
 from ...targets import Call, Tracee
 from ...tracing.stacks import is_machinery, is_torch
 from ..candidate import Origin, Seed
@@ -69,7 +70,7 @@ class Programs:
     @property
     def _is_of_calls(self) -> bool:
         """Whether it takes several calls to show it."""
-        return self.finding.code.startswith("recompile/")
+        return isinstance(self.finding.evidence, RecompileEvidence)
 
     @cached_property
     def _acts(self) -> tuple[Act, ...]:
@@ -79,9 +80,10 @@ class Programs:
 
     def _of_calls(self) -> Iterator[Seed]:
         """What the guard was made for, and the function that was compiled again, each time."""
-        data = self.finding.data
+        evidence = self.finding.evidence
+        assert isinstance(evidence, RecompileEvidence)
         inner = capture.points(self._frames()[-1:])
-        outer = capture.points([Frame(data["path"], data["function"], data["line"])])
+        outer = capture.points([Frame(evidence.path, evidence.function, evidence.line)])
         capture.watch(self._eagerly, [*outer, *inner], whole=True)
         for most in (2, capture.MOST):
             yield from self._calls_of(inner, outer, most)
@@ -158,9 +160,9 @@ class Programs:
     def _dynamic_sizes(self) -> frozenset[int]:
         """What the dimensions are long that the run had asked to be dynamic."""
         is_guard = self.finding.code.startswith("guard/")
-        value = self.finding.data.get("value")
-        if is_guard and str(value).isdigit():
-            return frozenset({int(str(value))})
+        evidence = self.finding.evidence
+        if isinstance(evidence, SpecializationEvidence) and evidence.value.isdigit():
+            return frozenset({int(evidence.value)})
         with contextlib.suppress(BaseException):
             call = self.tracee.call()
             wishes = [(wish.tensor, wish.dim) for wish in call.dynamic]

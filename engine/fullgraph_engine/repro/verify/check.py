@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from ...protocol import Finding
+from ...protocol import Finding, evidence
 from ..inputs import loading
 from ..reduce.program import end_of_imports, is_text
 
@@ -34,31 +34,36 @@ class Check:
     @classmethod
     def of(cls, finding: Finding, times: int = 1) -> Check:
         """The check for a finding that is there so many times."""
-        family = finding.code.partition("/")[0]
-        if family == "graph-break":
-            return _of_break(str(finding.data["type"]))
-        if family == "op":
-            name = str(finding.data.get("operator", ""))
-            found = f'[{_REASONS} if "non-PT2-compliant" in r]'
-            before = ("torch._dynamo.config.only_allow_pt2_compliant_ops = True",)
-            return cls(f"operator {name} without pt2_compliant_tag", found, before=before)
-        if family == "recompile":
-            found = "[*torch._dynamo.utils.guard_failures.values()]"
-            if times > 1:
-                frames = 'torch._dynamo.utils.counters["frames"]["total"]'
-                found = f"{frames} > {times} and {found}"
-            return cls(f"recompile ({finding.code})", found)
-        if family == "frame-skipped":
-            found = 'not torch._dynamo.utils.counters["stats"]["calls_captured"] and ["none"]'
-            return cls(f"a function that is not compiled ({finding.code})", found)
-        if family == "guard":
-            return cls(
-                "a dynamic dimension that gets specialized",
-                '"ConstraintViolationError" in error',
-                error=True,
-            )
-        kind, title = (str(finding.data.get(name, "")) for name in ("exception", "type"))
-        return cls.of_error(kind, finding.message, title)
+        match finding.evidence:
+            case evidence.BreakEvidence(title):
+                return _of_break(title)
+            case evidence.OperatorEvidence(name) | evidence.DefinitionEvidence(name):
+                found = f'[{_REASONS} if "non-PT2-compliant" in r]'
+                before = ("torch._dynamo.config.only_allow_pt2_compliant_ops = True",)
+                return cls(f"operator {name} without pt2_compliant_tag", found, before=before)
+            case evidence.RecompileEvidence() | evidence.ForecastEvidence():
+                found = "[*torch._dynamo.utils.guard_failures.values()]"
+                if times > 1:
+                    frames = 'torch._dynamo.utils.counters["frames"]["total"]'
+                    found = f"{frames} > {times} and {found}"
+                return cls(f"recompile ({finding.code})", found)
+            case evidence.SkipEvidence():
+                found = 'not torch._dynamo.utils.counters["stats"]["calls_captured"] and ["none"]'
+                return cls(f"a function that is not compiled ({finding.code})", found)
+            case (
+                evidence.SpecializationEvidence()
+                | evidence.EqualityEvidence()
+                | evidence.GuardEvidence()
+            ):
+                return cls(
+                    "a dynamic dimension that gets specialized",
+                    '"ConstraintViolationError" in error',
+                    error=True,
+                )
+            case evidence.FailureEvidence(exception, _, title):
+                return cls.of_error(exception, finding.message, title)
+            case evidence.ImportEvidence() | None:
+                return cls.of_error("", finding.message)
 
     @classmethod
     def of_error(cls, kind: str, message: str, title: str = "") -> Check:

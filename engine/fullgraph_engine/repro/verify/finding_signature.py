@@ -13,7 +13,7 @@ import linecache
 import re
 from dataclasses import dataclass
 
-from ...protocol import Finding, Frame
+from ...protocol import Finding, Frame, evidence
 from ...tracing.stacks import is_machinery, is_torch
 
 _GROUPS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|0x[0-9a-fA-F]+")
@@ -101,24 +101,37 @@ def own_names(text: str) -> frozenset[str]:
 
 
 def _kind(finding: Finding) -> str:
-    if finding.code.startswith("recompile/"):
-        return str(finding.data.get("detail", "")).partition(" ")[0]
-    titles = (finding.data.get("type"), finding.data.get("exception"))
-    return ": ".join(str(title) for title in titles if title)
+    match finding.evidence:
+        case evidence.RecompileEvidence(detail=detail):
+            return detail.partition(" ")[0]
+        case evidence.BreakEvidence(title):
+            return title
+        case evidence.FailureEvidence(exception, _, title):
+            return ": ".join(filter(None, (title, exception)))
+        case _:
+            return ""
 
 
 def _reason(finding: Finding) -> tuple[str, ...]:
     """The words of Dynamo's context; of an exception those of its message, of a tensor that made
     code compile again what differs in it."""
-    if finding.code.startswith("op/"):
-        return (str(finding.data.get("operator", "")),)
-    if finding.code.startswith(("guard/", "frame-skipped/")):
-        return ()
     words = finding.context or finding.explanation
-    if finding.code.startswith("trace/"):
-        words = finding.message
-    if finding.code.startswith("recompile/"):
-        words = str(finding.data.get("detail") or words)
+    match finding.evidence:
+        case evidence.OperatorEvidence(operator) | evidence.DefinitionEvidence(operator):
+            return (operator,)
+        case (
+            evidence.SpecializationEvidence()
+            | evidence.EqualityEvidence()
+            | evidence.GuardEvidence()
+            | evidence.SkipEvidence()
+        ):
+            return ()
+        case evidence.RecompileEvidence(detail=detail):
+            words = detail or words
+        case evidence.FailureEvidence() | evidence.ImportEvidence():
+            words = finding.message
+        case evidence.BreakEvidence() | evidence.ForecastEvidence() | None:
+            pass
     words = words.split("\n")[0]
     while True:
         shorter = _GROUPS.sub(" ", words)
