@@ -31,6 +31,7 @@ import torch  # noqa: E402
 
 from fullgraph_engine import shapes, targets, tracing  # noqa: E402
 from fullgraph_engine.findings.runs import batch_dimensions  # noqa: E402
+from fullgraph_engine.shapes import archive, comparison, explanation  # noqa: E402
 
 PREFIXES = 8
 
@@ -80,7 +81,7 @@ def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str])
     count["recordings"] += 1
     count["events"] += len(tape.events)
     try:
-        different = shapes.compare_with_live(tape)
+        different = comparison.compare_with_live(tape)
         if different:
             failures.append(f"not equal to the live state: {'; '.join(map(str, different))}")
         ends = range(1, len(tape.events))
@@ -89,20 +90,20 @@ def check(tape: Any, count: Counter[str], failures: list[str], texts: list[str])
             count["prefixes"] += 1
         shapes.guards_at(tape)
         shapes.timeline(tape)
-        again = shapes.read(shapes.write(tape))
+        again = archive.read(archive.write(tape))
         if again.note:
             count["not written"] += 1
             failures.append(again.note)
         else:
             count["written"] += 1
-            different = shapes.differences(tape.live, shapes.replay(again))
+            different = comparison.differences(tape.live, shapes.replay(again))
             if different:
                 failures.append(f"read back: {'; '.join(map(str, different))}")
-        for explanation in shapes.explain_all(tape):
+        for found in explanation.explain_all(tape):
             count["explained"] += 1
-            texts.append(explanation.text)
-            if explanation.unexplained:
-                failures.append(explanation.unexplained)
+            texts.append(found.text)
+            if found.unexplained:
+                failures.append(found.unexplained)
     except Exception as error:
         failures.append(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
 

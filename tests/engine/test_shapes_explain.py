@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from fullgraph_engine import shapes, targets, tracing
+from fullgraph_engine.shapes import explanation
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "shapes"
@@ -78,4 +79,4 @@ def test_what_is_explained_stands_on_the_lines(path: Path) -> None:
     tape = record(path)[-1]
     found = told(tape)
     # Sizes that nothing was learned about need no marker for where they began.
-    assert found == expected, "\n".join(e.text for e in shapes.explain_all(tape))
+    assert found == expected, "\n".join(e.text for e in explanation.explain_all(tape))

@@ -18,7 +18,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from fullgraph_engine import shapes, tracing
-from fullgraph_engine.shapes import upstream
+from fullgraph_engine.shapes import archive, comparison, explanation, upstream
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("fresh_tracer")]
 ENGINE = Path(__file__).parents[2] / "engine"
@@ -72,7 +72,7 @@ def symbol_of(tape: shapes.Tape, source: str) -> str:
 
 def test_all_events_lead_to_the_live_state(tape: shapes.Tape) -> None:
     assert tape.function == "forward"
-    assert shapes.compare_with_live(tape) == ()
+    assert comparison.compare_with_live(tape) == ()
 
 
 def test_looking_at_a_size_does_not_change_what_it_is_about(tape: shapes.Tape) -> None:
@@ -94,10 +94,10 @@ def test_looking_at_a_size_does_not_change_what_it_is_about(tape: shapes.Tape) -
     assert env.replacements != before, "then the test above shows nothing"
 
     shapes.timeline(tape)
-    shapes.write(tape)
-    shapes.explain_all(tape)
-    shapes.first_difference(tape, tape)
-    assert shapes.compare_with_live(tape) == ()
+    archive.write(tape)
+    explanation.explain_all(tape)
+    comparison.first_difference(tape, tape)
+    assert comparison.compare_with_live(tape) == ()
 
 
 def test_every_prefix_replays_and_grows_towards_the_end(tape: shapes.Tape) -> None:
@@ -121,12 +121,12 @@ def test_every_event_that_did_something_is_missed_and_named(tape: shapes.Tape) -
     assert len(marked) >= 3
     for event in marked:
         shorter = without(tape, event.index)
-        found = shapes.first_difference(tape, shorter)
+        found = comparison.first_difference(tape, shorter)
         assert found is not None, event.words
         assert (found.index, found.kind) == (event.index, "dropped")
         assert found.method == event.method
         assert found.differences
-        added = shapes.first_difference(shorter, tape)
+        added = comparison.first_difference(shorter, tape)
         assert added is not None
         assert (added.index, added.kind) == (event.index, "added")
 
@@ -139,17 +139,17 @@ def test_what_a_tape_lacks_of_the_live_state_is_found_without_another_tape(
         for event in shapes.timeline(tape).events
         if any(effect.kind == "guard" and "5" in effect.words for effect in event.effects)
     )
-    found = shapes.find_missing(without(tape, dropped), tape.live)  # type: ignore[arg-type]
+    found = comparison.find_missing(without(tape, dropped), tape.live)  # type: ignore[arg-type]
     assert found is not None
     assert "5" in found.words
     assert found.after < dropped
     assert "x.shape[0] > 5" in found.code
     assert {difference.field for difference in found.differences} >= {"guards", "var_to_range"}
-    assert shapes.find_missing(tape, tape.live) is None  # type: ignore[arg-type]
+    assert comparison.find_missing(tape, tape.live) is None  # type: ignore[arg-type]
 
 
 def test_tapes_that_are_the_same_do_not_differ(tape: shapes.Tape) -> None:
-    assert shapes.first_difference(tape, shapes.read(shapes.write(tape))) is None
+    assert comparison.first_difference(tape, archive.read(archive.write(tape))) is None
 
 
 def test_guards_at_a_point_are_those_known_by_then(tape: shapes.Tape) -> None:
@@ -197,7 +197,7 @@ def test_a_tape_that_is_too_long_is_cut_and_says_so() -> None:
     assert recording.failure is None
     assert len(tape.events) == len(tape.places) == 10
     assert tape.note == "Only the first 10 events of this ShapeEnv were kept."
-    assert shapes.compare_with_live(tape)
+    assert comparison.compare_with_live(tape)
     assert shapes.timeline(tape).note == tape.note
 
 
@@ -251,13 +251,14 @@ def plain_trace() -> tracing.Recording:
 
 def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
-    path.write_text(shapes.write(tape))
+    path.write_text(archive.write(tape))
     code = (
         "import sys; from fullgraph_engine import shapes\n"
-        "tape = shapes.read(open(sys.argv[1]).read())\n"
+        "from fullgraph_engine.shapes import archive, explanation\n"
+        "tape = archive.read(open(sys.argv[1]).read())\n"
         "print(*[event.words for event in shapes.timeline(tape).events], sep='\\n')\n"
         "print(*shapes.guards_at(tape).checks, sep='\\n')\n"
-        "print(*[found.text for found in shapes.explain_all(tape)], sep='\\n')\n"
+        "print(*[found.text for found in explanation.explain_all(tape)], sep='\\n')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)],
@@ -271,16 +272,16 @@ def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path
     assert done.stdout.rstrip().split("\n") == [
         *[event.words for event in shapes.timeline(tape).events],
         *shapes.guards_at(tape).checks,
-        *[found.text for found in shapes.explain_all(tape)],
+        *[found.text for found in explanation.explain_all(tape)],
     ]
 
 
 def test_what_is_read_back_is_in_the_same_state(tape: shapes.Tape) -> None:
-    again = shapes.read(shapes.write(tape))
+    again = archive.read(archive.write(tape))
     assert tape.live is not None
-    assert shapes.differences(tape.live, shapes.replay(again)) == ()
+    assert comparison.differences(tape.live, shapes.replay(again)) == ()
     with pytest.raises(shapes.ReplayError, match="no live ShapeEnv"):
-        shapes.compare_with_live(again)
+        comparison.compare_with_live(again)
 
 
 def test_an_argument_that_cannot_be_written_ends_the_file_and_is_named(tape: shapes.Tape) -> None:
@@ -290,8 +291,8 @@ def test_an_argument_that_cannot_be_written_ends_the_file_and_is_named(tape: sha
     last = tape.events[7]
     changed = type(last)(last.f, [*(last.args or []), Strange()], last.kwargs, name=last.name)
     events = [*tape.events[:7], changed, *tape.events[8:]]
-    written = shapes.write(shapes.Tape(0, events, tape.places))
-    again = shapes.read(written)
+    written = archive.write(shapes.Tape(0, events, tape.places))
+    again = archive.read(written)
     assert len(again.events) == 7
     assert again.note.startswith(f"Event 7 ({tape.method(7)}) and those after it are not in the")
     assert "Strange" in again.note
@@ -300,16 +301,16 @@ def test_an_argument_that_cannot_be_written_ends_the_file_and_is_named(tape: sha
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 0}'])
 def test_a_file_that_is_no_tape_is_refused_in_one_sentence(text: str) -> None:
-    with pytest.raises(shapes.ArchiveError) as caught:
-        shapes.read(text)
+    with pytest.raises(archive.ArchiveError) as caught:
+        archive.read(text)
     assert str(caught.value).endswith(".")
 
 
 def test_an_event_that_this_torch_does_not_have_is_named(tape: shapes.Tape) -> None:
-    raw = json.loads(shapes.write(tape))
+    raw = json.loads(archive.write(tape))
     raw["events"][3]["f"] = "a_method_of_tomorrow"
-    with pytest.raises(shapes.ArchiveError, match=r"Event 3 .*a_method_of_tomorrow"):
-        shapes.read(json.dumps(raw))
+    with pytest.raises(archive.ArchiveError, match=r"Event 3 .*a_method_of_tomorrow"):
+        archive.read(json.dumps(raw))
 
 
 # -- sizes that only the data know ------------------------------------------------------------
@@ -378,4 +379,4 @@ def test_a_size_that_an_operator_gives_is_called_after_its_result() -> None:
     assert question.words == "y.shape[0] > 3"
     columns = sys.version_info >= (3, 11)
     assert question.symbols[0].code == ("x[x > 0]" if columns else "y = x[x > 0]")
-    assert shapes.compare_with_live(tape) == ()
+    assert comparison.compare_with_live(tape) == ()

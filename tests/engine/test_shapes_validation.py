@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fullgraph_engine import shapes, tracing
+from fullgraph_engine.shapes import validation
 from fullgraph_engine.tracing.recording import Failure, Recording
 
 pytestmark = pytest.mark.real_engine
@@ -28,14 +29,14 @@ def trace() -> Recording:
 
 @pytest.mark.skipif(find_spec("z3") is not None, reason="z3 is there")
 def test_without_z3_it_says_what_to_install() -> None:
-    found = shapes.validate(trace)
+    found = validation.validate(trace)
     assert found.outcome == "skipped"
     assert found.text == "Install z3-solver beside torch to have guards validated."
 
 
 def test_sound_guards_are_valid() -> None:
     pytest.importorskip("z3")
-    assert shapes.validate(trace).outcome == "valid"
+    assert validation.validate(trace).outcome == "valid"
 
 
 def test_unsound_guards_are_told_with_their_expression() -> None:
@@ -46,7 +47,7 @@ def test_unsound_guards_are_told_with_their_expression() -> None:
         with config.patch(inject_EVALUATE_EXPR_flip_equality_TESTING_ONLY=True):
             return trace()
 
-    found = shapes.validate(unsound)
+    found = validation.validate(unsound)
     assert found.outcome == "invalid"
     assert "translation validation failed" in found.text
 
@@ -56,7 +57,7 @@ def test_a_failure_of_the_validator_is_an_invalid_trace(monkeypatch: pytest.Monk
     monkeypatch.setattr("fullgraph_engine.shapes.upstream.config", FakeConfig(), raising=True)
     words = "translation validation failed when evaluating: s0 > 5\n\nand more"
     failed = Recording(failure=Failure("tracer", "BisectValidationException", words, ()))
-    found = shapes.validate(lambda: failed)
+    found = validation.validate(lambda: failed)
     assert found.outcome == "invalid"
     assert found.text == "translation validation failed when evaluating: s0 > 5"
 
