@@ -1,7 +1,7 @@
 """What a ShapeEnv learned, event by event: record, replay, explain.
 
-``archive`` (a tape as a file), ``comparison`` (of two tapes) and ``validation`` are imported by name:
-no trace needs them, and what they use of torch may be missing.
+``archive`` (a tape as a file), ``comparison`` (of two tapes) and ``validation`` are imported by
+name: no trace needs them, and what they use of torch may be missing.
 """
 
 from .explanation import Explanation, Step, Violation, explain, final_value, violations
