@@ -103,6 +103,7 @@ class Host:
             message=finding.message,
             real=finding.mode == "real",
             path=finding.path,
+            changed=getattr(finding.evidence, "changed", ()),
         )
         analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None

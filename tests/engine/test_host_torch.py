@@ -654,7 +654,7 @@ def prints(x):
 
 @pytest.fixture(scope="module")
 def growing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with a size that each call with another one compiles again for, and a graph break."""
+    """A file with a size that each call with another one recompiles for, and a graph break."""
     path = tmp_path_factory.mktemp("growing") / "model.py"
     path.write_text(GROWING)
     return path

@@ -292,7 +292,7 @@ def test_all_that_fails_is_named(case: Case, ours: dict[str, str], theirs: dict[
     for words in case.words:
         assert any(words in each for _, each in found), said
     guards = logged(theirs[case.name])
-    assert guards, "a plain run does not compile again"
+    assert guards, "a plain run does not recompile"
     for guard in guards:
         assert agrees(guard, said), f"{guard} is not among:\n{said}"
 

@@ -17,7 +17,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# imports: NAME``         the import of this module goes on
 ``# die``                   the engine ends at once; ``# die: garbage`` says nonsense first
 ``# registers: ns::name``   executing the text registers this operator
-``# forecast: NAME``        every other NAME compiles again, and the code of the line is why;
+``# forecast: NAME``        each new NAME recompiles, and the code of the line is why;
                           ``# forecast: NAME slow`` takes a second for it
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
 ``# repro: STEPS``          how repros go on, see ``stub_repros``
@@ -200,7 +200,7 @@ class Stub:
                 time.sleep(0.005)
             where = self.code(row, line, match.start())
             made = p.ForecastRow("size", match[1], "4", ("5", "6"), "always", ("too big",), where)
-            words = f"Every other `{match[1]}` compiles again"
+            words = f"Each new value of `{match[1]}` recompiles"
             same = f"every {match[1]}"
             found = p.Finding("recompile/every-size", words, where, target, identity=same)
             told[target].append((made, found))

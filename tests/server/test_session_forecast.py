@@ -244,8 +244,8 @@ class Slow(nn.Module):
     y.view(4)  # forecast: y.shape[0] slow
 """
 BREAK = ("It breaks here", "call()")
-X = ("Every other `x.shape[0]` compiles again", "x.view(4)")
-Y = ("Every other `y.shape[0]` compiles again", "y.view(4)")
+X = ("Each new value of `x.shape[0]` recompiles", "x.view(4)")
+Y = ("Each new value of `y.shape[0]` recompiles", "y.view(4)")
 
 
 @pytest.fixture
@@ -366,14 +366,14 @@ def test_a_page_tells_all() -> None:
         row("once", "flag", "flag"),
         ForecastRow("call", "the same inputs", "", ("again",), "once"),
     ]
-    assert page("Net", rows, ["For want of time not known: y."], fresh=True) == (
+    assert page("Net", rows, ["Skipped (time limit reached): y."], fresh=True) == (
         "**Calls of `Net` with something else**\n\n"
-        "- `x.shape[0]`: 4 → 5, 6: not compiled again\n"
-        "- `n`: 4 → 5, 6: **compiled again each time** (a; b; c; and 1 more)\n"
-        "- `flag`: 4 → 5, 6: compiled again once for each value\n"
-        "- the same inputs again: compiled again once, then good for all\n\n"
-        "For want of time not known: y."
+        "- `x.shape[0]`: 4 → 5, 6: does not recompile\n"
+        "- `n`: 4 → 5, 6: **recompiles on each new value** (a; b; c; and 1 more)\n"
+        "- `flag`: 4 → 5, 6: recompiles once for each value\n"
+        "- the same inputs again: recompiles once, then valid for all\n\n"
+        "Skipped (time limit reached): y."
     )
-    assert page("f", [], ["It was broken off."], fresh=False) == (
-        "**Calls of `f` with something else** (before the last trace)\n\nIt was broken off."
+    assert page("f", [], ["It was stopped."], fresh=False) == (
+        "**Calls of `f` with something else** (before the last trace)\n\nIt was stopped."
     )

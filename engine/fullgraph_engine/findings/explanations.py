@@ -222,4 +222,4 @@ def _range(frame: Frame) -> Range:
 
 
 def _unexplained(words: str) -> Why:
-    return Why(notes=(f"Which lines led to this is not told: {words.rstrip('.')}.",))
+    return Why(notes=(f"Could not determine which lines caused this: {words.rstrip('.')}.",))

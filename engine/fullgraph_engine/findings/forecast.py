@@ -1,4 +1,4 @@
-"""What will be compiled again when a target is called a second and a third time.
+"""What will be recompiled when a target is called a second and a third time.
 
 Nothing is guessed: the target is called again, with other sizes, other values or in another mode,
 and what Dynamo does is written down. Each experiment is made in a fork, so that none meets what
@@ -40,7 +40,7 @@ MOST_FLAGS = 8
 CALLS = 3
 """Further calls of an experiment: one more than it takes until sizes are dynamic, to be sure."""
 SETTLING = 3
-"""Calls with nothing changed, until none compiles again."""
+"""Calls with nothing changed, until none recompiles."""
 TIMES = 3.0
 """How long all experiments may take, in times that the first trace took."""
 SHORTEST = 5.0
@@ -94,7 +94,7 @@ class _Change:
     values: tuple[dict[int, Any], ...] = ()
     training: bool | None = None
     of_note: bool = True
-    """Whether there is a finding, if it compiles again each time."""
+    """Whether there is a finding, if it recompiles each time."""
 
     @property
     def identity(self) -> str:
@@ -150,7 +150,7 @@ class Forecaster:
             self._forecast.note = f"The call raised, so no other was tried ({words})."
             return
         if not any(frame.outcome == "compiled" for frame in first.frames):
-            self._forecast.note = "Nothing was compiled, so nothing can be compiled again."
+            self._forecast.note = "Nothing was compiled, so nothing can be recompiled."
             return
         given = value_guards.Given.of(self.call.function, self.call.args, self.call.kwargs)
         self._guarded = {
@@ -167,7 +167,7 @@ class Forecaster:
             self._experiment(change_)
         notes = [f"With another {name} {how}." for name, how in self._lost]
         if self._left_out:
-            notes.append(f"For want of time not known: {', '.join(self._left_out)}.")
+            notes.append(f"Skipped (time limit reached): {', '.join(self._left_out)}.")
         self._forecast.note = " ".join(notes)
 
     @property
@@ -500,7 +500,7 @@ class Forecaster:
             explanation += " Dynamo made the size dynamic, and this line needs the number."
         return Finding(
             code=code,
-            message=f"Every other `{change_.name}` compiles `{recompile.function}` again",
+            message=f"Each new value of `{change_.name}` recompiles `{recompile.function}`",
             range=place.range,
             explanation=explanation,
             hints=_SIZE_HINTS if of_size else _VALUE_HINTS,
@@ -510,7 +510,10 @@ class Forecaster:
             related=(*related_guards([one for _, one in why[1:]], self.source), *related_to(place)),
             identity=f"{identity(code, place.range)} {change_.name}",
             evidence=ForecastEvidence(
-                tuple(evidence_of(one) for _, one in why), change_.first, change_.tried
+                tuple(evidence_of(one) for _, one in why),
+                tuple(change_.name.split(", ")),
+                change_.first,
+                change_.tried,
             ),
         )
 
@@ -520,7 +523,7 @@ class Forecaster:
         others = [one for one in of_latest(recompile) if one is not failed]
         return Finding(
             code=code,
-            message=f"Every call compiles `{recompile.function}` again: {change(failed)}",
+            message=f"Every call recompiles `{recompile.function}`: {change(failed)}",
             range=place.range,
             explanation=(
                 f"It was called {SETTLING + 1} times with the same inputs, and compiled each time."

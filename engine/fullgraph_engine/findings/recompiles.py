@@ -54,7 +54,7 @@ def of_guard(
     others = [one for one in recompile.failures if one is not failed]
     return Finding(
         code=code,
-        message=f"`{recompile.function}` was compiled again: {change(failed)}",
+        message=f"`{recompile.function}` was recompiled: {change(failed)}",
         range=place.range,
         explanation=_REASONS[failed.family],
         hints=_WAYS_OUT[failed.family],
@@ -179,7 +179,7 @@ def change(failed: FailedGuard) -> str:
         return f"`{name}` was {failed.was}, now {failed.now.replace('FakeTensor', 'Tensor')}"
     match failed.kind:
         case "GLOBAL_STATE" | "DEFAULT_DEVICE" | "TORCH_FUNCTION_MODE_STACK":
-            return f"{name} changed" if failed.detail else f"`{name}` holds no more"
+            return f"{name} changed" if failed.detail else f"`{name}` is no longer true"
         case "ID_MATCH":
             return f"`{name}` is another object"
         case "MAPPING_KEYS_MATCH":
@@ -190,7 +190,7 @@ def change(failed: FailedGuard) -> str:
             return f"what was compiled is gone: {failed.expression}"
         case "TENSOR_MATCH":
             return f"`{name}` is a tensor of another kind"
-    return f"`{condition(failed.expression)}` holds no more"
+    return f"`{condition(failed.expression)}` is no longer true"
 
 
 def condition(expression: str) -> str:

@@ -112,7 +112,7 @@ def run_target(
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
     The parts know nothing of each other, so they can be processes side by side. The second only
-    looks for dimensions that get pinned, the forecast for what compiles again, for which it needs a
+    looks for dimensions that get pinned, the forecast for what recompiles, for which it needs a
     ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell. The
     further paths need a ``branch`` as well, and what is ``known`` from the first.
 
@@ -381,7 +381,7 @@ class _Attempt:
             self._amend(recording)
 
     def forecast(self, branch: Branch) -> Forecast:
-        """Further calls with other sizes and values: only to see which of them compile again."""
+        """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.begin if mode is not None else _nothing
             begin()

@@ -134,7 +134,7 @@ class _Unsteady:
                 "guard/mutated",
                 guard,
                 f"`{name}` is guarded to be {value} and is {now} after the call: "
-                "the next call compiles again",
+                "the next call recompiles",
                 "The traced code reads this value, so that the compiled code is only valid while "
                 "it is the same, and changes it.",
             )
@@ -165,15 +165,15 @@ class _Unsteady:
         if not of or of != guard.source:
             return None
         words = in_user_words(guard.source)
-        ending = f"is compiled in as {value}: another value compiles again"
+        ending = f"is specialized to {value}; any other value recompiles"
         if scope == "global":
             why = f"A function of this file assigns `{words}`, or what it is in."
             return self._finding("guard/global", guard, f"The global `{words}` {ending}", why)
         later = (
-            "Dynamo compiles the first value of a Python number in as a constant; at another one "
-            "it compiles again and tries to make it symbolic."
+            "Dynamo specializes to the first value of a Python number; at another one it "
+            "recompiles and tries to make it symbolic."
             if guard.type in _NUMBERS
-            else "Every other string is compiled for anew."
+            else "Each new string recompiles."
         )
         return self._finding("guard/value", guard, f"`{words}` {ending}", later)
 
@@ -199,8 +199,8 @@ class _Unsteady:
         return self._finding(
             "guard/identity",
             guard,
-            f"`{words}` has to be the very same {called or f'object ({guard.type})'}: "
-            "another one compiles again",
+            f"`{words}` is guarded by identity: another {called or f'object ({guard.type})'} "
+            "recompiles",
             "Dynamo compares the code of this function."
             if guard.type == "code"
             else "Dynamo compares the identity of this object, not its contents.",

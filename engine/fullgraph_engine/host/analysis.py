@@ -623,7 +623,7 @@ class Analysis:
         if part in ("first", "seeds"):
             self._settled[plan.target] = plan.info.name
         if part == "forecast" and not launched.foretold:
-            self._not_foretold(plan, f"It was broken off: {why}.")
+            self._not_foretold(plan, f"It was stopped: {why}.")
         if part == "paths" and (done is None or done.report.status != "traced"):
             self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
         elif part == "paths" and done is not None:
@@ -1076,7 +1076,7 @@ def _why(code: int | None, watched: Watched, request: Analyze) -> str:
     if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
         return "it closed the file descriptors that fullgraph is told the results through"
     if code is None:
-        end = "ended, nobody knows how"
+        end = "exited for an unknown reason"
     elif code < 0:
         end = f"crashed ({processes.signal_name(code)})"
     else:

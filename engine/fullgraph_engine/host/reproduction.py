@@ -191,7 +191,7 @@ class Reproduction:
             self._from_reducer(line)
         if not self._finished:
             words = "it took too long" if self._deadline == 0.0 else "it crashed"
-            self._end(f"Making it smaller was broken off: {words}. What was found is kept.")
+            self._end(f"Minimization was stopped: {words}. The best result so far is kept.")
 
     # -- for the loop -------------------------------------------------------------------------
 

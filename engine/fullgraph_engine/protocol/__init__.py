@@ -52,7 +52,7 @@ Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 Part = Literal["first", "second", "paths", "forecast", "seeds"]
 """A run traces a target as its probe gives it, looks for dimensions that get pinned, traces the
-other paths that the target can take, or calls it again to see what compiles again; or it writes
+other paths that the target can take, or calls it again to see what recompiles; or it writes
 programs that may show one of its findings. "paths" go on from what "first" has found, and are
 traced only where they can lead elsewhere."""
 TargetKind = Literal["module", "function", "call"]
@@ -469,7 +469,7 @@ def _pack(value: SeenValue) -> str:
 
 @dataclass(frozen=True)
 class ForecastFound:
-    """What further calls of a target compile again: once per run, with all its findings.
+    """What further calls of a target recompile: once per run, with all its findings.
 
     It replaces what was told before of the run. ``note`` says in sentences what was left out, and
     why; ``seconds`` is what it took.

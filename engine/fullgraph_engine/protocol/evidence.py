@@ -109,7 +109,7 @@ class GuardFailure:
 
 @dataclass(frozen=True)
 class RecompileEvidence:
-    """A function that was compiled again. ``detail`` is the part of a tensor that differs and its
+    """A function that was recompiled. ``detail`` is the part of a tensor that differs and its
     axis; ``limit`` is set if it was compiled too often and runs in eager mode since."""
 
     function: str
@@ -124,10 +124,11 @@ class RecompileEvidence:
 
 @dataclass(frozen=True)
 class ForecastEvidence:
-    """A function that later calls will compile again. ``first`` and ``tried`` are what the changed
-    value was; both are empty where it is compiled in every call."""
+    """A function that later calls recompile. ``changed`` are the inputs that differ between these
+    calls, ``first`` and ``tried`` what they were; all are empty where every call recompiles."""
 
     guards: tuple[GuardFailure, ...] = ()
+    changed: tuple[str, ...] = ()
     first: str = ""
     tried: tuple[str, ...] = ()
     kind: Literal["forecast"] = "forecast"

@@ -1,4 +1,4 @@
-"""What will be compiled again when a target is called with something else."""
+"""What will be recompiled when a target is called with something else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ForecastKind = Literal["size", "value", "flag", "mode", "call"]
 nothing at all."""
 
 Verdict = Literal["stays", "once", "conditional", "always"]
-"""Never compiled again; once, and then good for all others (flags: once for each value); where a
+"""Never recompiled; once, and then good for all others (flags: once for each value); where a
 condition on it changes; for every other one."""
 
 

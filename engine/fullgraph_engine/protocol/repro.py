@@ -49,6 +49,8 @@ class Wanted:
     """Tensors keep their contents, also where random ones show the same."""
     path: Union[TracePath, None] = None
     """The path that it was found on."""
+    changed: tuple[str, ...] = ()
+    """Of a forecast: the inputs that differ between the calls."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def missing_probe(target: Target, text: str, obstacle: str = "") -> Finding:
     off = TextEdit(Range(start, start), f"{indent}# fullgraph: off{newline}")
     return Finding(
         code="probe/missing",
-        message=f"{target.name} is not traced: its inputs are not known.",
+        message=f"{target.name} is not traced: no example inputs.",
         range=target.range,
         target=target.name,
         explanation=obstacle or _NOTHING,

@@ -233,7 +233,7 @@ def _traced(function: Callable[..., Any], *args: Any, **options: Any) -> Recordi
 
 
 def _called_twice(function: Callable[..., Any], x: torch.Tensor, limit: int = 8) -> Recording:
-    """With other values of a flag, so that it is compiled again."""
+    """With other values of a flag, so that it is recompiled."""
     dynamo.reset()
     watch = Recorder(drive.BOTTOM, file=_PATH)
     with watch.listen() as recording, dynamo.config.patch(recompile_limit=limit):

@@ -289,7 +289,7 @@ class Recorder:
         )
 
     def reached_limit(self, setting: str) -> None:
-        """The code that was to be compiled again has been compiled too often."""
+        """The code that was to be recompiled has been compiled too often."""
         limit = f"{setting} = {getattr(dynamo.config, setting)}"
         recompiles = self.recording.recompiles
         recompiles[-1] = dataclasses.replace(recompiles[-1], limit=limit)

@@ -111,7 +111,7 @@ CODES: tuple[Code, ...] = (
         "guard",
         Severity.OFF,
         "The compiled code is only valid while this holds",
-        "A guard is checked on every call; where it fails, the function is compiled again. There "
+        "A guard is checked on every call; where it fails, the function is recompiled. There "
         "are hundreds of them in an ordinary model, so they are off unless a severity is set.",
     ),
     Code(
@@ -119,7 +119,7 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "A dynamic dimension was fixed to one size",
         "A dimension that was to be dynamic can only have this one size, because of what this line "
-        "does with it. Every other size compiles again, and `mark_dynamic` on it is an error. Take "
+        "does with it. Each new size recompiles, and `mark_dynamic` on it is an error. Take "
         "sizes from `x.shape` where the line has a constant, avoid `int(...)` and Python branches "
         "on the size, or accept it and say so in the probe by writing the number.",
     ),
@@ -129,7 +129,7 @@ CODES: tuple[Code, ...] = (
         "Two dimensions have to be equal",
         "The probe gives two dimensions different letters, so that each could be any size, and "
         "this line needs them to be equal, or one to be a multiple of the other. Sizes for which "
-        "that does not hold raise an error or compile again. If they are the same size, give them "
+        "that does not hold raise an error or recompile. If they are the same size, give them "
         "the same letter (`f32[b, 16], f32[b, 16]`), which says so and ends this finding.",
     ),
     Code(
@@ -137,7 +137,7 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "The code changes a value that it is compiled for",
         "The traced code reads a Python value, so the compiled code is only valid while the value "
-        "is the same, and then changes it: the next call compiles again. Counters in `forward` "
+        "is the same, and then changes it: the next call recompiles. Counters in `forward` "
         "(`self.step += 1`) do so at every call until the limit of recompiles is reached, after "
         "which the function is not compiled at all; a cache that is `None` at first does so once. "
         "Keep what changes in a tensor (`register_buffer`), or change it outside the compiled "
@@ -147,9 +147,9 @@ CODES: tuple[Code, ...] = (
     Code(
         "guard/value",
         Severity.INFORMATION,
-        "An argument is compiled in as a constant",
+        "An argument is specialized to a constant",
         "A Python number or string that the target is called with is part of the guards: a call "
-        "with another one compiles again. Of numbers Dynamo makes a symbol when the second value "
+        "with another one recompiles. Of numbers Dynamo makes a symbol when the second value "
         "comes, where the code allows it. Arguments that are left at their default, flags and "
         "`None` are not reported. Pass a tensor if the value varies from call to call.",
         "If it varies from call to call, pass it as a tensor.",
@@ -157,10 +157,10 @@ CODES: tuple[Code, ...] = (
     Code(
         "guard/global",
         Severity.INFORMATION,
-        "A global that functions assign is compiled in as a constant",
+        "A global that functions assign is specialized to a constant",
         "The compiled code depends on the value of a global variable, or of an entry or attribute "
         "of one (`CONFIG['width']`), that a function of this file assigns: whenever it has another "
-        "value, the code is compiled again. What is assigned only while the file is executed is "
+        "value, the code is recompiled. What is assigned only while the file is executed is "
         "not reported. Pass the value as an argument, or keep it in a tensor.",
         "Pass the value as an argument, or keep it in a tensor.",
     ),
@@ -169,7 +169,7 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "Only one object will do",
         "The guards compare the identity of an object that comes as an argument, or from a global "
-        "that a function of this file assigns: with another object the code is compiled again, "
+        "that a function of this file assigns: with another object the code is recompiled, "
         "even if the two are equal. Enumeration members and functions are such objects; of a "
         "function that Dynamo traces its code has to be the same. Make the object once and use it "
         "for all calls.",
@@ -187,7 +187,7 @@ CODES: tuple[Code, ...] = (
         "recompile",
         Severity.INFORMATION,
         "The function is compiled more than once",
-        "A guard failed on a later call, and the function was compiled again for the new case. "
+        "A guard failed on a later call, and the function was recompiled for the new case. "
         "After `recompile_limit` (8) compilations Dynamo gives up and runs it as Python.",
     ),
     Code(
@@ -250,15 +250,15 @@ CODES: tuple[Code, ...] = (
     Code(
         "recompile/every-call",
         Severity.WARNING,
-        "Every call compiles again",
-        "Called again with the same inputs, the target is compiled again each time: something that "
+        "Every call recompiles",
+        "Called again with the same inputs, the target is recompiled each time: something that "
         "it reads has changed since the call before, such as a counter that it keeps itself. After "
         "`recompile_limit` (8) compilations Dynamo gives up.",
     ),
     Code(
         "recompile/every-size",
         Severity.WARNING,
-        "Every other size compiles again",
+        "Each new size recompiles",
         "The target was called again with other sizes, and compiled anew for each of them, though "
         "Dynamo tried to make the dimension dynamic: the code needs the number. The finding stands "
         "where it does.",

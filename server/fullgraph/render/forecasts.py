@@ -1,4 +1,4 @@
-"""What further calls compile again, in words: for the end of a lens, and for a page."""
+"""What further calls recompile, in words: for the end of a lens, and for a page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MOST_NAMES = 3
 _MOST_REASONS = 3
 
 _VERDICTS: dict[Verdict, str] = {
-    "stays": "not compiled again",
-    "once": "compiled again once, then good for all",
-    "conditional": "compiled again where a condition on it changes",
-    "always": "**compiled again each time**",
+    "stays": "does not recompile",
+    "once": "recompiles once, then valid for all",
+    "conditional": "recompiles where a condition on it changes",
+    "always": "**recompiles on each new value**",
 }
 
 
@@ -51,7 +51,7 @@ def _row(row: ForecastRow) -> str:
         called = f"`{row.name}`: {tried}"
     verdict = _VERDICTS[row.verdict]
     if row.kind == "flag" and row.verdict == "once":
-        verdict = "compiled again once for each value"
+        verdict = "recompiles once for each value"
     reasons = "; ".join(row.reasons[:_MOST_REASONS])
     if len(row.reasons) > _MOST_REASONS:
         reasons += f"; and {len(row.reasons) - _MOST_REASONS} more"

@@ -91,7 +91,7 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
 
 
 def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
-    """What further calls of a target compiled again; one for each probe of it."""
+    """What further calls of a target recompiled; one for each probe of it."""
     return {
         "run": made.run.rstrip("~"),
         "note": made.note,

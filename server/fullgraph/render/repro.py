@@ -16,7 +16,7 @@ _DEED = {
     "frame-skipped": "`torch.compile` skips a function",
     "op": "`torch.compile` meets an operator that does not suit it",
     "guard": "`torch.compile` compiles for one value alone",
-    "recompile": "`torch.compile` compiles again",
+    "recompile": "`torch.compile` recompiles",
     "trace": "`torch.compile` fails",
 }
 """What happens, by the first part of a code."""

@@ -264,7 +264,7 @@ class Unit:
         return self.results.reports()
 
     def forecast(self, target: str) -> Forecast | None:
-        """What further calls of a target would compile again; None where that is not known."""
+        """What further calls of a target would recompile; None where that is not known."""
         if not self._surroundings.settings(self).forecast:
             return None
         return self.results.forecasts.by_target.get(target)
@@ -452,7 +452,7 @@ class Unit:
     # -- forecasts ----------------------------------------------------------------------------
 
     def want_forecast(self) -> None:
-        """What compiles again is found out after the trace, while the text rests."""
+        """What recompiles is found out after the trace, while the text rests."""
         if not self._surroundings.settings(self).forecast:
             self._end_forecast()
         elif self._closed or self.busy or self.waiting or self._forecast is not None:

@@ -1,4 +1,4 @@
-"""What further calls of targets would compile again, moved with the text."""
+"""What further calls of targets would recompile, moved with the text."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     Wanted,
 )
+from fullgraph_engine.protocol.evidence import ForecastEvidence
 from fullgraph_engine.protocol.repro import Backend
 
 _REPRODUCIBLE = (
@@ -61,6 +62,7 @@ def on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ..
 
 def wanted_of(item: FileFinding) -> Wanted:
     finding = item.finding
+    evidence = finding.evidence
     return Wanted(
         code=finding.code,
         range=finding.range,
@@ -69,6 +71,7 @@ def wanted_of(item: FileFinding) -> Wanted:
         message=finding.message,
         real=finding.mode == "real",
         path=finding.path,
+        changed=evidence.changed if isinstance(evidence, ForecastEvidence) else (),
     )
 
 

@@ -379,7 +379,7 @@ class Settings:
         True,
         Flag(),
         "In the editor, after each trace and while the text is not edited, call each target again "
-        "with other sizes and values at low priority, to say what will compile again. "
+        "with other sizes and values at low priority, to say what will recompile. "
         "`fullgraph check` does so only with `--forecast`.",
     )
     trace_on: TraceOn = _setting(
@@ -413,7 +413,7 @@ class Settings:
         "changed",
         Choice(
             (
-                ("changed", "Where a name becomes something else than it was above."),
+                ("changed", "Only where the dtype or shape changes."),
                 ("all", "At every assignment."),
                 ("off", "Nowhere, neither at parameters nor returns."),
             )

@@ -79,7 +79,7 @@ class Programs:
     # -- units --------------------------------------------------------------------------------
 
     def _of_calls(self) -> Iterator[Seed]:
-        """What the guard was made for, and the function that was compiled again, each time."""
+        """What the guard was made for, and the function that was recompiled, each time."""
         evidence = self.finding.evidence
         assert isinstance(evidence, RecompileEvidence)
         inner = capture.points(self._frames()[-1:])

@@ -1,4 +1,4 @@
-"""Calls that compile again: the one of the probe, once more or with something changed."""
+"""Calls that recompile: the one of the probe, once more or with something changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ COUNT = 3
 
 _AGAIN = {"recompile/every-call": COUNT, "guard/mutated": 1}
 """Calls after the first, of what needs no change."""
-_NAMED = re.compile(r"Every other `(?P<names>[^`]+)`")
 _SIZE = re.compile(r"(?P<leaf>.+)\.shape\[(?P<dim>\d+)\]")
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -52,15 +51,13 @@ class Further:
 
 
 def calls_of(wanted: Wanted, call: Call) -> Further | None:
-    """The calls that a finding foretells something of; None where its words do not say what is
-    another one in them."""
+    """The calls that a forecast is about; None where it is not known what differs in them."""
     inputs = Inputs(call.function, call.args, call.kwargs)
-    named = _NAMED.search(wanted.message)
     again = _AGAIN.get(wanted.code, 0)
     if again:
         changes: list[tuple[dict[tuple[int, int], int], dict[int, Any]]] = [({}, {})] * again
-    elif named is not None:
-        changes = _changes(named["names"].split(", "), inputs, call)
+    elif wanted.changed:
+        changes = _changes(wanted.changed, inputs, call)
     else:
         return None
     if not changes:

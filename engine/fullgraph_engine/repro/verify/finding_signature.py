@@ -114,7 +114,7 @@ def _kind(finding: Finding) -> str:
 
 def _reason(finding: Finding) -> tuple[str, ...]:
     """The words of Dynamo's context; of an exception those of its message, of a tensor that made
-    code compile again what differs in it."""
+    code recompile what differs in it."""
     words = finding.context or finding.explanation
     match finding.evidence:
         case evidence.OperatorEvidence(operator) | evidence.DefinitionEvidence(operator):

@@ -1,4 +1,4 @@
-"""What further calls of the target under the cursor compile again."""
+"""What further calls of the target under the cursor recompile."""
 
 from __future__ import annotations
 
