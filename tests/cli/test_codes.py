@@ -13,7 +13,7 @@ from fullgraph.render.codes import Severity
         ("graph-break/some-slug", "graph-break", "warning"),
         ("frame-skipped/with-block", "frame-skipped", "warning"),
         ("op/not-pt2-compliant", "op/not-pt2-compliant", "warning"),
-        ("guard/specialized-dimension", "guard/specialized-dimension", "warning"),
+        ("guard/specialised-dimension", "guard/specialised-dimension", "warning"),
         ("guard/type-match", "guard", "off"),
         ("recompile/unheard-of", "recompile", "information"),
         ("trace/import-error", "trace/import-error", "error"),
@@ -77,7 +77,7 @@ def test_every_row_is_explained_and_known_as_a_selector() -> None:
         assert code.title and code.help.endswith("."), code.name
         assert codes.is_known_selector(code.name)
     assert codes.is_known_selector("GB0059")
-    assert codes.is_known_selector("specialized-dimension")
+    assert codes.is_known_selector("specialised-dimension")
     assert not codes.is_known_selector("trace/nonsense")
 
 

@@ -38,7 +38,7 @@ def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.Outcome:
 
 def finding_of(text: str, path: str) -> Finding:
     (finding,) = run(text, path, lambda _: None).findings
-    assert finding.code == "guard/specialized-dimension"
+    assert finding.code == "guard/specialised-dimension"
     return finding
 
 
@@ -86,9 +86,9 @@ def test_nothing_waits_for_what_explains_a_finding(
     first, second, *rest = told
     assert {first, second} == {
         ("graph-break/GB0059", False),
-        ("guard/specialized-dimension", False),
+        ("guard/specialised-dimension", False),
     }
-    assert rest == [("explaining", False), ("guard/specialized-dimension", True)]
+    assert rest == [("explaining", False), ("guard/specialised-dimension", True)]
 
 
 def failing(*_: object) -> None:

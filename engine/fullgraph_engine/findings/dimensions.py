@@ -33,7 +33,7 @@ def of_specialization(
     """``tried`` says that no one asked for the dimension to be symbolic: it was an experiment."""
     place = source.locate(event.stack, fallback)
     name = in_user_words(source_of(event, recording)) or event.symbol
-    code = "guard/specialized-dimension"
+    code = "guard/specialised-dimension"
     return Finding(
         code=code,
         message=f"`{name}` is specialized to {event.value}: another size recompiles",

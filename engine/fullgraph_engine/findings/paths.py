@@ -40,7 +40,7 @@ ATTEMPTS = 3
 PATIENCE = 8
 """How often a place gets the answer that it would get anyway. A loop that never ends on it gets
 others then."""
-TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialized-dimension")
+TOLD = ("graph-break/", "frame-skipped/", "op/", "guard/specialised-dimension")
 """What is told of further paths: what Dynamo does with the code of the path. How often it compiles
 depends on values that were chosen."""
 _LONGEST = 40_000

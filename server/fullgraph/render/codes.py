@@ -115,7 +115,7 @@ CODES: tuple[Code, ...] = (
         "are hundreds of them in an ordinary model, so they are off unless a severity is set.",
     ),
     Code(
-        "guard/specialized-dimension",
+        "guard/specialised-dimension",
         Severity.WARNING,
         "A dynamic dimension was fixed to one size",
         "A dimension that was to be dynamic can only have this one size, because of what this line "

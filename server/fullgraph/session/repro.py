@@ -27,7 +27,7 @@ _REPRODUCIBLE = (
     "graph-break",
     "frame-skipped",
     "op",
-    "guard/specialized-dimension",
+    "guard/specialised-dimension",
     "guard/mutated",
     "recompile",
     "trace/compile-error",
