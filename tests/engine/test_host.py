@@ -1626,7 +1626,7 @@ def test_a_reducer_that_dies_leaves_the_best_script_so_far(engine: Engine, order
     assert isinstance(end, Reproduced)
     assert result.scripts == [f"first of auto {order}"]
     assert (end.verified, end.cancelled) == (False, False)
-    assert end.reason.endswith("it crashed. What was found is kept.")
+    assert end.reason.endswith("it crashed. The best result so far is kept.")
 
 
 def test_a_repro_that_is_cancelled_ends_at_once_and_frees_its_processes(engine: Engine) -> None:

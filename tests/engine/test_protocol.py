@@ -39,7 +39,7 @@ EVIDENCE = (
     evidence.EqualityEvidence("s0", "2*s1"),
     evidence.GuardEvidence("L['n']"),
     evidence.RecompileEvidence("f", "m.py", 3, (GUARD, GUARD), "size 0", ("why",), "limit 8"),
-    evidence.ForecastEvidence((GUARD,), "3", ("4", "5")),
+    evidence.ForecastEvidence((GUARD,), ("n",), "3", ("4", "5")),
     evidence.FailureEvidence("ValueError", "tracer", "title"),
     evidence.ImportEvidence("numpy"),
     None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_one_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.M
         file.truncate((50 << 20) + 1)
     found = recording_of(str(tmp_path / "model.py"), tmp_path)
     assert found.problem.endswith("is larger than 50 MB and not used; delete it and record again.")
+
+
+def test_one_that_is_written_twice_at_one_time_is_read_twice(tmp_path: Path) -> None:
+    file, now = tmp_path / FILE, time.time_ns()
+    found = []
+    for classes in ({"model.py": (CLASS,)}, {"model.py": (OTHER,)}):
+        file.write_text(written(classes))
+        os.utime(file, ns=(now, now))
+        found.append(recording_of(str(tmp_path / "model.py"), tmp_path).classes)
+    assert found == [(CLASS,), (OTHER,)]
 
 
 async def test_a_text_is_traced_again_when_its_recording_changes(editor: Any, counter: Any) -> None:

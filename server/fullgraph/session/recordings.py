@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from fullgraph_engine.protocol.recorded import (
     Unreadable,
     parse,
 )
+
+_SETTLED = 1_000_000_000
+"""Nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def recording_of(name: str, project: Path | None) -> Recording:
             size = f"larger than {MOST_BYTES >> 20} MB"
             return Recording(problem=f"{file} is {size} and not used; delete it and record again.")
         try:
-            recorded = _read(file, state.st_mtime_ns, state.st_size)
+            recorded = _read(file, state.st_mtime_ns, state.st_size, _unsettled(state.st_mtime_ns))
         except Unreadable as error:
             return Recording(problem=f"{file} {error}.")
         return Recording(recorded.get(path.relative_to(folder).as_posix(), ()))
@@ -55,8 +59,15 @@ def _folders(path: Path, project: Path | None) -> Iterator[Path]:
             return
 
 
+def _unsettled(modified: int) -> int:
+    """Another number each time while a file may be written again without a later time of
+    modification, which file systems count in milliseconds; else 0."""
+    now = time.time_ns()
+    return now if now - modified < _SETTLED else 0
+
+
 @functools.lru_cache(maxsize=8)
-def _read(file: Path, _modified: int, _size: int) -> Recorded:
+def _read(file: Path, _modified: int, _size: int, _unsettled: int) -> Recorded:
     """
     Raises:
         Unreadable: there is no recording in it.
