@@ -84,7 +84,10 @@ async def test_a_text_is_traced_again_when_its_recording_changes(editor: Any, co
     file = editor.root / FILE
 
     def tell(classes: dict[str, Any]) -> None:
-        file.write_text(written(classes))
+        # As `fullgraph record` does it: the server may read it at any time.
+        new = file.with_suffix(".new")
+        new.write_text(written(classes))
+        new.replace(file)
         change = types.FileEvent(file.as_uri(), types.FileChangeType.Changed)
         params = types.DidChangeWatchedFilesParams([change])
         editor.client.workspace_did_change_watched_files(params)

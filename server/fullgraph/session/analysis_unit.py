@@ -378,9 +378,11 @@ class Unit:
             self._surroundings.results_changed(self, final=True)
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
             return None
+        # First: what changes from here on is not of this run.
+        basis = self._basis(only)
         analysis = engine.analyze(self._surroundings.request(self, only))
         self.results.begin(only)
-        self._run = _Run(self, analysis, self._basis(only), asked=reason is Reason.ASKED)
+        self._run = _Run(self, analysis, basis, asked=reason is Reason.ASKED)
         self._surroundings.run_began(self)
         if self.results.empty:
             # That there will be something is all that there is to show.
