@@ -29,7 +29,6 @@ from fullgraph_engine.protocol import (  # noqa: E402
     Reproduce,
     Reproduced,
     ReproFound,
-    Wanted,
 )
 
 PATIENCE = 240.0
@@ -95,16 +94,7 @@ class Host:
 
     def reproduce(self, path: Path, finding: Finding, seconds: float = 30.0) -> Reproduction:
         """A script for a finding."""
-        wanted = Wanted(
-            finding.code,
-            finding.range,
-            finding.target,
-            run=finding.run,
-            message=finding.message,
-            real=finding.mode == "real",
-            path=finding.path,
-            changed=getattr(finding.evidence, "changed", ()),
-        )
+        wanted = finding.wanted()
         analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None
         log: list[str] = []

@@ -63,14 +63,7 @@ def of_guard(
         stack=place.stack,
         related=(*related_guards(others, source), *related_to(place)),
         identity=f"{identity(code, place.range)} {name_of(failed)}",
-        evidence=RecompileEvidence(
-            recompile.function,
-            recompile.path,
-            recompile.line,
-            tuple(map(evidence_of, recompile.failures)),
-            detail=failed.detail,
-            reasons=recompile.reasons,
-        ),
+        evidence=_evidence(recompile, detail=failed.detail, reasons=recompile.reasons),
     )
 
 
@@ -99,13 +92,7 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
         stack=place.stack,
         related=(*related_guards(of_latest(recompile), source), *related_to(place)),
         identity=f"{identity(code, where)} {recompile.function}",
-        evidence=RecompileEvidence(
-            recompile.function,
-            recompile.path,
-            recompile.line,
-            tuple(map(evidence_of, recompile.failures)),
-            limit=recompile.limit,
-        ),
+        evidence=_evidence(recompile, limit=recompile.limit),
     )
 
 
@@ -132,6 +119,14 @@ def related_guards(guards: Sequence[FailedGuard], source: SourceText) -> Iterato
         frame = next((f for f in reversed(failed.stack) if f.path == source.path), failed.stack[-1])
         where = source.range_of(frame) if frame.path == source.path else _line(frame.line)
         yield Related(frame.path, where, f"failed as well: {change(failed)}")
+
+
+def _evidence(
+    recompile: Recompile, *, detail: str = "", reasons: tuple[str, ...] = (), limit: str = ""
+) -> RecompileEvidence:
+    guards = tuple(map(evidence_of, recompile.failures))
+    place = recompile.function, recompile.path, recompile.line
+    return RecompileEvidence(*place, guards, detail, reasons, limit)
 
 
 def evidence_of(failed: FailedGuard) -> GuardFailure:

@@ -20,6 +20,7 @@ from typing import Any, Literal, Union
 from .documents import DocumentKind
 from .documents import DocumentsWritten as DocumentsWritten
 from .evidence import Evidence as Evidence
+from .evidence import ForecastEvidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
@@ -127,6 +128,20 @@ class Finding:
     path: Union[TracePath, None] = None
     """The path that it was found on, where the one of the probe does not have it; or what of that
     one it takes."""
+
+    def wanted(self) -> Wanted:
+        """This finding, to be reproduced."""
+        evidence = self.evidence
+        return Wanted(
+            code=self.code,
+            range=self.range,
+            target=self.target,
+            run=self.run,
+            message=self.message,
+            real=self.mode == "real",
+            path=self.path,
+            changed=evidence.changed if isinstance(evidence, ForecastEvidence) else (),
+        )
 
     @property
     def only(self) -> str:

@@ -27,7 +27,6 @@ from fullgraph.session.repro import (
     ranked,
     reproduce_request,
     reproducible,
-    wanted_of,
     wanted_of_target,
 )
 from fullgraph.session.repro_files import name_of
@@ -264,7 +263,7 @@ class _Search:
         if not there:
             return None
         first, *others = ranked(there)
-        return _Found(wanted_of(first), first, tuple(others))
+        return _Found(first.finding.wanted(), first, tuple(others))
 
     def _may_be(self, item: FileFinding) -> bool:
         # Whoever names a code is taken by their word.

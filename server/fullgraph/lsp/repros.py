@@ -20,7 +20,6 @@ from fullgraph.session.repro import (
     on_line,
     ranked,
     reproducible,
-    wanted_of,
     wanted_of_target,
 )
 from fullgraph.session.repro_files import Unwritable, keep
@@ -211,7 +210,7 @@ def meant(unit: Unit, argument: Mapping[str, Any]) -> tuple[Wanted, FileFinding 
             f"There is no such finding on line {line + 1} any more; choose it again."
         )
     item = ranked(there)[0]
-    return wanted_of(item), item
+    return item.finding.wanted(), item
 
 
 def _target(unit: Unit, argument: Mapping[str, Any]) -> Wanted:

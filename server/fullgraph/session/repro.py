@@ -20,7 +20,6 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     Wanted,
 )
-from fullgraph_engine.protocol.evidence import ForecastEvidence
 from fullgraph_engine.protocol.repro import Backend
 
 _REPRODUCIBLE = (
@@ -58,21 +57,6 @@ def on_line(findings: Iterable[FileFinding], line: int) -> tuple[FileFinding, ..
     ]
     begin = [item for item in there if item.finding.range.start.line == line]
     return tuple(begin or there)
-
-
-def wanted_of(item: FileFinding) -> Wanted:
-    finding = item.finding
-    evidence = finding.evidence
-    return Wanted(
-        code=finding.code,
-        range=finding.range,
-        target=finding.target,
-        run=finding.run,
-        message=finding.message,
-        real=finding.mode == "real",
-        path=finding.path,
-        changed=evidence.changed if isinstance(evidence, ForecastEvidence) else (),
-    )
 
 
 def wanted_of_target(target: TargetInfo, backend: Backend, *, accuracy: bool = False) -> Wanted:

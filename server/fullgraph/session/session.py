@@ -42,6 +42,7 @@ from fullgraph.session.settings import (
     editor_source,
     find_project,
     resolve,
+    without_section,
 )
 from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import Analyze, Event, Failed, Log, RecordedClass
@@ -154,7 +155,7 @@ class Session:
         """What the editor says of itself. Nothing is traced before ``configure``."""
         self.client = client
         if isinstance(options, Mapping):
-            self._options = _inner(options)
+            self._options = without_section(options)
             self._trusted = self._options.get("trusted") is not False
         for uri in folders:
             self._folders[uri] = _Folder(uri, path_of(uri))
@@ -173,7 +174,7 @@ class Session:
 
     def configure(self, by_scope: Mapping[str, object]) -> None:
         """The editor's settings: by folder, and under the empty name those of no folder."""
-        self._configuration = {scope: _inner(raw) for scope, raw in by_scope.items()}
+        self._configuration = {scope: without_section(raw) for scope, raw in by_scope.items()}
         trusts = [
             raw["trusted"]
             for raw in (self._options, *self._configuration.values())
@@ -637,14 +638,6 @@ class Session:
             self._listener.log(message)
         else:
             self._listener.tell(loudness, message)
-
-
-def _inner(raw: object) -> Mapping[str, Any]:
-    """Settings with or without the section's name around them."""
-    if not isinstance(raw, Mapping):
-        return {}
-    inner = raw.get("fullgraph", raw)
-    return inner if isinstance(inner, Mapping) else {}
 
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -596,8 +596,13 @@ def editor_source(raw: object) -> Source:
 
     All of it is taken as chosen by the user: a client leaves out what the user has not set.
     """
+    return Source(_EDITOR, dict(without_section(raw)))
+
+
+def without_section(raw: object) -> Mapping[str, Any]:
+    """Settings that may have the section's name around them; none where it is something else."""
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
-    return Source(_EDITOR, dict(inner) if isinstance(inner, Mapping) else {})
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def command_line_source(flags: Mapping[str, Any]) -> Source:

@@ -26,6 +26,7 @@ from ..notation import (
     parse_value,
 )
 from ..notation import Mapping as MappingValue
+from ..source import written
 from ..tensors import ProbeError, look_up
 
 Namespace = Mapping[str, Any]
@@ -312,17 +313,13 @@ class _Reader:
 
     def _object(self, node: ast.expr, frame: _Frame) -> Value | None:
         """What a dotted name of the module is: a constant as such, else by its name."""
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if not isinstance(root, ast.Name):
+        name = written(node)
+        root = name.partition(".")[0]
+        if not name or (frame.function is not None and root in _bound(frame.function)):
             return None
-        if frame.function is not None and root.id in _bound(frame.function):
-            return None
-        bound = self.names.get(root.id)
-        if isinstance(bound, ast.expr) and root is node:
+        bound = self.names.get(name)
+        if isinstance(bound, ast.expr):
             return self.value(bound, _MODULE)
-        name = ast.unparse(node)
         try:
             found = look_up(name, self.namespace)
         except (ProbeError, AttributeError, ImportError):
@@ -353,11 +350,7 @@ def _assigned(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
     simple: dict[int, ast.expr] = {}
     for node in nodes:
         if isinstance(node, ast.Assign):
-            for target in node.targets:
-                pairs: Iterable[tuple[ast.expr, ast.expr]] = [(target, node.value)]
-                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                    pairs = zip(target.elts, node.value.elts)  # noqa: B905 - as Python does
-                simple.update((id(one), value) for one, value in pairs)
+            simple.update((id(target), value) for target, value in assigned(node))
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             simple[id(node.target)] = node.value
     found: dict[str, _Bound] = {}
@@ -365,6 +358,15 @@ def _assigned(body: Iterable[ast.stmt]) -> dict[str, _Bound]:
         if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             found[node.id] = None if node.id in found else simple.get(id(node))
     return found
+
+
+def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target with its value, also of ``self.a, self.b = a, b``."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself
+        else:
+            yield target, node.value
 
 
 def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -28,7 +28,7 @@ import torch
 
 from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
 from .candidate import tensor
-from .constructed import constructed
+from .constructed import assigned, constructed
 from .declared import declared
 from .workspace import texts_that_call
 
@@ -367,7 +367,7 @@ class Guesses:
     def _read(self) -> dict[str, frozenset[str]]:
         """By parameter of the constructor: the attributes that it reads of it."""
         found: dict[str, set[str]] = {}
-        for node in ast.walk(self._init):
+        for node in ast.walk(self._method("__init__") or self._tree):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 found.setdefault(node.value.id, set()).add(node.attr)
         return {name: frozenset(read) for name, read in found.items()}
@@ -376,17 +376,9 @@ class Guesses:
     def _taken_apart(self) -> dict[str, int]:
         """Parameters of ``forward`` of which nothing is used but items, ``x[0]`` and ``x[1]``, or
         that are unpacked, and of how many items they are."""
-        forward = next(
-            (
-                node
-                for node in ast.walk(self._tree)
-                if isinstance(node, ast.FunctionDef) and node.name == "forward"
-            ),
-            None,
-        )
         counts: dict[str, int] = {}
         used: Counter[str] = Counter()
-        for node in ast.walk(forward) if forward is not None else ():
+        for node in ast.walk(self._method("forward") or ast.Module([], [])):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 used[node.id] += 1
             elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
@@ -411,21 +403,20 @@ class Guesses:
         }
         return frozenset(
             value.id
-            for node in ast.walk(self._init)
+            for node in ast.walk(self._method("__init__") or self._tree)
             if isinstance(node, ast.Assign)
-            for kept, value in _assigned(node)
+            for kept, value in assigned(node)
             if isinstance(value, ast.Name) and _is_own(kept) and kept.attr in called
         )
 
-    @property
-    def _init(self) -> ast.AST:
+    def _method(self, name: str) -> ast.AST | None:
         return next(
             (
                 node
                 for node in ast.walk(self._tree)
-                if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+                if isinstance(node, ast.FunctionDef) and node.name == name
             ),
-            self._tree,
+            None,
         )
 
     def modules(self, name: str) -> Iterator[Value]:
@@ -576,15 +567,6 @@ def _compared(spelled: str, source: str) -> tuple[str, ...]:
     ):
         found.append(match[1])
     return tuple(found)
-
-
-def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each target with its value, also of ``self.a, self.b = a, b``."""
-    for target in node.targets:
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            yield from zip(target.elts, node.value.elts)  # noqa: B905 - Python says so itself
-        else:
-            yield target, node.value
 
 
 def _is_own(node: ast.expr) -> TypeGuard[ast.Attribute]:

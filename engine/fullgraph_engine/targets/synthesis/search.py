@@ -154,7 +154,8 @@ class Search:
 
 
 def _is(value: Value, default: Any) -> bool:
-    return isinstance(value, Constant) and value == Constant(default)
+    plain = isinstance(value, Constant) and type(value.value) is type(default)
+    return plain and value == Constant(default)
 
 
 def _constructor(subject: type) -> tuple[Parameter, ...]:
