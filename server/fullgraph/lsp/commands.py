@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.server_capabilities import (
     ANALYZE,
     CANCEL,
@@ -28,19 +29,16 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
-
-async def analyze(server: Server, arguments: list[Any]) -> dict[str, Any]:
+async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Trace a file, or one target of it, whatever is known; answers when the run has ended."""
     uri, target = _place(arguments)
-    unit = _unit(server, uri)
+    unit = _unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams(
             "Name the file to trace by its URI; it must be open and in Python."
         )
-    await server.session.configured()
+    await context.session.configured()
     asked = unit.analyze((target,) if target else ())
     try:
         ending = await asyncio.shield(asked)
@@ -56,22 +54,22 @@ async def analyze(server: Server, arguments: list[Any]) -> dict[str, Any]:
     }
 
 
-async def cancel(server: Server, arguments: list[Any]) -> None:
+async def cancel(context: Context, arguments: list[Any]) -> None:
     """End the run of a file and its repros, or without a file all of them."""
     uri, _ = _place(arguments)
-    for unit in list(server.session.units.values()):
+    for unit in list(context.session.units.values()):
         if not uri or unit.document.uri == uri:
             unit.cancel()
-    server.repros.jobs.cancel(uri)
+    context.repros.jobs.cancel(uri)
 
 
-async def restart_engine(server: Server, arguments: list[Any]) -> None:
-    await server.session.restart_engines()
+async def restart_engine(context: Context, arguments: list[Any]) -> None:
+    await context.session.restart_engines()
 
 
-async def debug_information(server: Server, arguments: list[Any]) -> dict[str, Any]:
+async def debug_information(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """What one would want to know when something is wrong, as data and as text."""
-    session = server.session
+    session = context.session
     client = session.client
     facts: dict[str, Any] = {
         "fullgraph": __version__,
@@ -96,60 +94,60 @@ async def debug_information(server: Server, arguments: list[Any]) -> dict[str, A
             }
             for status in session.engine_statuses()
         ],
-        "files": [_file(server, unit) for unit in session.units.values()],
+        "files": [_file(context, unit) for unit in session.units.values()],
     }
     return {"text": "\n".join(_lines(facts)), **facts}
 
 
-async def toggle_guards(server: Server, arguments: list[Any]) -> bool:
+async def toggle_guards(context: Context, arguments: list[Any]) -> bool:
     """Show all guards of a target as diagnostics, or no longer; answers whether they are shown."""
-    return _toggle(server, arguments, lambda unit: unit.guards_shown)
+    return _toggle(context, arguments, lambda unit: unit.guards_shown)
 
 
-async def toggle_untraced(server: Server, arguments: list[Any]) -> bool:
+async def toggle_untraced(context: Context, arguments: list[Any]) -> bool:
     """Fade the lines of a target that were never traced, or no longer; answers whether they are."""
-    return _toggle(server, arguments, lambda unit: unit.untraced_shown)
+    return _toggle(context, arguments, lambda unit: unit.untraced_shown)
 
 
-def _toggle(server: Server, arguments: list[Any], shown_of: Callable[[Unit], set[str]]) -> bool:
+def _toggle(context: Context, arguments: list[Any], shown_of: Callable[[Unit], set[str]]) -> bool:
     uri, target = _place(arguments)
-    unit = _unit(server, uri)
+    unit = _unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
     target, shown = target or _only_target(unit), shown_of(unit)
     shown ^= {target}
-    server.publication.changed(unit, final=True)
+    context.publication.changed(unit, final=True)
     return target in shown
 
 
-async def repro(server: Server, arguments: list[Any]) -> dict[str, Any]:
+async def repro(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Make a small script that shows a finding, or what a backend does to a target, and open it."""
     uri, _ = _place(arguments)
-    unit = _unit(server, uri)
+    unit = _unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
-    return await server.repros.emit(unit, _object(arguments))
+    return await context.repros.emit(unit, _object(arguments))
 
 
-async def repro_issue(server: Server, arguments: list[Any]) -> dict[str, Any]:
+async def repro_issue(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Markdown about such a script to paste into an issue, of a finding or of the script itself."""
     uri, _ = _place(arguments)
-    return await server.repros.issue(uri, _object(arguments))
+    return await context.repros.issue(uri, _object(arguments))
 
 
-def _showing(kind: DocumentKind) -> Callable[[Server, list[Any]], Awaitable[Any]]:
-    async def show(server: Server, arguments: list[Any]) -> dict[str, Any]:
+def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any]]:
+    async def show(context: Context, arguments: list[Any]) -> dict[str, Any]:
         """Open a document about a target; without a name about the only one of the file.
 
         ``probe`` says with which of its probes, from 0; without it about all of its runs.
         """
         uri, target = _place(arguments)
-        unit = _unit(server, uri)
+        unit = _unit(context, uri)
         if unit is None:
             raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
         probe = _object(arguments).get("probe")
         number = probe if isinstance(probe, int) and probe >= 0 else None
-        return await server.reading.show(unit, kind, target or _only_target(unit), number)
+        return await context.documents.show(unit, kind, target or _only_target(unit), number)
 
     return show
 
@@ -162,12 +160,12 @@ def _only_target(unit: Unit) -> str:
     raise JsonRpcInvalidParams(f"Name the target that is meant: {known}.")
 
 
-def _file(server: Server, unit: Unit) -> dict[str, Any]:
-    settings = server.session.settings(unit)
+def _file(context: Context, unit: Unit) -> dict[str, Any]:
+    settings = context.session.settings(unit)
     return {
         "uri": unit.document.uri,
         "generation": unit.document.generation,
-        "project": str(server.session.project(unit)),
+        "project": str(context.session.project(unit)),
         "mode": settings.mode,
         "busy": unit.busy,
         "delay": unit.schedule.delay,
@@ -191,10 +189,10 @@ def _lines(value: Mapping[str, Any], depth: int = 0) -> list[str]:
     return lines
 
 
-def _unit(server: Server, uri: str) -> Unit | None:
+def _unit(context: Context, uri: str) -> Unit | None:
     if uri:
-        return server.unit(uri)
-    units = list(server.session.units.values())
+        return context.unit(uri)
+    units = list(context.session.units.values())
     return units[0] if len(units) == 1 else None
 
 
@@ -216,7 +214,7 @@ def _place(arguments: list[Any]) -> tuple[str, str]:
     return uri, target
 
 
-BY_NAME: Mapping[str, Callable[[Server, list[Any]], Awaitable[Any]]] = {
+BY_NAME: Mapping[str, Callable[[Context, list[Any]], Awaitable[Any]]] = {
     ANALYZE: analyze,
     CANCEL: cancel,
     RESTART_ENGINE: restart_engine,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.connection import Connection
+from fullgraph.session.session import Session
 
 SECTION = "fullgraph"
 PATIENCE = 5.0
@@ -19,8 +19,9 @@ PATIENCE = 5.0
 class Configuration:
     """What the client last said is set, put in force as soon as it says so."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._session = session
         self._said: dict[str, Any] = {}
         """By folder, and under the empty name what is set for none."""
         self._asked = 0
@@ -29,24 +30,24 @@ class Configuration:
 
     @property
     def may_be_asked(self) -> bool:
-        return self._server.session.client.configuration
+        return self._session.client.configuration
 
     def ask(self) -> None:
         """Settings may be others than those that the client spoke of last."""
         if self.may_be_asked:
-            self._server.in_background(self._ask())
+            self._connection.in_background(self._ask())
         else:
-            self._server.session.configure(self._said)
+            self._session.configure(self._said)
 
     def take(self, settings: Any) -> None:
         """A client that cannot be asked sent its settings of itself."""
         self._said = {"": _plain(settings)}
-        self._server.session.configure(self._said)
+        self._session.configure(self._said)
 
     async def _ask(self) -> None:
         self._asked += 1
         question = self._asked
-        folders = self._server.session.folders
+        folders = self._session.folders
         scopes = ["", *folders]
         params = types.ConfigurationParams(
             [types.ConfigurationItem(scope_uri=scope or None, section=SECTION) for scope in scopes]
@@ -54,20 +55,22 @@ class Configuration:
         answers: Any = None
         try:
             answers = await asyncio.wait_for(
-                self._server.protocol.ask(types.WORKSPACE_CONFIGURATION, params), PATIENCE
+                self._connection.request(types.WORKSPACE_CONFIGURATION, params), PATIENCE
             )
         except (JsonRpcException, asyncio.TimeoutError) as error:
             why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
             used = "those that it gave before" if self._said else "those of the project"
-            self._server.log(f"The settings of the editor could not be read ({why}); {used} count.")
-        if folders != self._server.session.folders:
+            self._connection.log(
+                f"The settings of the editor could not be read ({why}); {used} count."
+            )
+        if folders != self._session.folders:
             # Whoever changed them has asked again.
             return
         # A client may need longer for one answer than for the next.
         if isinstance(answers, (list, tuple)) and question > self._answered:
             self._answered = question
             self._said = dict(zip(scopes, map(_plain, answers), strict=False))
-        self._server.session.configure(self._said)
+        self._session.configure(self._said)
 
 
 def _plain(value: Any) -> Any:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
+from fullgraph.lsp.connection import Connection
 from fullgraph.render.documents import TITLES
 from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Event, Importing, TargetDone, TargetsFound, TargetStarted
 from fullgraph_engine.protocol.documents import DocumentKind
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 PATIENCE = 0.3
 """Seconds that a run may take before it is shown; most end sooner."""
@@ -27,16 +25,18 @@ _PAUSE = 0.1
 class Progress:
     """One token for each run that is shown, made when it is needed and dropped at its end."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._session = session
         self._tokens = itertools.count(1)
         self._bars: dict[Unit, _Bar] = {}
         self._jobs: dict[JobBar, Callable[[], None]] = {}
 
     def began(self, unit: Unit) -> None:
-        token = f"fullgraph/{next(self._tokens)}"
+        if not self._session.client.work_done_progress:
+            return
         name = unit.document.name.rsplit("/", 1)[-1]
-        self._bars[unit] = _Bar(self._server, f"Tracing {name}", token)
+        self._bars[unit] = self._bar(f"Tracing {name}")
 
     def advanced(self, unit: Unit, event: Event) -> None:
         if (bar := self._bars.get(unit)) is not None:
@@ -46,7 +46,7 @@ class Progress:
         if (bar := self._bars.pop(unit, None)) is not None:
             bar.end()
 
-    def reading(
+    def document(
         self, target: str, kind: DocumentKind, cancel: Callable[[], None]
     ) -> Callable[[], None]:
         """A document is being written; what is returned is to be called when it is."""
@@ -55,11 +55,15 @@ class Progress:
     def job(self, title: str, cancel: Callable[[], None]) -> JobBar:
         """Something else goes on, which ``cancel`` ends."""
         bar: _Bar | None = None
-        if self._server.session.client.work_done_progress:
-            bar = _Bar(self._server, title, f"fullgraph/{next(self._tokens)}")
+        if self._session.client.work_done_progress:
+            bar = self._bar(title)
         job = JobBar(bar, lambda: self._jobs.pop(job, None))
         self._jobs[job] = cancel
         return job
+
+    def _bar(self, title: str) -> _Bar:
+        token = f"fullgraph/{next(self._tokens)}"
+        return _Bar(self._connection, self._session, title, token)
 
     def cancel(self, token: int | str) -> None:
         """The user pressed the button."""
@@ -93,9 +97,10 @@ class JobBar:
 
 
 class _Bar:
-    def __init__(self, server: Server, title: str, token: str) -> None:
+    def __init__(self, connection: Connection, session: Session, title: str, token: str) -> None:
         self.token = token
-        self._server = server
+        self._connection = connection
+        self._session = session
         self._title = title
         self._targets = 0
         self._done: set[str] = set()
@@ -108,11 +113,11 @@ class _Bar:
         await asyncio.sleep(PATIENCE)
         params = types.WorkDoneProgressCreateParams(token=self.token)
         try:
-            await self._server.protocol.ask(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params)
+            await self._connection.request(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params)
         except JsonRpcException:
             return
         self._shown = True
-        status = self._server.session.status
+        status = self._session.status
         waiting = status.state.value == "starting"
         words, percentage = self._said or (None, self._percentage())
         self._send(
@@ -156,4 +161,4 @@ class _Bar:
         | types.WorkDoneProgressReport
         | types.WorkDoneProgressEnd,
     ) -> None:
-        self._server.say(types.PROGRESS, types.ProgressParams(token=self.token, value=value))
+        self._connection.notify(types.PROGRESS, types.ProgressParams(token=self.token, value=value))

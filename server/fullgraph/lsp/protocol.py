@@ -156,13 +156,13 @@ class Protocol(LanguageServerProtocol):
             # The client is gone, and so soon is the server.
             self.on_broken()
 
-    def say(self, method: str, params: Any) -> None:
+    def send_notification(self, method: str, params: Any) -> None:
         """A notification, with parameters as types or as plain data."""
         if hasattr(params, "__attrs_attrs__"):
             params = self._converter.unstructure(params)
         self._send_data({"jsonrpc": self.VERSION, "method": method, "params": params})
 
-    async def ask(self, method: str, params: Any) -> Any:
+    async def request(self, method: str, params: Any) -> Any:
         """A request to the client. Cancelling the wait leaves the answer to be ignored.
 
         Raises:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.diagnostics import Diagnostics, result_id
 from fullgraph.lsp.server_capabilities import CHANGED
 from fullgraph.session.analysis_unit import Unit
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.session import Session
 
 PAUSE = 0.05
 """Seconds between two publications while findings stream in."""
@@ -28,21 +28,26 @@ _REST = 4
 class Publication:
     """Publishes the first change at once and what follows closely in one."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._diagnostics = Diagnostics(server.session.client)
-        self._client = server.session.client
-        self._pause = REFRESH_PAUSE if self._client.pull_diagnostics else PAUSE
+    def __init__(self, connection: Connection, session: Session) -> None:
+        self._connection = connection
+        self._session = session
         self._cost = 0.0
         self._due: dict[str, Unit] = {}
         self._resting: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[int, str]] = {}
+        self.begin(session.client)
+
+    def begin(self, client: ClientCapabilities) -> None:
+        """The client said what it can take; nothing was published before."""
+        self._client = client
+        self._pause = REFRESH_PAUSE if client.pull_diagnostics else PAUSE
+        self.diagnostics = Diagnostics(client)
 
     def changed(self, unit: Unit, *, final: bool) -> None:
         """The findings of a file may have changed; ``final`` are not held back."""
         self._due[unit.document.uri] = unit
         if final and self._client.inlay_hint_refresh:
-            self._server.request(types.WORKSPACE_INLAY_HINT_REFRESH, None)
+            self._connection.request_in_background(types.WORKSPACE_INLAY_HINT_REFRESH, None)
         if final or self._resting is None:
             self._flush(final=final)
 
@@ -50,7 +55,7 @@ class Publication:
         """A file that is closed has no findings."""
         self._due.pop(uri, None)
         if self._published.pop(uri, None) is not None:
-            self._server.say(
+            self._connection.notify(
                 types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, types.PublishDiagnosticsParams(uri, [])
             )
 
@@ -62,13 +67,10 @@ class Publication:
             return {"kind": "unchanged", "resultId": identity}
         return {"kind": "full", "resultId": identity, "items": items}
 
-    def diagnostics(self) -> Diagnostics:
-        return self._diagnostics
-
     def _items(self, unit: Unit) -> list[dict[str, Any]]:
         began = time.perf_counter()
-        made = self._diagnostics.of(unit, self._server.documents())
-        items = [self._server.plain(item) for item in made]
+        made = self.diagnostics.of(unit, self._session.documents())
+        items = [self._connection.plain(item) for item in made]
         self._cost = time.perf_counter() - began
         return items
 
@@ -80,14 +82,14 @@ class Publication:
         due, self._due = self._due, {}
         if self._client.changed:
             for uri in due:
-                self._server.say(CHANGED, {"uri": uri, "final": final})
+                self._connection.notify(CHANGED, {"uri": uri, "final": final})
         if self._client.pull_diagnostics:
-            self._server.request(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
+            self._connection.request_in_background(types.WORKSPACE_DIAGNOSTIC_REFRESH, None)
         else:
             for unit in due.values():
                 self._push(unit)
         if self._client.code_lens_refresh:
-            self._server.request(types.WORKSPACE_CODE_LENS_REFRESH, None)
+            self._connection.request_in_background(types.WORKSPACE_CODE_LENS_REFRESH, None)
 
     def _rested(self) -> None:
         self._resting = None
@@ -106,4 +108,4 @@ class Publication:
         params: dict[str, Any] = {"uri": document.uri, "diagnostics": items}
         if self._client.diagnostic_version:
             params["version"] = document.version
-        self._server.say(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
+        self._connection.notify(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)

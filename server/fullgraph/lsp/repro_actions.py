@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.repros import argument_of
 from fullgraph.lsp.server_capabilities import (
     COPY_ISSUE,
@@ -20,23 +21,20 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import reproducible
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-
 
 def repro_actions(
-    server: Server, unit: Unit, there: Sequence[FileFinding]
+    context: Context, unit: Unit, there: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     """For each finding that a script could show; on a script of ours, for the script itself."""
-    copy = COPY_ISSUE if COPY_ISSUE in server.session.client.commands else REPRO_ISSUE
-    if server.repros.jobs.at(unit.document.path) is not None:
+    copy = COPY_ISSUE if COPY_ISSUE in context.client.commands else REPRO_ISSUE
+    if context.repros.jobs.at(unit.document.path) is not None:
         yield _action("Copy as issue", copy, {"uri": unit.document.uri})
     items = [item for item in there if reproducible(item.finding.code)]
-    diagnostics = server.publication.diagnostics()
+    diagnostics = context.publication.diagnostics
     for item in items:
         of = f" of {item.finding.code}" if len(items) > 1 else ""
         argument = argument_of(unit, item)
-        shown = [diagnostics.one(item, unit.document, server.documents())]
+        shown = [diagnostics.one(item, unit.document, context.session.documents())]
         yield _action(f"Emit minified repro{of}", REPRO, argument, shown)
         yield _action(f"Copy minified repro{of} as issue", copy, argument, shown)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from fullgraph.engines import sentences
+from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.places import range_in
+from fullgraph.lsp.progress import JobBar, Progress
 from fullgraph.lsp.server_capabilities import COPY_ISSUE
 from fullgraph.render.repro import course_words, issue_text, outcome_words
 from fullgraph.session.analysis_unit import Unit
@@ -24,21 +26,19 @@ from fullgraph.session.repro import (
 )
 from fullgraph.session.repro_files import Unwritable, keep
 from fullgraph.session.repro_jobs import Bar, Made, ReproJobs
-from fullgraph.session.session import Loudness
+from fullgraph.session.session import MessageLevel, Session
 from fullgraph_engine.protocol import Reproduce, TargetInfo, Wanted
 from fullgraph_engine.protocol.repro import Backend
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.progress import JobBar
-    from fullgraph.lsp.server import Server
 
 BACKENDS: tuple[Backend, ...] = ("eager", "aot_eager", "inductor")
 
 
 class Repros:
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.jobs = ReproJobs(server.session, self._shown)
+    def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
+        self._connection = connection
+        self._session = session
+        self._progress = progress
+        self.jobs = ReproJobs(session, self._shown)
 
     async def emit(self, unit: Unit, argument: Mapping[str, Any]) -> dict[str, Any]:
         """Make a script and open it; the answer has its text where nothing else can be done."""
@@ -54,7 +54,7 @@ class Repros:
 
         It is about a finding, or about a script that was made of one.
         """
-        unit = self._server.unit(uri)
+        unit = self._session.units.get(uri)
         made = self.jobs.at(unit.document.path) if unit is not None else None
         if made is not None and "line" not in argument:
             return await self._issue(made)
@@ -75,7 +75,7 @@ class Repros:
         except asyncio.CancelledError:
             # Not its end: it goes on with the best so far.
             task.cancel()
-            self._server.in_background(_ended(task))
+            self._connection.in_background(_ended(task))
             raise
 
     async def _emit(self, made: Made) -> dict[str, Any]:
@@ -86,11 +86,13 @@ class Repros:
             "reason": made.reason,
         }
         if outcome.found is None:
-            self._server.tell(Loudness.WARNING, sentences("There is no repro", made.reason))
+            self._connection.show_message(
+                MessageLevel.WARNING, sentences("There is no repro", made.reason)
+            )
             return answer
         if kept is not None:
             uri: str | None = kept.path.as_uri()
-            shown = await self._server.show(kept.path.as_uri())
+            shown = await self._show(kept.path.as_uri())
         else:
             uri = await self._unsaved(f"{made.name}.py", outcome.found.script)
             shown = uri is not None
@@ -99,18 +101,22 @@ class Repros:
         words = sentences(outcome_words(outcome), place, made.reason)
         quiet = shown and not made.reason
         if quiet:
-            self._server.log(f"{uri}: {words}")
+            self._connection.log(f"{uri}: {words}")
         else:
-            self._server.tell(Loudness.WARNING if made.reason else Loudness.INFORMATION, words)
+            self._connection.show_message(
+                MessageLevel.WARNING if made.reason else MessageLevel.INFORMATION, words
+            )
         return {**answer, "uri": uri, "shown": shown}
 
     async def _issue(self, made: Made) -> dict[str, Any]:
         if made.outcome.found is None:
-            self._server.tell(Loudness.WARNING, sentences("There is no repro", made.reason))
+            self._connection.show_message(
+                MessageLevel.WARNING, sentences("There is no repro", made.reason)
+            )
             return {"reason": made.reason}
         text = issue_text(made.outcome)
         answer: dict[str, Any] = {"text": text, "reason": made.reason}
-        if COPY_ISSUE in self._server.session.client.commands:
+        if COPY_ISSUE in self._session.client.commands:
             return answer
         folder = made.kept.path.parent if made.kept is not None else made.folder
         name = made.kept.path.stem if made.kept is not None else made.name
@@ -118,17 +124,20 @@ class Repros:
             kept = keep(folder, name, ".md", text)
         except Unwritable as error:
             uri = await self._unsaved(f"{name}.md", text)
-            self._server.tell(Loudness.WARNING, str(error))
+            self._connection.show_message(MessageLevel.WARNING, str(error))
             return {**answer, "uri": uri, "shown": uri is not None}
-        shown = await self._server.show(kept.path.as_uri())
+        shown = await self._show(kept.path.as_uri())
         if kept.remark or not shown:
             words = kept.remark or f"The text of the issue is in {kept.path}."
-            self._server.tell(Loudness.INFORMATION, words)
+            self._connection.show_message(MessageLevel.INFORMATION, words)
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
+
+    async def _show(self, uri: str) -> bool:
+        return self._session.client.show_document and await self._connection.show_document(uri)
 
     async def _unsaved(self, name: str, text: str) -> str | None:
         """A document that is only in the editor, with this text; None if it makes none."""
-        if not self._server.session.client.apply_edit:
+        if not self._session.client.apply_edit:
             return None
         uri = f"untitled:{name}"
         start = types.Position(0, 0)
@@ -136,18 +145,18 @@ class Repros:
         edit = types.WorkspaceEdit(changes={uri: [insertion]})
         params = types.ApplyWorkspaceEditParams(edit, label="Minified repro")
         try:
-            result = await self._server.protocol.ask(types.WORKSPACE_APPLY_EDIT, params)
+            result = await self._connection.request(types.WORKSPACE_APPLY_EDIT, params)
         except JsonRpcException:
             return None
         if not getattr(result, "applied", False):
             return None
-        await self._server.show(uri)
+        await self._show(uri)
         return uri
 
     def _shown(self, request: Reproduce, cancel: Callable[[], None]) -> Bar:
         wanted = request.wanted
         what = wanted.backend or wanted.code.rpartition("/")[2]
-        bar = self._server.bars.job(f"Reducing {what} of {wanted.target}", cancel)
+        bar = self._progress.job(f"Reducing {what} of {wanted.target}", cancel)
         return _CourseBar(bar, request.seconds)
 
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from lsprotocol import types
-from pygls.exceptions import JsonRpcException
 from pygls.io_ import run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
@@ -18,33 +14,20 @@ from pygls.protocol import default_converter
 from fullgraph import __version__
 from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
-from fullgraph.lsp.configuration import Configuration
-from fullgraph.lsp.progress import Progress
+from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.protocol import Protocol
-from fullgraph.lsp.publication import Publication
-from fullgraph.lsp.repros import Repros
 from fullgraph.lsp.server_capabilities import STATUS
-from fullgraph.lsp.virtual_documents import Reading
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.documents import Document
-from fullgraph.session.session import Loudness, Session, SessionStatus
+from fullgraph.session.session import MessageLevel, Session, SessionStatus
 from fullgraph_engine.protocol import Event
 
 logger = logging.getLogger(__name__)
 
-MOST_LOG = 64 * 1024
-"""Characters of user output that go to the client's log for one run."""
-
-_PARENT_WATCH = 3.0
-
-_LOUDNESS = {
-    Loudness.ERROR: types.MessageType.Error,
-    Loudness.WARNING: types.MessageType.Warning,
-    Loudness.INFORMATION: types.MessageType.Info,
-}
-
 
 class Server(LanguageServer):
+    """Runs the handlers of ``methods``, and shows the client what the session reports."""
+
     protocol: Protocol
 
     def __init__(
@@ -62,20 +45,12 @@ class Server(LanguageServer):
         )
         # At INFO pygls writes the body of every message.
         logging.getLogger("pygls").setLevel(logging.ERROR)
-        self.session = Session(self, boot=boot, early=early)
-        self.publication = Publication(self)
-        self.bars = Progress(self)
-        self.reading = Reading(self)
-        self.repros = Repros(self)
-        self.configuration = Configuration(self)
         self.protocol.answered |= answered
-        self.protocol.on_broken = self.stop
-        self._stopped = asyncio.Event()
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._logged = 0
-        methods.register(self)
-
-    # -- life ---------------------------------------------------------------------------------
+        self.session = Session(self, boot=boot, early=early)
+        self._connection = Connection(self.protocol)
+        self._context = Context.of(self._connection, self.session)
+        for method, handler in methods.handlers(self._context):
+            self.feature(method)(handler)
 
     async def run(self, reader: asyncio.StreamReader) -> int:
         """Handle messages until ``exit``, or until the client is gone; the exit status."""
@@ -90,108 +65,41 @@ class Server(LanguageServer):
                 error_handler=self.report_server_error,
             )
         )
-        stopped = asyncio.create_task(self._stopped.wait())
+        stopped = asyncio.create_task(self._connection.stopped())
         await asyncio.wait({messages, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         messages.cancel()
         await asyncio.gather(messages, stopped, return_exceptions=True)
-        for task in self._tasks:
-            task.cancel()
-        self.reading.close()
+        self._connection.close()
+        self._context.documents.close()
         return 0 if self.protocol.is_shut_down else 1
 
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def watch_parent(self, pid: int | None) -> None:
-        """Stop when the client's process is gone, should it leave its pipes open."""
-        # A client elsewhere, in another container, has a number that means nothing here.
-        if pid is not None and pid > 0 and _alive(pid):
-            self.in_background(self._watch(pid))
-
-    async def _watch(self, pid: int) -> None:
-        while _alive(pid):
-            await asyncio.sleep(_PARENT_WATCH)
-        self.stop()
-
-    def ready(self) -> None:
-        """Capabilities are known."""
-        self.publication = Publication(self)
-
-    # -- what methods use ---------------------------------------------------------------------
-
-    def unit(self, uri: str) -> Unit | None:
-        return self.session.units.get(uri)
-
-    def documents(self) -> dict[str, Document]:
-        return {uri: unit.document for uri, unit in self.session.units.items()}
-
-    def plain(self, value: Any) -> Any:
-        """A type of the protocol as the JSON that it is sent as."""
-        return self.protocol._converter.unstructure(value)
-
-    def say(self, method: str, params: Any) -> None:
-        self.protocol.say(method, params)
-
-    def request(self, method: str, params: Any) -> None:
-        """Ask the client for something whose answer does not matter."""
-
-        async def ask() -> None:
-            try:
-                await self.protocol.ask(method, params)
-            except JsonRpcException as error:
-                logger.info("%s was refused: %s", method, error)
-
-        self.in_background(ask())
-
-    async def show(self, uri: str) -> bool:
-        """Have the client open a document; says whether it did."""
-        if not self.session.client.show_document or self.protocol.is_shut_down:
-            return False
-        params = types.ShowDocumentParams(uri, external=False, take_focus=True)
-        try:
-            result = await self.protocol.ask(types.WINDOW_SHOW_DOCUMENT, params)
-        except JsonRpcException:
-            return False
-        return bool(getattr(result, "success", False))
-
-    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("In the background: %s", error, exc_info=error)
-
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log only: telling the client of an error in telling the client never ends."""
+        """Log only: a message to the client about an error in sending messages never ends."""
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
 
-    # -- what the session says ----------------------------------------------------------------
+    # -- events of the session ----------------------------------------------------------------
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:
-        self.publication.changed(unit, final=final)
+        self._context.publication.changed(unit, final=final)
 
     def run_began(self, unit: Unit) -> None:
-        self._logged = 0
-        if self.session.client.work_done_progress:
-            self.bars.began(unit)
+        self._connection.reset_log()
+        self._context.progress.began(unit)
 
     def run_advanced(self, unit: Unit, event: Event) -> None:
-        self.bars.advanced(unit, event)
+        self._context.progress.advanced(unit, event)
 
     def run_ended(self, unit: Unit) -> None:
-        self.bars.ended(unit)
-        self.reading.run_ended(unit)
+        self._context.progress.ended(unit)
+        self._context.documents.run_ended(unit)
 
     def unit_closed(self, unit: Unit) -> None:
-        self.publication.closed(unit.document.uri)
-        self.reading.unit_closed(unit)
+        self._context.publication.closed(unit.document.uri)
+        self._context.documents.unit_closed(unit)
 
     def status_changed(self, status: SessionStatus) -> None:
-        self.say(
+        self._connection.notify(
             STATUS,
             {
                 "state": status.state.value,
@@ -206,25 +114,7 @@ class Server(LanguageServer):
         )
 
     def log(self, text: str) -> None:
-        if self._logged > MOST_LOG:
-            return
-        self._logged += len(text)
-        if self._logged > MOST_LOG:
-            text = f"{text[:1000]}\n... The rest of the output of this run is not shown."
-        self.say(types.WINDOW_LOG_MESSAGE, types.LogMessageParams(types.MessageType.Log, text))
+        self._connection.log(text)
 
-    def tell(self, loudness: Loudness, message: str) -> None:
-        self.say(
-            types.WINDOW_SHOW_MESSAGE,
-            types.ShowMessageParams(_LOUDNESS[loudness], f"fullgraph: {message}"),
-        )
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
+    def show_message(self, level: MessageLevel, message: str) -> None:
+        self._connection.show_message(level, message)

@@ -9,18 +9,18 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
 
+from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.progress import Progress
 from fullgraph.render.documents import EXTENSIONS
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.document_service import Readings
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS, DocumentKind
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
 
 SCHEME = "fullgraph"
 
@@ -65,17 +65,17 @@ class Address:
         return None
 
 
-class Reading:
+class VirtualDocuments:
     """The documents of one client."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
+        self._connection = connection
+        self._session = session
         self._folder: Path | None = None
         self._open: dict[str, Address] = {}
         """What the client has asked for by its URI, so that it can be told of newer texts."""
         self.readings = Readings(
-            server.session,
-            lambda wish, cancel: server.bars.reading(wish.target, wish.kind, cancel),
+            session, lambda wish, cancel: progress.document(wish.target, wish.kind, cancel)
         )
 
     async def content(self, uri: str) -> str:
@@ -83,7 +83,7 @@ class Reading:
         address = Address.read(uri)
         if address is None:
             return f"{uri} is not an address of a document of fullgraph.\n"
-        unit = self._server.unit(address.uri)
+        unit = self._session.units.get(address.uri)
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address
@@ -93,15 +93,15 @@ class Reading:
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
         """Open a document in the client; the answer has the text where nothing else can be done."""
-        client = self._server.session.client
+        client = self._session.client
         address = Address(kind, target, unit.document.uri, probe)
         if client.text_document_content:
-            shown = await self._server.show(str(address))
+            shown = client.show_document and await self._connection.show_document(str(address))
             return {"uri": str(address), "shown": shown}
         text = await self.readings.text(unit, kind, target, probe)
         if client.show_document:
             uri = self._file(address, text).as_uri()
-            if await self._server.show(uri):
+            if await self._connection.show_document(uri):
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
 
@@ -109,12 +109,14 @@ class Reading:
         """There are new results of a text: what is open about it may be of an older one."""
         uri = unit.document.uri
         self.readings.changed(uri)
-        if not self._server.session.client.text_document_content:
+        if not self._session.client.text_document_content:
             return
         for shown, address in self._open.items():
             if address.uri == uri:
                 params = types.TextDocumentContentRefreshParams(shown)
-                self._server.request(types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH, params)
+                self._connection.request_in_background(
+                    types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH, params
+                )
 
     def unit_closed(self, unit: Unit) -> None:
         uri = unit.document.uri

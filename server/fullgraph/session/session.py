@@ -84,7 +84,7 @@ class SessionStatus:
     busy: bool = False
 
 
-class Loudness(enum.Enum):
+class MessageLevel(enum.Enum):
     ERROR = "error"
     WARNING = "warning"
     INFORMATION = "information"
@@ -107,7 +107,7 @@ class Listener(Protocol):
 
     def log(self, text: str) -> None: ...
 
-    def tell(self, loudness: Loudness, message: str) -> None:
+    def show_message(self, level: MessageLevel, message: str) -> None:
         """Something that the user should read now, once."""
 
 
@@ -144,7 +144,7 @@ class Session:
         self._resolved: dict[str, tuple[Project, Resolved]] = {}
         self._manifests: dict[Path, float] = {}
         self._last: SessionStatus | None = None
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._closed = False
 
     # -- the editor's window ------------------------------------------------------------------
@@ -290,6 +290,10 @@ class Session:
             unit.close()
             self._listener.unit_closed(unit)
 
+    def documents(self) -> dict[str, Document]:
+        """The open texts by URI."""
+        return {uri: unit.document for uri, unit in self.units.items()}
+
     # -- what a unit needs --------------------------------------------------------------------
 
     def settings(self, unit: Unit) -> Settings:
@@ -321,14 +325,14 @@ class Session:
 
     def refused(self, unit: Unit, why: str) -> None:
         if self._trusted and self._configured.is_set() and not self._closed:
-            self._tell_once(Loudness.INFORMATION, f"{unit.document.name}: {why}", quiet=True)
+            self._show_once(MessageLevel.INFORMATION, f"{unit.document.name}: {why}", quiet=True)
 
     def engine(self, unit: Unit) -> Engine | str:
         try:
             interpreter = self._find_interpreter(unit)
         except InterpreterNotFound as error:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
-            self._tell_once(Loudness.WARNING, str(error))
+            self._show_once(MessageLevel.WARNING, str(error))
             return str(error)
         processes = self.settings(unit).engine_processes
         engine = self._engines.get(interpreter.path)
@@ -366,8 +370,8 @@ class Session:
         """
         self._prepare(unit)
         if len(unit.document.text) > LONGEST_READ:
-            self._tell_once(
-                Loudness.INFORMATION,
+            self._show_once(
+                MessageLevel.INFORMATION,
                 f"{unit.document.name}: names of torch are explained and completed only in files "
                 f"of up to {LONGEST_READ:,} characters.",
                 quiet=True,
@@ -392,7 +396,7 @@ class Session:
     def recorded(self, unit: Unit) -> tuple[RecordedClass, ...]:
         recording = recording_of(unit.document.name, self.project(unit))
         if recording.problem:
-            self._tell_once(Loudness.WARNING, recording.problem)
+            self._show_once(MessageLevel.WARNING, recording.problem)
         return recording.classes
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze:
@@ -440,7 +444,7 @@ class Session:
             # Otherwise the engine's own state has been told, or a finding says it at its place.
             words = sentences(failure.reason, failure.next_step)
             self._listener.log(words)
-            self._tell_once(Loudness.ERROR, words)
+            self._show_once(MessageLevel.ERROR, words)
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:
         if self.units.get(unit.document.uri) is unit:
@@ -464,7 +468,7 @@ class Session:
             manifest = project.root / "pyproject.toml"
             self._manifests[manifest] = _modified(manifest)
             for problem in (*project.problems, *known[1].problems):
-                self._tell_once(Loudness.WARNING, problem)
+                self._show_once(MessageLevel.WARNING, problem)
         return known
 
     def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
@@ -536,18 +540,18 @@ class Session:
         self._report(self._of_engine(status))
         sentence = sentences(status.message, status.next_step)
         if status.state is EngineState.UNUSABLE:
-            self._tell_once(Loudness.WARNING, sentence)
+            self._show_once(MessageLevel.WARNING, sentence)
         elif status.state is EngineState.STARTING and status.next_step:
-            self._tell_once(Loudness.INFORMATION, sentence)
+            self._show_once(MessageLevel.INFORMATION, sentence)
         elif status.state is EngineState.CRASHED and not status.quiet:
-            loudness = Loudness.ERROR if status.final else Loudness.WARNING
-            self._listener.tell(loudness, sentence)
+            level = MessageLevel.ERROR if status.final else MessageLevel.WARNING
+            self._listener.show_message(level, sentence)
         elif status.state is EngineState.READY:
             for one in status.degraded:
-                self._tell_once(Loudness.INFORMATION, f"{one.words}.", quiet=True)
+                self._show_once(MessageLevel.INFORMATION, f"{one.words}.", quiet=True)
             hidden = warning(status, unseen(status, Settings()))
             if hidden:
-                self._tell_once(Loudness.WARNING, hidden)
+                self._show_once(MessageLevel.WARNING, hidden)
         if before is None or before.state is not status.state:
             self._listener.log(f"{path}: {sentence}")
 
@@ -591,7 +595,7 @@ class Session:
 
     async def restart_engines(self) -> None:
         """Look for torch again, start every engine afresh and trace again what is open."""
-        self._told.clear()
+        self._shown.clear()
         self._interpreters.forget()
         used = {path for unit in self.units.values() if (path := self._interpreter(unit))}
         if used:
@@ -630,14 +634,14 @@ class Session:
     def _logged(self, log: Log) -> None:
         self._listener.log(log.text.rstrip("\n"))
 
-    def _tell_once(self, loudness: Loudness, message: str, *, quiet: bool = False) -> None:
-        if message in self._told:
+    def _show_once(self, level: MessageLevel, message: str, *, quiet: bool = False) -> None:
+        if message in self._shown:
             return
-        self._told.add(message)
+        self._shown.add(message)
         if quiet:
             self._listener.log(message)
         else:
-            self._listener.tell(loudness, message)
+            self._listener.show_message(level, message)
 
 
 def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,27 +1,24 @@
 """What a hover is composed of: each module here knows one thing about a place of a text.
 
-A module has ``section(server, unit, offset)``, which is None where it knows nothing. The order
+A module has ``section(context, unit, offset)``, which is None where it knows nothing. The order
 here is that of the page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers import forecasts, guards, operators, shapes
 from fullgraph.lsp.hovers.section import Section
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import Unit
 
 _PARTS = (shapes.section, forecasts.section, guards.section, operators.section)
 
 
-def sections(server: Server, unit: Unit, offset: int) -> Iterator[Section]:
+def sections(context: Context, unit: Unit, offset: int) -> Iterator[Section]:
     """What is known at an offset."""
     for part in _PARTS:
-        section = part(server, unit, offset)
+        section = part(context, unit, offset)
         if section is not None:
             yield section

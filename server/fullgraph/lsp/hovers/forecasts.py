@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.render import forecasts, shapes
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import Unit
 
 
-def section(server: Server, unit: Unit, offset: int) -> Section | None:
+def section(context: Context, unit: Unit, offset: int) -> Section | None:
     positions = unit.document.positions
     for shown in unit.reports():
         range_, name = shown.report.range, shown.report.name

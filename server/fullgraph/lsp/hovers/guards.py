@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.operators.text import Source
 from fullgraph.render.guards import Asked, about, answer_markdown, answer_text
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import Unit
 
 _STEP = re.compile(r"\.\w+|\[(?:\d+|'[^'\n]*'|\"[^\"\n]*\")\]")
 _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
-def section(server: Server, unit: Unit, offset: int) -> Section | None:
+def section(context: Context, unit: Unit, offset: int) -> Section | None:
     if not unit.results.guards:
         return None
     expression = expression_at(unit.document.text, offset)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.operators import subject_at
 from fullgraph.operators.schema_string import schema_string_at
@@ -14,24 +13,21 @@ from fullgraph.render.operators import (
     page_of_schema,
     page_text,
 )
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.analysis_unit import Unit
 
 
-def section(server: Server, unit: Unit, offset: int) -> Section | None:
-    found = _page(server, unit, offset)
+def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    found = _page(context, unit, offset)
     if found is None:
         return None
     page, start, end = found
     return Section(markdown(page), page_text(page), start, end)
 
 
-def _page(server: Server, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
+def _page(context: Context, unit: Unit, offset: int) -> tuple[OperatorPage, int, int] | None:
     """What to show at an offset, and the part of the text that it is about."""
     text = unit.document.text
-    index = server.session.index(unit)
+    index = context.session.index(unit)
     written = schema_string_at(text, offset)
     if written is not None:
         page = page_of_schema(index, written)

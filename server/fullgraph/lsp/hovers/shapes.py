@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.render import shapes
+from fullgraph.session.analysis_unit import Unit
 from fullgraph_engine.protocol.shapes import PlaceShapes
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
 
 _LONGEST = 60
 """Characters of code that a page repeats."""
 
 
-def section(server: Server, unit: Unit, offset: int) -> Section | None:
+def section(context: Context, unit: Unit, offset: int) -> Section | None:
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)

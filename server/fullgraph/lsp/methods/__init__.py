@@ -8,9 +8,15 @@ run is a coroutine.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import logging
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.methods import (
     cancel_progress,
     change_configuration,
@@ -39,9 +45,6 @@ from fullgraph.lsp.methods import (
     trace,
     trust,
 )
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 _MODULES = (
     initialize,
@@ -73,21 +76,66 @@ _MODULES = (
 )
 
 
-def register(server: Server) -> None:
+SLOW = 0.1
+"""Seconds of the loop after which a handler is logged: nothing else is answered meanwhile."""
+
+logger = logging.getLogger(__name__)
+
+
+def handlers(context: Context) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Each method with what handles its parameters."""
     for module in _MODULES:
-        server.feature(module.METHOD)(_bound(module.handle, server))
+        yield module.METHOD, _bound(module.METHOD, module.handle, context)
 
 
-def _bound(handle: Callable[..., Any], server: Server) -> Callable[[Any], Any]:
+def _bound(
+    method: str, handle: Callable[[Context, Any], Any], context: Context
+) -> Callable[[Any], Any]:
     # Neither a partial nor pygls's own binding: it looks for ``async`` on what it is given.
     if inspect.iscoroutinefunction(handle):
 
         async def later(params: Any) -> Any:
-            return await handle(server, params)
+            return await _Timed(method, handle(context, params))
 
         return later
 
     def now(params: Any) -> Any:
-        return handle(server, params)
+        with _timed(method):
+            return handle(context, params)
 
     return now
+
+
+@contextmanager
+def _timed(method: str) -> Iterator[None]:
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        spent = time.perf_counter() - began
+        if spent > SLOW:
+            logger.warning("%s held the loop for %.0f ms.", method, 1000 * spent)
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A coroutine, each turn of which is timed on its own."""
+
+    method: str
+    work: Coroutine[Any, Any, Any]
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        turns = self.work.__await__()
+        step: Callable[[], Any] = lambda: next(turns)  # noqa: E731
+        while True:
+            try:
+                with _timed(self.method):
+                    waited_for = step()
+            except StopIteration as end:
+                return end.value
+            try:
+                value = yield waited_for
+            except BaseException as error:
+                step = partial(turns.throw, error)
+            else:
+                step = partial(turns.send, value)

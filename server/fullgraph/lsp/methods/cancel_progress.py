@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.WINDOW_WORK_DONE_PROGRESS_CANCEL
 
 
-def handle(server: Server, params: types.WorkDoneProgressCancelParams) -> None:
-    server.bars.cancel(params.token)
+def handle(context: Context, params: types.WorkDoneProgressCancelParams) -> None:
+    context.progress.cancel(params.token)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.session.documents import Change
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = types.TEXT_DOCUMENT_DID_CHANGE
 
 
-def handle(server: Server, params: types.DidChangeTextDocumentParams) -> None:
+def handle(context: Context, params: types.DidChangeTextDocumentParams) -> None:
     changes = [_change(change) for change in params.content_changes]
-    server.session.change(params.text_document.uri, changes, params.text_document.version)
+    context.session.change(params.text_document.uri, changes, params.text_document.version)
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.TEXT_DOCUMENT_DID_CLOSE
 
 
-def handle(server: Server, params: types.DidCloseTextDocumentParams) -> None:
-    server.session.close_text(params.text_document.uri)
+def handle(context: Context, params: types.DidCloseTextDocumentParams) -> None:
+    context.session.close_text(params.text_document.uri)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
 from fullgraph.lsp.action_kinds import asked_for
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.probe_actions import found_probes
@@ -20,15 +20,12 @@ from fullgraph.session.findings import FileFinding
 from fullgraph.session.ignores import ignoring
 from fullgraph_engine.protocol import Fix
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-
 METHOD = types.TEXT_DOCUMENT_CODE_ACTION
 _REWRITE = types.CodeActionKind.RefactorRewrite
 
 
-def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
-    unit = server.unit(params.text_document.uri)
+def handle(context: Context, params: types.CodeActionParams) -> list[types.CodeAction]:
+    unit = context.unit(params.text_document.uri)
     if unit is None:
         return []
     only = params.context.only
@@ -36,15 +33,15 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
     quick = asked_for(types.CodeActionKind.QuickFix.value, only)
     actions: list[types.CodeAction] = []
     if quick:
-        actions += [_mend(server, unit, item, fix) for item in there for fix in item.finding.fixes]
+        actions += [_mend(context, unit, item, fix) for item in there for fix in item.finding.fixes]
     if asked_for(REPRO_KIND, only):
-        actions += repro_actions(server, unit, there)
+        actions += repro_actions(context, unit, there)
     if quick:
         # Last of them: it helps nobody but the reader of the list.
-        actions += _ignores(server, unit, there)
+        actions += _ignores(context, unit, there)
     if asked_for(_REWRITE, only):
         actions += [
-            types.CodeAction(title=fix.title, kind=_REWRITE, edit=_edit(server, unit, fix))
+            types.CodeAction(title=fix.title, kind=_REWRITE, edit=_edit(context, unit, fix))
             for fix in found_probes(unit, params)
         ]
     actions += show_actions(unit, params)
@@ -54,21 +51,21 @@ def handle(server: Server, params: types.CodeActionParams) -> list[types.CodeAct
 
 
 def _ignores(
-    server: Server, unit: Unit, there: Sequence[FileFinding]
+    context: Context, unit: Unit, there: Sequence[FileFinding]
 ) -> Iterator[types.CodeAction]:
     for item in there:
         if (fix := ignoring(item.finding, unit.document.positions)) is not None:
-            yield _mend(server, unit, item, fix)
+            yield _mend(context, unit, item, fix)
 
 
-def _mend(server: Server, unit: Unit, item: FileFinding, fix: Fix) -> types.CodeAction:
-    shown = server.publication.diagnostics().one(item, unit.document, server.documents())
+def _mend(context: Context, unit: Unit, item: FileFinding, fix: Fix) -> types.CodeAction:
+    shown = context.publication.diagnostics.one(item, unit.document, context.session.documents())
     return types.CodeAction(
         title=fix.title,
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[shown],
-        is_preferred=_preferred(server, fix),
-        edit=_edit(server, unit, fix),
+        is_preferred=_preferred(context, fix),
+        edit=_edit(context, unit, fix),
     )
 
 
@@ -94,14 +91,14 @@ def _key(position: types.Position) -> tuple[int, int]:
     return position.line, position.character
 
 
-def _preferred(server: Server, fix: Fix) -> bool | None:
-    return True if fix.preferred and server.session.client.code_action_preferred else None
+def _preferred(context: Context, fix: Fix) -> bool | None:
+    return True if fix.preferred and context.client.code_action_preferred else None
 
 
-def _edit(server: Server, unit: Unit, fix: Fix) -> types.WorkspaceEdit:
+def _edit(context: Context, unit: Unit, fix: Fix) -> types.WorkspaceEdit:
     document = unit.document
     edits = fix_edit(fix, document)
-    if not server.session.client.document_changes:
+    if not context.client.document_changes:
         return types.WorkspaceEdit(changes={document.uri: edits})
     # With the version a client refuses the edit if the text has moved on meanwhile.
     identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
 from fullgraph.render.forecasts import brief
@@ -14,20 +15,17 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import to_plain
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
 _SHOW_TARGET = "fullgraph.showTarget"
 """A command of clients that have somewhere to show a target; others trace it again."""
 
 
-def handle(server: Server, params: types.CodeLensParams) -> list[types.CodeLens]:
-    unit = server.unit(params.text_document.uri)
+def handle(context: Context, params: types.CodeLensParams) -> list[types.CodeLens]:
+    unit = context.unit(params.text_document.uri)
     if unit is None:
         return []
-    command = _SHOW_TARGET if _SHOW_TARGET in server.session.client.commands else ANALYZE
+    command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
     lenses = []
     for shown in unit.reports():
         range_ = range_in(unit.document, shown.report.range)

@@ -6,17 +6,15 @@ find.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.operators.completion import Candidate, CandidateKind, Completions, complete, detail
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = types.TEXT_DOCUMENT_COMPLETION
 
@@ -40,19 +38,19 @@ _KINDS: dict[CandidateKind, types.CompletionItemKind] = {
 _NOTHING: dict[str, Any] = {"isIncomplete": False, "items": []}
 
 
-def handle(server: Server, params: types.CompletionParams) -> dict[str, Any]:
-    unit = server.unit(params.text_document.uri)
+def handle(context: Context, params: types.CompletionParams) -> dict[str, Any]:
+    unit = context.unit(params.text_document.uri)
     if unit is None:
         return _NOTHING
-    mode = server.session.settings(unit).completion_mode
-    if mode == "off" or (index := server.session.index(unit)) is None:
+    mode = context.session.settings(unit).completion_mode
+    if mode == "off" or (index := context.session.index(unit)) is None:
         return _NOTHING
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
     found = complete(document.text, offset, index, unit.seen(), full=mode == "full")
     if found is None:
         return _NOTHING
-    return _List(found, server.session.client, document, index).answer(offset)
+    return _List(found, context.client, document, index).answer(offset)
 
 
 class _List:

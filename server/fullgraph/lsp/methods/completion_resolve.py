@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.operators.completion import detail, subject_of_path
 from fullgraph.render.operators import markdown, page_of, page_text
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = types.COMPLETION_ITEM_RESOLVE
 
 
-def handle(server: Server, params: types.CompletionItem) -> types.CompletionItem:
+def handle(context: Context, params: types.CompletionItem) -> types.CompletionItem:
     """The item as it came where nothing is known of it any more."""
     uri, path, parameter = (_text(params.data, key) for key in ("uri", "path", "parameter"))
-    unit = server.unit(uri)
-    index = None if unit is None or not path else server.session.index(unit)
+    unit = context.unit(uri)
+    index = None if unit is None or not path else context.session.index(unit)
     if index is None:
         return params
     if not parameter and not params.detail:
@@ -30,7 +28,7 @@ def handle(server: Server, params: types.CompletionItem) -> types.CompletionItem
     if page is not None:
         params.documentation = (
             types.MarkupContent(types.MarkupKind.Markdown, markdown(page))
-            if server.session.client.completion_markdown
+            if context.client.completion_markdown
             else page_text(page)
         )
     return params

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.EXIT
 
 
-def handle(server: Server, params: None) -> None:
-    server.stop()
+def handle(context: Context, params: None) -> None:
+    context.connection.stop()

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.hovers import sections
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = types.TEXT_DOCUMENT_HOVER
 
 
-def handle(server: Server, params: types.HoverParams) -> types.Hover | None:
-    unit = server.unit(params.text_document.uri)
+def handle(context: Context, params: types.HoverParams) -> types.Hover | None:
+    unit = context.unit(params.text_document.uri)
     if unit is None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
-    found = list(sections(server, unit, offset))
+    found = list(sections(context, unit, offset))
     if not found:
         return None
     contents = (
         types.MarkupContent(
             types.MarkupKind.Markdown, "\n\n---\n\n".join(part.markdown for part in found)
         )
-        if server.session.client.hover_markdown
+        if context.client.hover_markdown
         else types.MarkupContent(
             types.MarkupKind.PlainText, "\n\n".join(part.plain for part in found)
         )

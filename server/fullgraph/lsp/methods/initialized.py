@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.virtual_documents import SCHEME
 from fullgraph_engine.protocol.recorded import FILE
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = types.INITIALIZED
 
@@ -19,8 +15,8 @@ _CONFIGURATION = "fullgraph/configuration"
 _CONTENT = "fullgraph/content"
 
 
-def handle(server: Server, params: types.InitializedParams) -> None:
-    client = server.session.client
+def handle(context: Context, params: types.InitializedParams) -> None:
+    client = context.client
     registrations = []
     if client.configuration_registration:
         registrations.append(
@@ -45,5 +41,7 @@ def handle(server: Server, params: types.InitializedParams) -> None:
             )
         )
     if registrations:
-        server.request(types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams(registrations))
-    server.configuration.ask()
+        context.connection.request_in_background(
+            types.CLIENT_REGISTER_CAPABILITY, types.RegistrationParams(registrations)
+        )
+    context.configuration.ask()

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.hints import hinted, label
 from fullgraph_engine.protocol.shapes import PlaceShapes
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-    from fullgraph.session.analysis_unit import Unit
 
 METHOD = types.TEXT_DOCUMENT_INLAY_HINT
 
 
-def handle(server: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
-    unit = server.unit(params.text_document.uri)
+def handle(context: Context, params: types.InlayHintParams) -> list[types.InlayHint]:
+    unit = context.unit(params.text_document.uri)
     if unit is None:
         return []
     first, last = _key(params.range.start), _key(params.range.end)
     hints = []
-    for place in hinted(unit.shapes(), server.session.settings(unit)):
+    for place in hinted(unit.shapes(), context.session.settings(unit)):
         if not params.range.start.line <= place.range.end.line <= params.range.end.line:
             continue
         end = unit.document.positions.character(place.range.end, unit.document.encoding)

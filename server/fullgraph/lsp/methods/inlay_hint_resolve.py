@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.render import shapes
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = types.INLAY_HINT_RESOLVE
 
 
-def handle(server: Server, params: types.InlayHint) -> types.InlayHint:
+def handle(context: Context, params: types.InlayHint) -> types.InlayHint:
     """The hint as it came where the text is another one by now."""
     uri, version = _get(params.data, "uri"), _get(params.data, "version")
-    unit = server.unit(uri) if isinstance(uri, str) else None
+    unit = context.unit(uri) if isinstance(uri, str) else None
     if unit is None or unit.document.version != version:
         return params
     where = tuple(_get(params.data, key) for key in ("line", "byte", "role"))

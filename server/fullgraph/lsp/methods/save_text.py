@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.TEXT_DOCUMENT_DID_SAVE
 
 
-def handle(server: Server, params: types.DidSaveTextDocumentParams) -> None:
-    server.session.save(params.text_document.uri)
+def handle(context: Context, params: types.DidSaveTextDocumentParams) -> None:
+    context.session.save(params.text_document.uri)

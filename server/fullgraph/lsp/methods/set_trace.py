@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.SET_TRACE
 
 
-def handle(server: Server, params: types.SetTraceParams) -> None:
-    server.protocol.trace = params.value
+def handle(context: Context, params: types.SetTraceParams) -> None:
+    context.connection.protocol.trace = params.value

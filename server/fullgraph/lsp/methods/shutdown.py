@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.SHUTDOWN
 
 
-def handle(server: Server, params: None) -> None:
-    server.protocol.shut_down()
-    server.in_background(server.session.close())
+def handle(context: Context, params: None) -> None:
+    context.connection.protocol.shut_down()
+    context.connection.in_background(context.session.close())

@@ -5,10 +5,11 @@ The answer is plain data: the types would write an active parameter that is left
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.lsp.context import Context
 from fullgraph.operators import ActiveCall
 from fullgraph.operators.completion import Constants
 from fullgraph.operators.narrowing import Match, Narrowed, narrow
@@ -19,15 +20,12 @@ from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position
 from fullgraph_engine.protocol.operators import Signature
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
-
 METHOD = types.TEXT_DOCUMENT_SIGNATURE_HELP
 
 
-def handle(server: Server, params: types.SignatureHelpParams) -> dict[str, Any] | None:
-    unit = server.unit(params.text_document.uri)
-    if unit is None or (index := server.session.index(unit)) is None:
+def handle(context: Context, params: types.SignatureHelpParams) -> dict[str, Any] | None:
+    unit = context.unit(params.text_document.uri)
+    if unit is None or (index := context.session.index(unit)) is None:
         return None
     document = unit.document
     offset = document.offset_at(params.position.line, params.position.character)
@@ -40,7 +38,7 @@ def handle(server: Server, params: types.SignatureHelpParams) -> dict[str, Any] 
         call.active,
         Constants(document.text, index, call.open),
     )
-    client = server.session.client
+    client = context.client
     signatures = [
         _information(client, form, match, call)
         for form, match in zip(found, narrowed.matches, strict=True)

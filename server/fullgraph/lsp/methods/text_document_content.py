@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lsprotocol import types
 
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
+from fullgraph.lsp.context import Context
 
 METHOD = types.WORKSPACE_TEXT_DOCUMENT_CONTENT
 
 
 async def handle(
-    server: Server, params: types.TextDocumentContentParams
+    context: Context, params: types.TextDocumentContentParams
 ) -> types.TextDocumentContentResult:
-    return types.TextDocumentContentResult(text=await server.reading.content(params.uri))
+    return types.TextDocumentContentResult(text=await context.documents.content(params.uri))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.server_capabilities import TRACE
 from fullgraph.lsp.trace_content import trace_content
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = TRACE
 
 
-async def handle(server: Server, params: Any) -> dict[str, Any] | None:
+async def handle(context: Context, params: Any) -> dict[str, Any] | None:
     """Of the target that is named, else of the one at or above a line, else of the first.
 
     It may have several runs, one for each probe: ``run`` says which, from 0.
@@ -21,8 +19,8 @@ async def handle(server: Server, params: Any) -> dict[str, Any] | None:
     keys = ("uri", "target", "line", "run")
     uri, name, line, run = (getattr(params, key, None) for key in keys)
     # Before that nothing is being traced, though something soon will be.
-    await server.session.configured()
-    unit = server.unit(uri) if isinstance(uri, str) else None
+    await context.session.configured()
+    unit = context.unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None
     target = name if isinstance(name, str) else None

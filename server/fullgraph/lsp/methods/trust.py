@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fullgraph.lsp.context import Context
 from fullgraph.lsp.server_capabilities import TRUST
-
-if TYPE_CHECKING:
-    from fullgraph.lsp.server import Server
 
 METHOD = TRUST
 
 
-def handle(server: Server, params: Any) -> None:
+def handle(context: Context, params: Any) -> None:
     trusted = getattr(params, "trusted", False) is True
-    server.session.trust(trusted)
+    context.session.trust(trusted)
     if not trusted:
-        server.repros.jobs.cancel()
+        context.repros.jobs.cancel()

@@ -1,0 +1,49 @@
+"""What the handler of a method may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fullgraph.lsp.configuration import Configuration
+from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.progress import Progress
+from fullgraph.lsp.publication import Publication
+from fullgraph.lsp.repros import Repros
+from fullgraph.lsp.virtual_documents import VirtualDocuments
+from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.session import Session
+
+
+@dataclass(frozen=True)
+class Context:
+    """One client: the way to it, the session behind it, and what is shown to it."""
+
+    connection: Connection
+    session: Session
+    publication: Publication
+    progress: Progress
+    documents: VirtualDocuments
+    repros: Repros
+    configuration: Configuration
+
+    @classmethod
+    def of(cls, connection: Connection, session: Session) -> Context:
+        progress = Progress(connection, session)
+        return cls(
+            connection,
+            session,
+            Publication(connection, session),
+            progress,
+            VirtualDocuments(connection, session, progress),
+            Repros(connection, session, progress),
+            Configuration(connection, session),
+        )
+
+    @property
+    def client(self) -> ClientCapabilities:
+        return self.session.client
+
+    def unit(self, uri: str) -> Unit | None:
+        """The open Python file with this URI."""
+        return self.session.units.get(uri)

@@ -1,0 +1,52 @@
+"""Handlers that hold the loop are named in the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from fullgraph.lsp import methods
+
+
+@pytest.fixture
+def slow(monkeypatch, caplog):
+    """Every turn is too long; the log of what was."""
+    monkeypatch.setattr(methods, "SLOW", -1.0)
+    caplog.set_level(logging.WARNING, logger=methods.logger.name)
+    return caplog
+
+
+def test_a_slow_handler_is_logged_with_its_method(slow):
+    handler = methods._bound("textDocument/hover", lambda context, params: params + 1, None)
+    assert handler(1) == 2
+    assert [record.args[0] for record in slow.records] == ["textDocument/hover"]
+
+
+def test_each_turn_of_a_coroutine_is_timed_and_its_value_and_errors_pass(slow):
+    async def handle(context, params):
+        await asyncio.sleep(0)
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), 0)
+        except asyncio.TimeoutError:
+            return params
+        raise AssertionError("the wait has to end")
+
+    handler = methods._bound("workspace/executeCommand", handle, None)
+    assert asyncio.run(handler(3)) == 3
+    assert len(slow.records) > 1
+
+
+def test_a_cancelled_handler_ends():
+    async def handle(context, params):
+        await asyncio.Event().wait()
+
+    async def cancelled():
+        task = asyncio.create_task(methods._bound("m", handle, None)(None))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
