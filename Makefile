@@ -97,6 +97,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check engine server
 	$(BIN)/mypy
 	$(BIN)/python tests/private_names.py
+	$(BIN)/python tests/import_cycles.py
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py

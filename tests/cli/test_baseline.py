@@ -10,11 +10,11 @@ from tests.cli.conftest import CommandLine, on, script
 
 from fullgraph.cli.baseline import Baseline
 from fullgraph.cli.sources import Unreadable
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
 from fullgraph.render.checked import Checked, CheckedFile
-from fullgraph.render.codes import Severity
 from fullgraph.render.json import check_json
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.positions import TextPositions
 from fullgraph_engine.protocol import Finding, FindingFound
 
 BREAK = Finding("graph-break/GB0025", "Failed to trace builtin operator", on(1, 4, 12), "f")

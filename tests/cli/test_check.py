@@ -273,7 +273,7 @@ def test_github_annotations_are_escaped(command_line: CommandLine) -> None:
     assert ran.out == (
         "::error file=a%2Cb.py,line=6,endLine=6,col=20,endColumn=34,"
         "title=fullgraph%3A trace/eager-error::50%25 off:%0Anow%0Areached 3 times%0A"
-        "https://github.com/fullgraph/fullgraph/blob/main/server/fullgraph/render/codes.md"
+        "https://github.com/fullgraph/fullgraph/blob/main/docs/codes.md"
         "#traceeager-error\n"
     )
 

@@ -23,7 +23,7 @@ from fullgraph.cli.check_report import (
 from fullgraph.cli.diff.difference import Difference, FindingDifference, MissingCount, difference
 from fullgraph.cli.diff.markdown import MARK, code, difference_markdown
 from fullgraph.cli.diff.text import difference_text
-from fullgraph.render.codes import Severity
+from fullgraph.domain.codes import Severity
 from fullgraph_engine.protocol import (
     Failed,
     Finding,

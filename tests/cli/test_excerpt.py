@@ -2,10 +2,10 @@
 
 import pytest
 
+from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
 from fullgraph.render.excerpt import Excerpt, margin
 from fullgraph.render.paint import Paint, Style
-from fullgraph.session.positions import TextPositions
 from fullgraph_engine.protocol import Position, Range, TextEdit
 
 

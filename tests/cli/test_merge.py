@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from fullgraph.render.codes import Severity
+from fullgraph.domain.codes import Severity
 from fullgraph.session.findings import merge
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, Position, Range, Related

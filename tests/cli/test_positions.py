@@ -2,7 +2,7 @@
 
 import pytest
 
-from fullgraph.session.positions import Encoding, TextPositions
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position
 
 LINES = {

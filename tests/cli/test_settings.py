@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fullgraph.render.codes import Severity
+from fullgraph.domain.codes import Severity
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import (
     Resolved,

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
-from fullgraph_engine.repro import graphs  # noqa: E402
+from fullgraph_engine.repro import graphs, settings  # noqa: E402
 from fullgraph_engine.repro.candidate import Backend, Seeds  # noqa: E402
 from fullgraph_engine.repro.extract import candidates  # noqa: E402
 from fullgraph_engine.repro.graphs import capture, comparison, emit, minifier  # noqa: E402
@@ -193,7 +193,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     tracing.warm()
-    candidates.remember_settings()
+    settings.remember_settings()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import planted
 import reproducing
 
-from fullgraph.render import codes
+from fullgraph.domain import codes
 from fullgraph.session.repro import reproducible
 from fullgraph_engine.protocol import Finding, Position, Range
 

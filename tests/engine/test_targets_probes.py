@@ -562,7 +562,7 @@ def test_a_snapshot_is_as_a_run_for_its_call_alone_would_be(
 
 
 def test_an_enclosing_run_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enclosing, "SECONDS", 0.1)
+    monkeypatch.setattr("fullgraph_engine.targets.probes.ENCLOSING_SECONDS", 0.1)
     monkeypatch.setattr(searched, "can_be_searched", lambda *_: False)
     waits = "threading.Event().wait(600); return self.part(x)"
     loaded, probes = enclosed(waits, threading=threading)

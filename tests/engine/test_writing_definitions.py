@@ -17,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from fullgraph_engine.host.placeholder import Placeholder  # noqa: E402
+from fullgraph_engine.placeholder import Placeholder  # noqa: E402
 from fullgraph_engine.repro.emit.program import Draft  # noqa: E402
 from fullgraph_engine.repro.emit.unwritable import Unwritable  # noqa: E402
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import Engine, Reproduction
-from fullgraph.session.repro import Course, Outcome, followed
+from fullgraph.session.repro import followed
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -55,15 +56,17 @@ def asked(steps: str) -> Reproduce:
     return Reproduce(0, Analyze(0, "1:abc", "/model.py", f"# repro: {steps}\n"), WANTED)
 
 
-async def outcome(reproduction: Reproduction, when: Callable[[Course], None] | None = None) -> Any:
-    return await followed(reproduction, when or (lambda course: None))
+async def outcome(
+    reproduction: Reproduction, when: Callable[[ReductionState], None] | None = None
+) -> Any:
+    return await followed(reproduction, when or (lambda state: None))
 
 
 async def test_progress_and_the_last_script(start: Callable[..., Any]) -> None:
     engine = await start()
     reproduction = engine.reproduce(asked("143 12 verified"))
     seen: list[ReproProgress | None] = []
-    ended: Outcome = await outcome(reproduction, lambda course: seen.append(course.last))
+    ended: ReproOutcome = await outcome(reproduction, lambda state: seen.append(state.last))
     assert [last.lines for last in seen if last is not None] == [0, 143, 12]
     assert ended.verified and ended.found is not None and ended.found.lines == 12
     assert (ended.first_lines, ended.tried, ended.reason) == (143, 20, "")
@@ -83,8 +86,8 @@ async def test_cancelled_it_ends_with_the_best(start: Callable[..., Any]) -> Non
     engine = await start()
     reproduction = engine.reproduce(asked("143 12 wait"))
 
-    def enough(course: Course) -> None:
-        if course.last is not None and course.last.lines == 12:
+    def enough(state: ReductionState) -> None:
+        if state.last is not None and state.last.lines == 12:
             reproduction.cancel()
 
     ended = await outcome(reproduction, enough)
@@ -112,8 +115,8 @@ async def test_one_that_does_not_hear_a_cancel_is_killed(
     engine = await start()
     reproduction = engine.reproduce(asked("12 deaf"))
 
-    def enough(course: Course) -> None:
-        if course.last is not None and course.last.lines:
+    def enough(state: ReductionState) -> None:
+        if state.last is not None and state.last.lines:
             reproduction.cancel()
 
     ended = await outcome(reproduction, enough)
@@ -126,8 +129,8 @@ async def test_nobody_need_wait_for_the_engine(start: Callable[..., Any]) -> Non
     engine = await start()
     reproduction = engine.reproduce(asked("12 deaf"))
 
-    def enough(course: Course) -> None:
-        if course.last is not None and course.last.lines:
+    def enough(state: ReductionState) -> None:
+        if state.last is not None and state.last.lines:
             reproduction.abandon()
 
     ended = await outcome(reproduction, enough)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fullgraph.domain.codes import Severity
 from fullgraph.lsp.hovers.guards import expression_at
-from fullgraph.render.codes import Severity
 from fullgraph.render.guards import Asked, about, answer_text, guards_text
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.guards import GuardsByTarget, guard_findings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.render.codes import Severity
-from fullgraph.session.findings import FileFinding
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
 from fullgraph.session.repro_files import Unwritable, keep, name_of, write_new
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fullgraph.domain.positions import Encoding
 from fullgraph.session.capabilities import ClientCapabilities
-from fullgraph.session.positions import Encoding
 
 
 def vscode() -> Any:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from fullgraph.domain.positions import Encoding
 from fullgraph.session.documents import Change, Document, path_of
 from fullgraph.session.edit_tracking import Edit, move_finding, move_report
-from fullgraph.session.positions import Encoding
 from fullgraph_engine.protocol import (
     Finding,
     Fix,

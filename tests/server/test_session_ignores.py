@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph.render.codes import Severity
-from fullgraph.session.findings import FileFinding
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
 from fullgraph.session.ignores import ignoring, kept
-from fullgraph.session.positions import TextPositions
 from fullgraph_engine.protocol import Finding, Position, Range
 
 CODE = "graph-break/GB0025"

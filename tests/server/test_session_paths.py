@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from fullgraph.domain.positions import TextPositions
 from fullgraph.render.summary import lens_tooltip, target_line
 from fullgraph.session.edit_tracking import Edit, move_report
 from fullgraph.session.findings import merge
-from fullgraph.session.positions import TextPositions
 from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph.session.untraced import untraced_findings

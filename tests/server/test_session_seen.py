@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
+from fullgraph.domain.positions import Encoding
 from fullgraph.operators import Seen
 from fullgraph.session.analysis_unit import Surroundings, Unit
 from fullgraph.session.documents import Change, Document
-from fullgraph.session.positions import Encoding
 from fullgraph.session.results import Results
 from fullgraph.session.seen import seen_in
 from fullgraph_engine.protocol import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ..protocol import (
     Analyze,
@@ -46,6 +46,7 @@ from .module_process import distance
 from .output import Budget, Capture
 from .process_backends import EnclosingProcess, Launched, ModuleProcess, branches, limits, processes
 from .process_backends.limits import MIB
+from .services import Services
 from .wire import (
     PACKAGES,
     Begun,
@@ -67,9 +68,6 @@ from .wire import (
     Stale,
     Unparsable,
 )
-
-if TYPE_CHECKING:
-    from .loop import Host
 
 _ANSWER = 0.3
 """Seconds a run gets to say where it is before it is killed."""
@@ -208,7 +206,7 @@ class _EnclosingOwner:
 
 
 class Analysis:
-    def __init__(self, request: Analyze, host: Host, scratch: str) -> None:
+    def __init__(self, request: Analyze, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
         self._started = time.monotonic()

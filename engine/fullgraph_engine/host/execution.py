@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..placeholder import Placeholder, Unavailable, describe, origin
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
 from .import_failures import TIME_USED_UP, TimeIsUp, elsewhere, reason
-from .placeholder import Placeholder, Unavailable, describe, origin
 
 _CUDA_MISSING = (
     "Torch not compiled with CUDA enabled",

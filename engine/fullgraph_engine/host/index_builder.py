@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import protocol
 from ..protocol import IndexWritten, Log
@@ -23,10 +22,8 @@ from .lines import LineReader
 from .pipeline import Operators, Pipeline
 from .process_backends import descriptors, limits, processes
 from .process_backends.fork_server import forked
+from .services import Services
 from .wire import Survey
-
-if TYPE_CHECKING:
-    from .loop import Host
 
 _MOST_SECONDS = 60
 """After these a process that makes an index ends itself."""
@@ -49,7 +46,7 @@ class Inventory:
         self._write = write
         self._static = Path(scratch, _STATIC)
         self._scratch = Path(scratch)
-        self._host: Host | None = None
+        self._host: Services | None = None
         self._reader: tuple[int, LineReader] | None = None
         """The process that reads the YAML, and what it says."""
         self._survey: LineReader | None = None
@@ -115,7 +112,7 @@ class Inventory:
 
     # -- beside the loop ----------------------------------------------------------------------
 
-    def attend(self, host: Host) -> None:
+    def attend(self, host: Services) -> None:
         """The loop begins; the second stage is due once the first has ended."""
         self._host = host
         if self._yaml is None:

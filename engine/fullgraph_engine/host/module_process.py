@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NoReturn
 
+from .. import placeholder
 from ..protocol import (
     Analyze,
     Event,
@@ -37,7 +38,6 @@ from . import (
     frames,
     import_failures,
     import_hook,
-    placeholder,
     preamble,
     run,
     sandbox,

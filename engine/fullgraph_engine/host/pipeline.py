@@ -274,10 +274,10 @@ class RealPipeline:
         from .. import targets, tracing  # noqa: F401
         from ..findings import run_target  # noqa: F401
         from ..operators import definitions, registered  # noqa: F401
-        from ..repro.extract import candidates
+        from ..repro import settings
 
         torch.set_num_threads(1)
-        candidates.remember_settings()
+        settings.remember_settings()
         tracing.warm()
         registered.take_baseline()
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..protocol import (
     Analyzed,
@@ -28,10 +28,8 @@ from .analysis import Analysis
 from .lines import LineReader
 from .process_backends import processes
 from .process_backends.limits import MIB
+from .services import Services
 from .wire import Reduction, SeedsMade
-
-if TYPE_CHECKING:
-    from .loop import Host
 
 _GRACE, _COMPILING = 20.0, 120.0
 """Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, and
@@ -42,7 +40,7 @@ _WATCH = 0.5
 class _Listener:
     """The host as the analysis sees it that writes the seeds: what it says is for us."""
 
-    def __init__(self, host: Host, reproduction: Reproduction) -> None:
+    def __init__(self, host: Services, reproduction: Reproduction) -> None:
         self._host, self._reproduction = host, reproduction
 
     def __getattr__(self, name: str) -> Any:
@@ -63,7 +61,7 @@ class _Listener:
 class Reproduction:
     """It is for the loop what an analysis is."""
 
-    def __init__(self, request: Reproduce, host: Host, scratch: str) -> None:
+    def __init__(self, request: Reproduce, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
         self._began = time.monotonic()
@@ -91,7 +89,7 @@ class Reproduction:
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
-            _Listener(host, self),  # type: ignore[arg-type]
+            _Listener(host, self),
             self._left,
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, NoReturn
 
+from .. import placeholder
 from ..documents import Commission
 from ..protocol import (
     Analyze,
@@ -32,7 +33,7 @@ from ..protocol import (
 from ..protocol.documents import DocumentPart
 from ..protocol.trace_steps import MOST_STEPS
 from ..targets import Tracee
-from . import blackbox, exits, frames, placeholder, sandbox, syntax, wire
+from . import blackbox, exits, frames, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import Branches, Replay, silence

@@ -20,7 +20,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,7 +29,7 @@ from ..protocol import ProbeInfo
 from . import rng, tensors
 from .deadline import within
 from .discovery import Target
-from .probes import Call, Namespace, NoProbe, Probe, unwrap
+from .probes import Call, Enclosing, Namespace, NoProbe, Probe, unwrap
 from .tensors import ProbeError
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 MOST = 3
 """Calls of so many signatures become runs."""
 
-SECONDS = 20.0
-"""What one enclosing run may take: all targets that it encloses wait for one of their own."""
 
 _ANONYMOUS = re.compile(r"(\.<locals>\.<\w+>)+$")
 
@@ -57,24 +55,6 @@ class NotCalled(NoProbe):
         super().__init__(words)
         self.cut_short = cut_short
         self.unbuilt = unbuilt
-
-
-@dataclass(frozen=True)
-class Enclosing:
-    """What uses the wanted target, and a way to call it.
-
-    ``is_program``: it is no target, but code that is executed to see what it calls.
-    """
-
-    name: str
-    probe: Probe
-    seconds: float = field(default_factory=lambda: SECONDS)
-    """What it may take up to the first call of the wanted one."""
-    further_seconds: float = field(default_factory=lambda: SECONDS)
-    """And up to those of other signatures."""
-    is_program: bool = False
-    is_doubtful: bool = False
-    """Nobody may have run it for long, so what it calls may raise."""
 
 
 def probes(target: Target, enclosing: Sequence[Enclosing]) -> list[Probe]:

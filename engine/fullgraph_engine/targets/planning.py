@@ -9,8 +9,7 @@ from ..protocol import ExampleKind, ProbeInfo
 from ..protocol.recorded import FILE, RecordedClass
 from . import enclosing, probes, programs, recorded, searched
 from .discovery import Target
-from .enclosing import Enclosing
-from .probes import Call, Namespace, NoProbe, Probe
+from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
 _MOST_ENCLOSING = 4
 """So many ways to call the users of one target are tried."""

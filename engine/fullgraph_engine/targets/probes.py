@@ -10,7 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..protocol import ProbeInfo
 from . import notation, tensors
@@ -20,10 +20,10 @@ from .notation import Arguments, Notation, Value
 from .sites import Site
 from .tensors import Built, Dynamic, ProbeError
 
-if TYPE_CHECKING:
-    from .enclosing import Enclosing
-
 Namespace = dict[str, Any]
+
+ENCLOSING_SECONDS = 20.0
+"""What one enclosing run may take: all targets that it encloses wait for one of their own."""
 
 _SITES = 4
 """At most so many call sites of one target become probes."""
@@ -91,6 +91,24 @@ class Probe:
     def enclosing(self) -> Sequence[Enclosing]:
         """How its users are called, as far as that is known by now."""
         return self._enclosing() if self._enclosing is not None else ()
+
+
+@dataclass(frozen=True)
+class Enclosing:
+    """What uses the wanted target, and a way to call it.
+
+    ``is_program``: it is no target, but code that is executed to see what it calls.
+    """
+
+    name: str
+    probe: Probe
+    seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
+    """What it may take up to the first call of the wanted one."""
+    further_seconds: float = field(default_factory=lambda: ENCLOSING_SECONDS)
+    """And up to those of other signatures."""
+    is_program: bool = False
+    is_doubtful: bool = False
+    """Nobody may have run it for long, so what it calls may raise."""
 
 
 def confirm(target: Target, namespace: Namespace) -> bool:

@@ -18,9 +18,9 @@ from typing import Any
 
 from ..protocol import ProbeInfo
 from . import rng, searched, tensors
-from .enclosing import Enclosing, Enough, NotCalled
+from .enclosing import Enough, NotCalled
 from .examples import Example
-from .probes import Call, Namespace, Probe
+from .probes import Call, Enclosing, Namespace, Probe
 from .silence import silent
 
 SECONDS = 6.0

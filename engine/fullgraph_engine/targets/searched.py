@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from ..protocol import FoundProbe, ProbeInfo
 from . import enclosing, notation, source, tensors
 from .discovery import Target
-from .enclosing import Enclosing, NotCalled
+from .enclosing import NotCalled
 from .notation import NotationError
-from .probes import Call, Namespace, NoProbe, Probe, call_of
+from .probes import Call, Enclosing, Namespace, NoProbe, Probe, call_of
 
 if TYPE_CHECKING:
     from .synthesis import Search

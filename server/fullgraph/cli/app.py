@@ -24,9 +24,9 @@ from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import Source, Unreadable
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
+from fullgraph.domain.codes import is_known_selector
 from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
-from fullgraph.render.codes import is_known_selector
 from fullgraph.render.paint import Style
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import (

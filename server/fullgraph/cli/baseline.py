@@ -14,9 +14,9 @@ from pathlib import Path
 from fullgraph.cli.check_report import CheckReport
 from fullgraph.cli.matching import SAME, Trait, matched
 from fullgraph.cli.sources import absolute
+from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import finding_words
-from fullgraph.session.findings import FileFinding
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from fullgraph.cli import sources
 from fullgraph.cli.sources import Source, Unreadable
+from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
-from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import analyze_request, may_have_targets
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import unseen, warning

@@ -10,7 +10,7 @@ from typing import Any
 
 from fullgraph.cli.matching import Trait
 from fullgraph.cli.sources import Unreadable
-from fullgraph.render.codes import Severity
+from fullgraph.domain.codes import Severity
 from fullgraph.render.json import VERSION
 
 

@@ -16,10 +16,10 @@ from fullgraph.cli.progress import Progress
 from fullgraph.cli.repro import Nothing, Reproduced, Wish, reproduced
 from fullgraph.cli.sources import Unreadable
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
+from fullgraph.domain.phrases import listing
 from fullgraph.engines import Engine
 from fullgraph.render.paint import OF_SEVERITY, Style
 from fullgraph.render.repro import issue_text, outcome_words
-from fullgraph.render.summary import listing
 from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, keep
 from fullgraph.session.settings import Settings

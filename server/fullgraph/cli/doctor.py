@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fullgraph import __version__
+from fullgraph.domain.phrases import amount, seconds
 from fullgraph.engines import (
     Engine,
     EngineGone,
@@ -19,7 +20,6 @@ from fullgraph.engines import (
 )
 from fullgraph.render import cells
 from fullgraph.render.paint import PLAIN, Paint, Style
-from fullgraph.render.summary import amount, seconds
 from fullgraph.session.settings import Project, Resolved, declarations, shown
 from fullgraph_engine.protocol import SelfChecked
 

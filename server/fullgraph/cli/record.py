@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from importlib import util
 from pathlib import Path
 
-from fullgraph.render.summary import amount
+from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.recorded import FILE, MOST_BYTES, Recorded, Unreadable, parse
 
 _NOT_FOUND, _NOT_EXECUTABLE, _UNWRITTEN = 127, 126, 2

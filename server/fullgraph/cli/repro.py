@@ -13,15 +13,15 @@ from fullgraph.cli import sources
 from fullgraph.cli.check import Unusable, working
 from fullgraph.cli.show import Chosen
 from fullgraph.cli.sources import Source
+from fullgraph.domain import codes
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.phrases import listing
+from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import Analysis, Engine, Reproduction, sentences
-from fullgraph.render import codes
 from fullgraph.render.json import VERSION, dump
-from fullgraph.render.repro import course_words, issue_text, outcome_json
-from fullgraph.render.summary import listing
-from fullgraph.session.findings import FileFinding, merge
+from fullgraph.render.repro import issue_text, outcome_json, reduction_words
+from fullgraph.session.findings import merge
 from fullgraph.session.repro import (
-    Course,
-    Outcome,
     followed,
     on_line,
     ranked,
@@ -75,7 +75,7 @@ class Reproduced:
     """What came of a wish. ``item`` is the finding, if there is one; ``others`` were there too."""
 
     wish: Wish
-    outcome: Outcome
+    outcome: ReproOutcome
     path: str
     """What the engine calls the file."""
     item: FileFinding | None = None
@@ -159,11 +159,11 @@ async def reproduced(
 
 async def _kept_when_cancelled(
     reproduction: Reproduction, wish: Wish, tell: Callable[[str], None]
-) -> Outcome:
+) -> ReproOutcome:
     tell(f"Reducing {wish.where}")
 
-    def advanced(course: Course) -> None:
-        tell(f"Reducing {wish.where}: {course_words(course)}")
+    def advanced(state: ReductionState) -> None:
+        tell(f"Reducing {wish.where}: {reduction_words(state)}")
 
     following = asyncio.ensure_future(followed(reproduction, advanced))
     try:

@@ -9,12 +9,12 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.places import OtherTexts, range_in
 from fullgraph.render.terminal import Place, finding_text
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document
-from fullgraph.session.findings import FileFinding
 from fullgraph_engine.protocol import Fix
 
 SOURCE = "fullgraph"

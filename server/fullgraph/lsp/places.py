@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lsprotocol import types
 
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph.session.documents import Document, path_of
-from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Range
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.repros import argument_of
 from fullgraph.lsp.server_capabilities import (
@@ -18,7 +19,6 @@ from fullgraph.lsp.server_capabilities import (
 )
 from fullgraph.lsp.show_actions import target_at
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro import reproducible
 
 

@@ -9,21 +9,16 @@ from typing import Any
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.repro import ReductionState
 from fullgraph.engines import sentences
 from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.progress import JobBar, Progress
 from fullgraph.lsp.server_capabilities import COPY_ISSUE
-from fullgraph.render.repro import course_words, issue_text, outcome_words
+from fullgraph.render.repro import issue_text, outcome_words, reduction_words
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.repro import (
-    Course,
-    on_line,
-    ranked,
-    reproducible,
-    wanted_of_target,
-)
+from fullgraph.session.repro import on_line, ranked, reproducible, wanted_of_target
 from fullgraph.session.repro_files import Unwritable, keep
 from fullgraph.session.repro_jobs import Bar, Made, ReproJobs
 from fullgraph.session.session import MessageLevel, Session
@@ -157,17 +152,17 @@ class Repros:
         wanted = request.wanted
         what = wanted.backend or wanted.code.rpartition("/")[2]
         bar = self._progress.job(f"Reducing {what} of {wanted.target}", cancel)
-        return _CourseBar(bar, request.seconds)
+        return _ReductionBar(bar, request.seconds)
 
 
-class _CourseBar:
+class _ReductionBar:
     def __init__(self, bar: JobBar, seconds: float) -> None:
         self._bar = bar
         self._seconds = seconds
 
-    def advance(self, course: Course) -> None:
-        spent = course.last.seconds if course.last is not None else 0.0
-        self._bar.say(course_words(course), min(99, int(100 * spent / self._seconds)))
+    def advance(self, state: ReductionState) -> None:
+        spent = state.last.seconds if state.last is not None else 0.0
+        self._bar.say(reduction_words(state), min(99, int(100 * spent / self._seconds)))
 
     def end(self) -> None:
         self._bar.end()

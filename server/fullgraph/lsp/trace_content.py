@@ -10,13 +10,13 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guards import sentences
+from fullgraph.domain.shapes import brief
 from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.places import range_in
-from fullgraph.render.guards import sentences
-from fullgraph.render.shapes import brief
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.findings import FileFinding
 from fullgraph.session.ignores import kept
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport

@@ -15,10 +15,10 @@ from urllib.parse import quote, unquote, urlsplit
 from lsprotocol import types
 
 from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.document_service import DocumentService
 from fullgraph.lsp.progress import Progress
 from fullgraph.render.documents import EXTENSIONS
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.document_service import Readings
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS, DocumentKind
 
@@ -74,7 +74,7 @@ class VirtualDocuments:
         self._folder: Path | None = None
         self._open: dict[str, Address] = {}
         """What the client has asked for by its URI, so that it can be told of newer texts."""
-        self.readings = Readings(
+        self._service = DocumentService(
             session, lambda wish, cancel: progress.document(wish.target, wish.kind, cancel)
         )
 
@@ -87,7 +87,7 @@ class VirtualDocuments:
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address
-        return await self.readings.text(unit, address.kind, address.target, address.probe)
+        return await self._service.text(unit, address.kind, address.target, address.probe)
 
     async def show(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
@@ -98,7 +98,7 @@ class VirtualDocuments:
         if client.text_document_content:
             shown = client.show_document and await self._connection.show_document(str(address))
             return {"uri": str(address), "shown": shown}
-        text = await self.readings.text(unit, kind, target, probe)
+        text = await self._service.text(unit, kind, target, probe)
         if client.show_document:
             uri = self._file(address, text).as_uri()
             if await self._connection.show_document(uri):
@@ -108,7 +108,7 @@ class VirtualDocuments:
     def run_ended(self, unit: Unit) -> None:
         """There are new results of a text: what is open about it may be of an older one."""
         uri = unit.document.uri
-        self.readings.changed(uri)
+        self._service.changed(uri)
         if not self._session.client.text_document_content:
             return
         for shown, address in self._open.items():
@@ -120,7 +120,7 @@ class VirtualDocuments:
 
     def unit_closed(self, unit: Unit) -> None:
         uri = unit.document.uri
-        self.readings.closed(uri)
+        self._service.closed(uri)
         self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
 
     def close(self) -> None:

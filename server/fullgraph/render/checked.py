@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fullgraph.render.codes import Severity
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.positions import TextPositions
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
 from fullgraph_engine.protocol import ForecastFound, TargetReport
 
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.engines import sentences
 from fullgraph.render.guards import guards_text
-from fullgraph.render.summary import SEPARATOR, amount, probe_words
+from fullgraph.render.summary import probe_words
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
 from fullgraph.render.paint import Paint, Style
-from fullgraph.session.positions import TextPositions
 from fullgraph_engine.protocol import Range, TextEdit
 
 # A range of more lines than these is shown by its beginning and its last line.

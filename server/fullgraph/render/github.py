@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import CheckedFile
-from fullgraph.render.codes import Severity
 from fullgraph.render.places import span
-from fullgraph.session.findings import FileFinding
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 

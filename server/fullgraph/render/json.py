@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.places import Span, shown_path, span
-from fullgraph.session.findings import FileFinding
 from fullgraph_engine.protocol import (
     Fix,
     ForecastFound,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from fullgraph.render.codes import Severity
+from fullgraph.domain.codes import Severity
 
 
 class Style(enum.Enum):

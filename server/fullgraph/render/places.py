@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph.render.checked import CheckedFile
-from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position, Range
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fullgraph.render import codes
-from fullgraph.render.summary import SEPARATOR, amount, listing
-from fullgraph.session.repro import Course, Outcome
+from fullgraph.domain import codes
+from fullgraph.domain.phrases import SEPARATOR, amount, listing
+from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph_engine.protocol import Wanted
 from fullgraph_engine.protocol.repro import DATA
 
@@ -22,15 +22,15 @@ _DEED = {
 """What happens, by the first part of a code."""
 
 
-def course_words(course: Course) -> str:
+def reduction_words(state: ReductionState) -> str:
     """``143 → 37 lines · 212 tried · 4.1 s``"""
-    last = course.last
+    last = state.last
     if last is None:
         return "Starting"
     if last.stage == "looking" or not last.lines:
         words = ["looking for a program that shows it"]
-    elif course.first_lines > last.lines:
-        words = [f"{course.first_lines} → {amount(last.lines, 'line')}"]
+    elif state.first_lines > last.lines:
+        words = [f"{state.first_lines} → {amount(last.lines, 'line')}"]
     else:
         words = [amount(last.lines, "line")]
     if last.stage == "verifying":
@@ -38,7 +38,7 @@ def course_words(course: Course) -> str:
     return SEPARATOR.join([*words, f"{last.tried} tried", f"{last.seconds:.1f} s"])
 
 
-def outcome_words(outcome: Outcome) -> str:
+def outcome_words(outcome: ReproOutcome) -> str:
     """``12 lines of 143, verified in a fresh Python · 212 tried · 4.1 s``"""
     found = outcome.found
     if found is None:
@@ -64,7 +64,7 @@ def description(wanted: Wanted) -> str:
     return f"{deed}: {message}." if message else f"{deed}."
 
 
-def issue_text(outcome: Outcome) -> str:
+def issue_text(outcome: ReproOutcome) -> str:
     """Markdown to paste into an issue: what happens, the script, its output, the environment."""
     found = outcome.found
     parts = [description(outcome.wanted)]
@@ -83,7 +83,7 @@ def issue_text(outcome: Outcome) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def outcome_json(outcome: Outcome, path: str) -> dict[str, Any]:
+def outcome_json(outcome: ReproOutcome, path: str) -> dict[str, Any]:
     """For programs. ``path`` is where the script is, empty if it is nowhere."""
     found = outcome.found
     return {

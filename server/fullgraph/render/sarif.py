@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from fullgraph import __version__
-from fullgraph.render import codes
+from fullgraph.domain import codes
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import Checked, CheckedFile
-from fullgraph.render.codes import Severity
 from fullgraph.render.json import dump
 from fullgraph.render.places import Span, shown_path, span
-from fullgraph.session.findings import FileFinding
 from fullgraph_engine.protocol import Fix, Frame, Position, Range
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

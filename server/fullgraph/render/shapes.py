@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
+from fullgraph.domain.shapes import _times
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen
 
 MOST_SHOWN = 12
 """Distinct values on a page."""
-
-
-def brief(place: PlaceShapes) -> str:
-    """``f32[b, 64]``; of several that differ the first and the last, and how many there were."""
-    distinct = list(dict.fromkeys(map(short, place.values)))
-    if len(distinct) <= 1:
-        return distinct[0] if distinct else ""
-    return f"{distinct[0]} … {distinct[-1]} {_times(place.count)}"
-
-
-def short(value: ShapeSeen) -> str:
-    return f"{value.text} (constant)" if value.kind == "constant" else value.text
 
 
 def page(place: PlaceShapes, shown: str = "") -> str:
@@ -39,10 +28,6 @@ def page(place: PlaceShapes, shown: str = "") -> str:
     if len(place.values) > MOST_SHOWN:
         lines.append(f"- and {len(place.values) - MOST_SHOWN} more")
     return "\n".join(lines)
-
-
-def _times(count: int) -> str:
-    return f"\N{MULTIPLICATION SIGN}{count}"
 
 
 def plain(markdown: str) -> str:

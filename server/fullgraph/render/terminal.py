@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.phrases import amount, listing, seconds
+from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
 from fullgraph.render.checked import Checked, CheckedFile
-from fullgraph.render.codes import Severity
 from fullgraph.render.excerpt import Excerpt, margin
 from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
 from fullgraph.render.stack import Folded, folded, is_library, short_path
-from fullgraph.render.summary import amount, listing, seconds, target_line
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.positions import TextPositions
+from fullgraph.render.summary import target_line
 from fullgraph_engine.protocol import Finding, Fix, Frame, Related
 
 

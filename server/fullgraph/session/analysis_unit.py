@@ -11,15 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import Analysis, Engine, sentences
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
-from fullgraph.session.findings import FileFinding, merge
+from fullgraph.session.findings import merge
 from fullgraph.session.forecasts import Forecast
 from fullgraph.session.guards import guard_findings
 from fullgraph.session.ignores import kept
 from fullgraph.session.indices import Extended
-from fullgraph.session.positions import TextPositions
 from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import REST, Schedule

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fullgraph.session.positions import Encoding
+from fullgraph.domain.positions import Encoding
 
 
 @dataclass(frozen=True)

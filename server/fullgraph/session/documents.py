@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph.session.edit_tracking import Edit
-from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position
 
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from fullgraph.render.codes import Severity, href
-from fullgraph.render.guards import kind_slug, sentences
+from fullgraph.domain.codes import Severity, href
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.guards import kind_slug, sentences
 from fullgraph.session.edit_tracking import Edit
-from fullgraph.session.findings import FileFinding
 from fullgraph_engine.protocol import Finding, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
 

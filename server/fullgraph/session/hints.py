@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fullgraph.render.shapes import brief
+from fullgraph.domain.shapes import brief
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol.shapes import PlaceShapes
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fullgraph.render import codes
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.positions import Encoding, TextPositions
+from fullgraph.domain import codes
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Finding, Fix, Range, TextEdit
 from fullgraph_engine.protocol.comments import IGNORE
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from fullgraph.domain import codes
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import Reproduction, sentences
-from fullgraph.render import codes
-from fullgraph.session.findings import FileFinding
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Analyze,
@@ -71,61 +71,28 @@ def reproduce_request(analyze: Analyze, wanted: Wanted, settings: Settings) -> R
     return Reproduce(0, analyze, wanted, settings.repro_time_budget)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What is there at the end. ``reason`` says in sentences why there is no verified script.
-
-    ``first_lines`` are those of the first program that showed the finding, 0 if there was none.
-    """
-
-    wanted: Wanted
-    found: ReproFound | None = None
-    reason: str = ""
-    first_lines: int = 0
-    tried: int = 0
-    seconds: float = 0.0
-    cancelled: bool = False
-    failed: bool = False
-    """The engine could not go on: it died, or could not begin."""
-
-    @property
-    def verified(self) -> bool:
-        return self.found is not None and self.found.verified
-
-
-@dataclass
-class Course:
-    """How a reduction goes on: what its last progress says, beside where it began."""
-
-    first_lines: int = 0
-    last: ReproProgress | None = None
-
-    def take(self, progress: ReproProgress) -> None:
-        self.last = progress
-        if not self.first_lines:
-            self.first_lines = progress.lines
-
-
-async def followed(reproduction: Reproduction, tell: Callable[[Course], None]) -> Outcome:
+async def followed(
+    reproduction: Reproduction, report: Callable[[ReductionState], None]
+) -> ReproOutcome:
     """Follow a reproduction to its end. To end it early, cancel the reproduction."""
-    course = Course()
+    state = ReductionState()
     async for event in reproduction:
         if isinstance(event, ReproProgress):
-            course.take(event)
-            tell(course)
+            state.take(event)
+            report(state)
         elif isinstance(event, ReproFound):
-            course.first_lines = course.first_lines or event.lines
+            state.first_lines = state.first_lines or event.lines
         elif isinstance(event, (Reproduced, Failed)):
-            return _outcome(reproduction, course, event)
-    return _outcome(reproduction, course, reproduction.broken_off())
+            return _outcome(reproduction, state, event)
+    return _outcome(reproduction, state, reproduction.broken_off())
 
 
-def _outcome(reproduction: Reproduction, course: Course, end: object) -> Outcome:
-    found, last = reproduction.found, course.last
-    outcome = Outcome(
+def _outcome(reproduction: Reproduction, state: ReductionState, end: object) -> ReproOutcome:
+    found, last = reproduction.found, state.last
+    outcome = ReproOutcome(
         reproduction.request.wanted,
         found,
-        first_lines=course.first_lines,
+        first_lines=state.first_lines,
         tried=last.tried if last is not None else 0,
         seconds=last.seconds if last is not None else 0.0,
         cancelled=reproduction.cancelled and not reproduction.overdue,
@@ -148,7 +115,7 @@ def _outcome(reproduction: Reproduction, course: Course, end: object) -> Outcome
     return outcome
 
 
-def _unsaid(outcome: Outcome) -> str:
+def _unsaid(outcome: ReproOutcome) -> str:
     """Why there is no verified script, where the engine does not say."""
     if outcome.cancelled and outcome.found is None:
         return "It was cancelled before a program was found that shows the finding."

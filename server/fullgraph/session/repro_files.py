@@ -12,8 +12,8 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.domain.findings import FileFinding
 from fullgraph.engines import sentences
-from fullgraph.session.findings import FileFinding
 from fullgraph.session.repro_data import Data
 from fullgraph.session.settings import Settings, expanded
 from fullgraph_engine.protocol import Wanted

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import Engine, Reproduction, sentences
 from fullgraph.session.analysis_unit import Reason, Unit
-from fullgraph.session.document_service import Library
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.repro import Course, Outcome, followed, reproduce_request
+from fullgraph.session.repro import followed, reproduce_request
 from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
+from fullgraph.session.services import Services
 from fullgraph_engine.protocol import Reproduce, Wanted
 
 MOST_AT_ONCE = 2
@@ -25,16 +26,10 @@ _MOST_KEPT = 8
 """Repros of which it is remembered where they are, and what is to be said of them."""
 
 
-class Workshop(Library, Protocol):
-    """What jobs need of the session."""
-
-    def project(self, unit: Unit) -> Path: ...
-
-
 class Bar(Protocol):
     """Shows how a job goes on."""
 
-    def advance(self, course: Course) -> None: ...
+    def advance(self, state: ReductionState) -> None: ...
 
     def end(self) -> None: ...
 
@@ -47,7 +42,7 @@ Shown = Callable[[Reproduce, Callable[[], None]], Bar]
 class Made:
     """What became of a job, and where its script is. ``lost`` says in a sentence why it is not."""
 
-    outcome: Outcome
+    outcome: ReproOutcome
     name: str
     folder: Path
     kept: Kept | None = None
@@ -74,15 +69,15 @@ class Made:
 
 class _Job:
     def __init__(
-        self, library: Workshop, unit: Unit, wanted: Wanted, item: FileFinding | None
+        self, services: Services, unit: Unit, wanted: Wanted, item: FileFinding | None
     ) -> None:
-        settings = library.settings(unit)
+        settings = services.settings(unit)
         self.uri = unit.document.uri
         # Of the text as it is now: what is wanted has its place in this one.
-        analyze = library.request(unit, (wanted.target,))
+        analyze = services.request(unit, (wanted.target,))
         self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
-        self.folder = folder_of(settings, library.project(unit))
+        self.folder = folder_of(settings, services.project(unit))
         self.unit = unit
         self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing()
         self.waiters = 0
@@ -100,8 +95,8 @@ class _Job:
 
 
 class ReproJobs:
-    def __init__(self, library: Workshop, shown: Shown) -> None:
-        self._library = library
+    def __init__(self, services: Services, shown: Shown) -> None:
+        self._services = services
         self._shown = shown
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._jobs: dict[object, _Job] = {}
@@ -112,8 +107,8 @@ class ReproJobs:
 
         If the last who waits is cancelled, that ends the job, and its best so far is returned.
         """
-        await self._library.configured()
-        job = _Job(self._library, unit, wanted, item)
+        await self._services.configured()
+        job = _Job(self._services, unit, wanted, item)
         known = self._made.get(job.key)
         if known is not None and known.outcome.verified and known.intact:
             return known
@@ -164,21 +159,21 @@ class ReproJobs:
                 if not job.cancelled:
                     raise
                 reason = "It was cancelled before it began."
-                outcome = Outcome(job.request.wanted, reason=reason, cancelled=True)
+                outcome = ReproOutcome(job.request.wanted, reason=reason, cancelled=True)
             return await asyncio.to_thread(_written, job, outcome)
 
-    async def _outcome(self, job: _Job) -> Outcome:
+    async def _outcome(self, job: _Job) -> ReproOutcome:
         with self._bar(job) as bar:
             async with self._room:
                 engine = self._engine(job)
                 if isinstance(engine, str):
-                    return Outcome(job.request.wanted, reason=engine, failed=True)
+                    return ReproOutcome(job.request.wanted, reason=engine, failed=True)
                 job.reproduction = engine.reproduce(job.request)
                 return await followed(job.reproduction, bar.advance)
 
     def _engine(self, job: _Job) -> Engine | str:
         """The engine, or why there is none."""
-        return self._library.permits(job.unit, Reason.ASKED) or self._library.engine(job.unit)
+        return self._services.permits(job.unit, Reason.ASKED) or self._services.engine(job.unit)
 
     @contextlib.contextmanager
     def _bar(self, job: _Job) -> Iterator[Bar]:
@@ -189,7 +184,7 @@ class ReproJobs:
             bar.end()
 
 
-def _written(job: _Job, outcome: Outcome) -> Made:
+def _written(job: _Job, outcome: ReproOutcome) -> Made:
     made = Made(outcome, job.name, job.folder)
     if outcome.found is None:
         return made

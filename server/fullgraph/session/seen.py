@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fullgraph.domain.positions import TextPositions
 from fullgraph.operators import Seen, SeenSpan
 from fullgraph.session.edit_tracking import Edit
-from fullgraph.session.positions import TextPositions
 from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
 
 _Short = tuple[int, int, SeenKind]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from fullgraph.render.codes import Severity, is_known_selector
+from fullgraph.domain.codes import Severity, is_known_selector
 from fullgraph_engine.protocol import ExampleKind, Limits, Mode
 
 # The standard library has it from Python 3.11 on; before, it is a dependency.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fullgraph.domain.codes import may_be_shown
+from fullgraph.domain.phrases import listing
 from fullgraph.engines import EngineStatus, sentences
-from fullgraph.render.codes import may_be_shown
-from fullgraph.render.summary import listing
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Degraded
 from fullgraph_engine.protocol.facts import CODES, WORDS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fullgraph.render.codes import Severity, href
-from fullgraph.session.findings import FileFinding
-from fullgraph.session.positions import TextPositions
+from fullgraph.domain.codes import Severity, href
+from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.positions import TextPositions
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 
 CODE = "trace/untraced"

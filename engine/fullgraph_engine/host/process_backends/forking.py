@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from .. import wire
 from ..preamble import Preamble, Shelf
+from ..services import Services
 from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, channels, descriptors, packets, processes
 from .channels import Channels, Given
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
-    from ..loop import Host
 
 
 class Forking:
@@ -23,7 +23,7 @@ class Forking:
 
     name: BackendName = "fork"
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Services) -> None:
         self.host = host
         self.shelf = Shelf()
         # What is open now belongs to torch or the interpreter and is inherited; what the parent

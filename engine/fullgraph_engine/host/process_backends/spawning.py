@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import wire
+from ..services import Services
 from ..wire import Again, Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, processes
 from .spare import Spare, Starter
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
-    from ..loop import Host
 
 
 _IDLE = 2
@@ -67,7 +67,7 @@ class Spares:
 class Spawning:
     name: BackendName = "spawn"
 
-    def __init__(self, host: Host, spares: Spares) -> None:
+    def __init__(self, host: Services, spares: Spares) -> None:
         self.host, self._spares = host, spares
         self._most = 1
         self._broken = False

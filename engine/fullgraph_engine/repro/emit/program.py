@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from ...host.placeholder import Placeholder, describe
+from ...placeholder import Placeholder, describe
 from ...targets.probes import unwrap
 from ..inputs.loading import NAME as STORED
 from ..reduce.program import formatted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,9 +14,9 @@ from ...findings.places import SourceText
 from ...protocol import Finding, Part, Wanted
 from ...targets import NoProbe, Tracee
 from ...torch_internals import dynamo
-from ...torch_internals.backends import functorch_config
 from ..candidate import Seeds, in_order
 from ..inputs import Store
+from ..settings import settings
 from ..verify.check import Check
 from ..verify.finding_signature import Likeness, own_names
 from ..verify.observed_findings import findings_of
@@ -181,25 +180,3 @@ def _place(finding: Finding, path: str) -> str:
     inside = next((f.function for f in reversed(finding.stack) if f.path == path), "")
     place = f"{name}:{line}" + (f" in `{inside}`" if inside else "")
     return f"{place}, target `{finding.target}`" if finding.target else place
-
-
-def settings() -> tuple[str, ...]:
-    """Statements for those of torch's settings that user code has changed."""
-    found: list[str] = []
-    for module in (dynamo.config, functorch_config()):
-        for line in module.codegen_config().split("\n"):
-            try:
-                ast.parse(line)
-            except SyntaxError:
-                continue
-            if line.startswith("torch.") and line not in _OURS and "unsafe_data_ptr" not in line:
-                found.append(line)
-    return tuple(found)
-
-
-def remember_settings() -> None:
-    """Call before user code: what is set by then is nobody's choice."""
-    _OURS.update(settings())
-
-
-_OURS: set[str] = set()

@@ -17,6 +17,7 @@ from ..candidate import Backend, Seed, Seeds, in_order
 from ..emit.program import Draft
 from ..emit.unwritable import Unwritable
 from ..inputs import Store
+from ..settings import settings
 from ..verify.check import Check
 from ..verify.finding_signature import Likeness, own_names
 from . import capture, comparison, emit
@@ -95,8 +96,6 @@ class _Graphs:
     def __init__(
         self, backend: Backend, notes: tuple[str, ...], stores: tuple[Store | None, ...]
     ) -> None:
-        from ..extract.candidates import settings
-
         self.seeds: list[Seed] = []
         self.left_out: list[str] = []
         self._backend, self._notes, self._stores = backend, notes, stores

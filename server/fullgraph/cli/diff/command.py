@@ -22,8 +22,8 @@ from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
 from fullgraph.cli.sources import Unreadable, absolute
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
+from fullgraph.domain.codes import Severity
 from fullgraph.render.checked import CheckedFile
-from fullgraph.render.codes import Severity
 from fullgraph.render.json import check_json
 from fullgraph.render.paint import Style
 from fullgraph.session.settings import Settings

@@ -14,7 +14,7 @@ from typing import Literal
 from fullgraph.cli.check_report import CheckReport, ReportedFile, ReportedFinding, ReportedTarget
 from fullgraph.cli.matching import SAME, Likeness, Trait, matched
 from fullgraph.cli.sources import absolute
-from fullgraph.render.codes import Severity
+from fullgraph.domain.codes import Severity
 
 Side = Literal["old", "new"]
 SIDES: tuple[Side, ...] = ("old", "new")

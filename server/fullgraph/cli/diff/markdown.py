@@ -17,7 +17,7 @@ from fullgraph.cli.diff.words import (
     target_name,
     unknown_words,
 )
-from fullgraph.render.summary import amount
+from fullgraph.domain.phrases import amount
 
 # What tells the comment from others, so that a bot can replace it.
 MARK = "<!-- fullgraph diff -->"

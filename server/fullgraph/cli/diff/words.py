@@ -18,8 +18,8 @@ from fullgraph.cli.diff.difference import (
     ended,
     family,
 )
-from fullgraph.render.codes import Severity
-from fullgraph.render.summary import SEPARATOR, amount
+from fullgraph.domain.codes import Severity
+from fullgraph.domain.phrases import SEPARATOR, amount
 
 _OTHERS: dict[Kind, str] = {"gone": "gone", "changed": "changed", "unknown": "not compared"}
 _COUNT_WORDS: dict[Count, str] = {"skips": "skipped frames"}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lsprotocol import types
 
+from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.action_kinds import asked_for
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.diagnostics import fix_edit
@@ -16,7 +17,6 @@ from fullgraph.lsp.server_capabilities import REDUCE_KIND, REPRO_KIND
 from fullgraph.lsp.show_actions import show_actions
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.documents import Document
-from fullgraph.session.findings import FileFinding
 from fullgraph.session.ignores import ignoring
 from fullgraph_engine.protocol import Fix
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
 from fullgraph.render.forecasts import brief
-from fullgraph.render.summary import SEPARATOR, amount, lens_title, lens_tooltip
+from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import to_plain

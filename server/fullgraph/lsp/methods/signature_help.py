@@ -9,6 +9,7 @@ from typing import Any
 
 from lsprotocol import types
 
+from fullgraph.domain.positions import Encoding, TextPositions
 from fullgraph.lsp.context import Context
 from fullgraph.operators import ActiveCall
 from fullgraph.operators.completion import Constants
@@ -16,7 +17,6 @@ from fullgraph.operators.narrowing import Match, Narrowed, narrow
 from fullgraph.operators.signature_text import label
 from fullgraph.operators.signatures import Form, call_around, forms
 from fullgraph.session.capabilities import ClientCapabilities
-from fullgraph.session.positions import Encoding, TextPositions
 from fullgraph_engine.protocol import Position
 from fullgraph_engine.protocol.operators import Signature
 

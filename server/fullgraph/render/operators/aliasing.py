@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fullgraph.domain.phrases import listing
 from fullgraph.operators.schema import Argument, Result, Schema
-from fullgraph.render.summary import listing
 
 
 def aliasing(schema: Schema, *, composite: bool) -> str:

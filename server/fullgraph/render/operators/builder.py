@@ -6,13 +6,13 @@ import ast
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
+from fullgraph.domain.phrases import amount, listing
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.signature_text import annotation, label, parameter_text, returns_text
 from fullgraph.operators.subject import Subject
 from fullgraph.render.operators import sections
 from fullgraph.render.operators.facts import facts_of, is_out
 from fullgraph.render.operators.page import Called, OperatorPage, Section
-from fullgraph.render.summary import amount, listing
 from fullgraph_engine.protocol.operators import Name, Operator, Overload, Parameter, Signature
 
 _TENSOR = "torch.Tensor."

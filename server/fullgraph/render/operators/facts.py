@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeVar
 
+from fullgraph.domain.phrases import listing
 from fullgraph.operators.schema import Schema, SchemaError, parse_schema
 from fullgraph.render.operators.page import Called, Fact
 from fullgraph.render.operators.words import PT2_COMPLIANT
-from fullgraph.render.summary import listing
 from fullgraph_engine.protocol.operators import Overload
 
 _MOST_NAMES = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fullgraph.domain.phrases import SEPARATOR
 from fullgraph.render.operators.folding import fold, numbered
 from fullgraph.render.operators.page import OperatorPage, Section, sentence
-from fullgraph.render.summary import SEPARATOR
 
 _WIDTH = 88
 

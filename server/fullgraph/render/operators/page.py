@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fullgraph.render.summary import amount
+from fullgraph.domain.phrases import amount
 from fullgraph_engine.protocol.operators import Name, Operator, Overload
 
 VISIBLE_SIGNATURES = 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fullgraph.domain.phrases import listing
 from fullgraph.render.operators.aliasing import aliasing as aliasing_words
 from fullgraph.render.operators.facts import grouped, schema_of
 from fullgraph.render.operators.facts import names as short_names
@@ -16,7 +17,6 @@ from fullgraph.render.operators.words import (
     is_composite,
     kernel_items,
 )
-from fullgraph.render.summary import listing
 from fullgraph_engine.protocol.operators import Derivative, Overload
 
 __all__ = ["aliasing", "derivatives", "kernels", "names", "schema_of", "schemas", "tags"]

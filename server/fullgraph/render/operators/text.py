@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from fullgraph.domain.phrases import SEPARATOR
 from fullgraph.render import cells
 from fullgraph.render.operators.folding import fold, numbered
 from fullgraph.render.operators.page import OperatorPage, Section, sentence
 from fullgraph.render.paint import PLAIN, Paint, Style
-from fullgraph.render.summary import SEPARATOR
 
 _INDENT = "  "
 _CODE = re.compile(r"`([^`]*)`")

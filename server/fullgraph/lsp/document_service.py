@@ -7,13 +7,11 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from fullgraph.engines import Engine
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.analysis_unit import Reason, Unit
-from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Analyze, TargetDone
+from fullgraph.session.services import Services
+from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
 _MOST_KEPT = 8
@@ -29,20 +27,6 @@ class Wish:
     target: str
 
 
-class Library(Protocol):
-    """What readings need of the session."""
-
-    async def configured(self) -> None: ...
-
-    def settings(self, unit: Unit) -> Settings: ...
-
-    def permits(self, unit: Unit, reason: Reason) -> str: ...
-
-    def engine(self, unit: Unit) -> Engine | str: ...
-
-    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze: ...
-
-
 Shown = Callable[[Wish, Callable[[], None]], Callable[[], None]]
 """Shows that a document is being written; given a way to cancel, it returns one to end that."""
 
@@ -56,11 +40,11 @@ class _Written:
     readers: int = 0
 
 
-class Readings:
+class DocumentService:
     """Documents by wish. Runs of their own, one at a time, beside those that find findings."""
 
-    def __init__(self, library: Library, shown: Shown) -> None:
-        self._library = library
+    def __init__(self, services: Services, shown: Shown) -> None:
+        self._services = services
         self._shown = shown
         self._written: dict[Wish, _Written] = {}
         self._turn = asyncio.Lock()
@@ -73,7 +57,7 @@ class Readings:
         About the run with one probe, by its number, or about all of them. Cancelling the last
         reader ends the run.
         """
-        await self._library.configured()
+        await self._services.configured()
         found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
         if found is None:
             found = await self._read(unit, Wish(unit.document.uri, kind, target))
@@ -128,7 +112,7 @@ class Readings:
         return written
 
     def _basis(self, unit: Unit) -> object:
-        return unit.document.hash, self._library.settings(unit).tracing()
+        return unit.document.hash, self._services.settings(unit).tracing()
 
     def _forget(self, wish: Wish, written: _Written) -> None:
         if self._written.get(wish) is written:
@@ -136,11 +120,11 @@ class Readings:
 
     async def _write(self, unit: Unit, wish: Wish) -> Draft | str:
         async with self._turn:
-            refusal = self._library.permits(unit, Reason.ASKED)
-            engine = refusal or self._library.engine(unit)
+            refusal = self._services.permits(unit, Reason.ASKED)
+            engine = refusal or self._services.engine(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
-            request = self._library.request(unit, (wish.target,))
+            request = self._services.request(unit, (wish.target,))
             draft = Draft(wish.kind, wish.target, request.text)
             request = document_request(request, wish.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))

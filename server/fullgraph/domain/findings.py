@@ -1,0 +1,30 @@
+"""A finding as it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fullgraph.domain.codes import Severity
+from fullgraph_engine.protocol import Finding, probe_of
+
+
+@dataclass(frozen=True)
+class FileFinding:
+    """A finding as it is shown: once, however many runs reached it.
+
+    ``finding.count`` is the sum over all runs; ``finding.target`` is the first of ``targets``.
+    """
+
+    finding: Finding
+    severity: Severity
+    targets: tuple[str, ...]
+    href: str
+    told: tuple[Finding, ...] = ()
+    """What each run said."""
+
+    def of_run(self, target: str, probe: int) -> Finding | None:
+        """What the run of a target with one of its probes said; None if it did not reach it."""
+        for finding in self.told:
+            if finding.target == target and probe_of(finding.run) in (probe, None):
+                return finding
+        return None

@@ -1,0 +1,28 @@
+"""Numbers and lists in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+SEPARATOR = " · "
+
+
+def amount(number: int | None, noun: str) -> str:
+    """``1 graph``, ``2 graphs``, ``no graphs``; ``graphs unknown`` of what could not be seen."""
+    if number is None:
+        return f"{noun}s unknown"
+    if number == 0:
+        return f"no {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listing(parts: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *head, last = list(parts) or [""]
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def seconds(value: float) -> str:
+    if value < 10:
+        return f"{value:.2f} s"
+    return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"

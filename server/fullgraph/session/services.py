@@ -1,0 +1,28 @@
+"""What work on demand, such as a document or a repro, needs of the session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from fullgraph.engines import Engine
+from fullgraph.session.analysis_unit import Reason, Unit
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Analyze
+
+
+class Services(Protocol):
+    async def configured(self) -> None:
+        """Wait for the editor's settings, without which nothing may be executed."""
+
+    def settings(self, unit: Unit) -> Settings: ...
+
+    def project(self, unit: Unit) -> Path: ...
+
+    def permits(self, unit: Unit, reason: Reason) -> str:
+        """Why the unit may not be traced now, in a sentence; empty if it may."""
+
+    def engine(self, unit: Unit) -> Engine | str:
+        """The engine of the unit's interpreter, or why there is none, in a sentence."""
+
+    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze: ...
