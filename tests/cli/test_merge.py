@@ -5,10 +5,10 @@ import dataclasses
 from fullgraph.domain.codes import Severity
 from fullgraph.session.findings import merge
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Finding, Position, Range, Related
+from fullgraph_engine.protocol import Finding, Position, Range, Related, RunId
 
 PLACE = Range(Position(4, 2), Position(4, 9))
-BREAK = Finding("graph-break/GB0059", "Broken", PLACE, "Net", identity="a", run="1")
+BREAK = Finding("graph-break/GB0059", "Broken", PLACE, "Net", identity="a", run=RunId("Net"))
 
 
 def change(finding: Finding = BREAK, **values: object) -> Finding:
@@ -17,7 +17,8 @@ def change(finding: Finding = BREAK, **values: object) -> Finding:
 
 def test_one_place_reached_by_two_targets_is_one_finding() -> None:
     (item,) = merge(
-        [change(count=3), change(target="Other", run="2", count=2, notes=("n",))], Settings()
+        [change(count=3), change(target="Other", run=RunId("Net", 1), count=2, notes=("n",))],
+        Settings(),
     )
     assert item.finding.count == 5
     assert item.finding.target == "Net"
@@ -26,22 +27,24 @@ def test_one_place_reached_by_two_targets_is_one_finding() -> None:
 
 
 def test_the_first_target_and_run_have_the_word_whichever_ends_first() -> None:
-    words = [("Later", "Later#0"), ("Net", "Net#1"), ("Net", "Net#0")]
-    found = [change(message=run, target=target, run=run) for target, run in words]
+    words = [RunId("Later"), RunId("Net", 1), RunId("Net")]
+    found = [change(message=str(run), target=run.target, run=run) for run in words]
     for told in (found, found[::-1]):
         (item,) = merge(told, Settings(), ("Net", "Later"))
         assert (item.finding.message, item.targets) == ("Net#0", ("Net", "Later"))
 
 
 def test_within_a_run_the_last_word_replaces_the_earlier_ones() -> None:
-    (item,) = merge([change(count=1), change(count=4), change(run="2", count=2)], Settings())
+    (item,) = merge(
+        [change(count=1), change(count=4), change(run=RunId("Net", 1), count=2)], Settings()
+    )
     assert item.finding.count == 6
 
 
 def test_what_a_run_has_taken_back_is_not_shown() -> None:
     back = [change(count=1), change(count=0)]
     assert merge(back, Settings()) == ()
-    (item,) = merge([*back, change(run="2", count=2, target="Other")], Settings())
+    (item,) = merge([*back, change(run=RunId("Net", 1), count=2, target="Other")], Settings())
     assert (item.finding.count, item.targets) == (2, ("Other",))
 
 
@@ -51,7 +54,7 @@ def test_what_differs_in_code_place_or_identity_stays_apart() -> None:
         [
             BREAK,
             change(code="graph-break/GB0060"),
-            change(range=elsewhere, run="2"),
+            change(range=elsewhere, run=RunId("Net", 1)),
             change(identity="b"),
         ],
         Settings(),
@@ -63,7 +66,8 @@ def test_related_places_are_listed_once() -> None:
     related = Related("/a.py", PLACE, "here")
     other = Related("/b.py", PLACE, "there")
     (item,) = merge(
-        [change(related=(related,)), change(run="2", related=(related, other))], Settings()
+        [change(related=(related,)), change(run=RunId("Net", 1), related=(related, other))],
+        Settings(),
     )
     assert item.finding.related == (related, other)
 
@@ -71,7 +75,7 @@ def test_related_places_are_listed_once() -> None:
 def test_a_finding_is_of_real_tensors_only_if_no_fake_run_had_it() -> None:
     real = change(mode="real")
     assert merge([real], Settings())[0].finding.mode == "real"
-    assert merge([real, change(run="2")], Settings())[0].finding.mode == "fake"
+    assert merge([real, change(run=RunId("Net", 1))], Settings())[0].finding.mode == "fake"
 
 
 def test_severity_and_link_come_from_the_table_unless_chosen() -> None:

@@ -21,6 +21,7 @@ from fullgraph_engine.protocol import (
     Reproduced,
     ReproFound,
     ReproProgress,
+    RunId,
     TargetInfo,
     TargetsFound,
 )
@@ -200,8 +201,9 @@ def test_a_target_is_chosen(command_line: CommandLine) -> None:
 
 
 def test_a_forecast_can_be_meant(command_line: CommandLine) -> None:
-    later = finding(2, "recompile/every-size", run="Net#0~")
-    told_ = script(found("Net"), ForecastFound(0, "Net", "Net#0~", findings=(later,)))
+    run = RunId("Net", 0, "forecast")
+    later = finding(2, "recompile/every-size", run=run)
+    told_ = script(found("Net"), ForecastFound(0, "Net", run, findings=(later,)))
     command_line.write("model.py", told_ + VERIFIED)
     assert repro(command_line, "model.py:3", "--code", "recompile").status == 0
     assert command_line.engine_log()[-1].startswith("reproduce recompile/every-size Net")

@@ -9,6 +9,7 @@ from fullgraph.cli.show import Chosen
 from fullgraph_engine.protocol import (
     DocumentsWritten,
     Failed,
+    RunId,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -21,7 +22,7 @@ NET, OTHER = on(0, 6, 9), on(8, 6, 11)
 
 def written(target: str, attempt: str = "fake 1", **texts: str) -> DocumentsWritten:
     parts = tuple(DocumentPart(kind, f"A {kind}", text) for kind, text in texts.items())
-    return DocumentsWritten(0, target, f"{target}#0", attempt, parts)
+    return DocumentsWritten(0, target, RunId(target), attempt, parts)
 
 
 def found(*names: str) -> TargetsFound:

@@ -69,7 +69,7 @@ if str(ENGINE) not in sys.path:
     sys.path.insert(0, str(ENGINE))
 
 from fullgraph_engine import protocol  # noqa: E402
-from fullgraph_engine.protocol import Finding, Position, Range, TargetReport  # noqa: E402
+from fullgraph_engine.protocol import Finding, Position, Range, RunId, TargetReport  # noqa: E402
 
 SECONDS = 120
 """Longest that one fixture may take before its processes are killed."""
@@ -598,7 +598,7 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
         for number, probe in enumerate(probes):
             if number >= needed:
                 break
-            run = f"{target.name}#{number}"
+            run = RunId(target.name, number)
             order["found"] = tuple(remembered.values())
             args = (target, probe, module.__dict__, order, run)
             order["raised"] = False

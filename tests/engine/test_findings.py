@@ -24,6 +24,7 @@ from fullgraph_engine.protocol import (
     Position,
     Range,
     Related,
+    RunId,
     TargetDone,
     TargetReport,
 )
@@ -119,7 +120,7 @@ def f(x):
 
 def finding(code: str, start: tuple[int, int], end: tuple[int, int], **values: object) -> Finding:
     place = Range(Position(*start), Position(*end))
-    made = Finding(code, "words", place, "f", identity=f"{code}{start}", run="f#0")
+    made = Finding(code, "words", place, "f", identity=f"{code}{start}", run=RunId("f"))
     return dataclasses.replace(made, **values)  # type: ignore[arg-type]
 
 
@@ -196,7 +197,7 @@ def test_a_later_word_of_a_run_replaces_and_another_run_adds(tmp_path: Path) -> 
     first, *rest = fitting()
     earlier = dataclasses.replace(first, count=1)
     assert difference(tmp_path, earlier, first, *rest) == ""
-    other = dataclasses.replace(first, run="f#1", count=1)
+    other = dataclasses.replace(first, run=RunId("f", 1), count=1)
     assert difference(tmp_path, earlier, other, *rest) == ""
 
 

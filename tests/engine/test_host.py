@@ -38,6 +38,7 @@ from fullgraph_engine.protocol import (
     Reproduced,
     ReproFound,
     ReproProgress,
+    RunId,
     SelfCheck,
     SelfChecked,
     Shutdown,
@@ -364,21 +365,21 @@ def test_a_forecast_alone_reports_no_target_and_tells_all_in_one(engine: Engine)
     assert not result.reports
     assert not result.findings
     made = forecasts(result)
-    assert set(made) == {"f#0~", "f#1~"}
-    one = made["f#0~"]
+    assert set(made) == {RunId("f", 0, "forecast"), RunId("f", 1, "forecast")}
+    one = made[RunId("f", 0, "forecast")]
     assert [(f.code, f.message, f.run) for f in one.findings] == [
-        ("stub/forecast", "f auto 1", "f#0~")
+        ("stub/forecast", "f auto 1", RunId("f", 0, "forecast"))
     ]
     assert (one.note, one.seconds) == ("noted", 1.0)
     assert [row.name for row in one.rows] == [f"nice {os.nice(0) + 3}"]
-    assert forecasts(engine.analyze(text, parts=("forecast",)))["f#0~"].rows[0].name == (
-        f"nice {os.nice(0)}"
-    )
+    assert forecasts(engine.analyze(text, parts=("forecast",)))[RunId("f", 0, "forecast")].rows[
+        0
+    ].name == (f"nice {os.nice(0)}")
 
 
 def test_a_forecast_may_need_real_tensors(engine: Engine) -> None:
     result = engine.analyze("def f():  # target\n    return 'needs real'\n", parts=("forecast",))
-    messages = [f.message for f in forecasts(result)["f#0~"].findings]
+    messages = [f.message for f in forecasts(result)[RunId("f", 0, "forecast")].findings]
     assert messages == ["f real 'needs real'"]
 
 
@@ -444,7 +445,7 @@ def test_a_module_that_takes_its_forecasts_with_it(engine: Engine) -> None:
     unsafe = "import ctypes\nkill = ctypes.CDLL(None).kill\n" + text.replace("os.kill", "kill")
     result = engine.analyze(unsafe, parts=("forecast",), jobs=1)
     assert isinstance(result.end, Analyzed)
-    assert set(forecasts(result)) == {"f#0~", "f#1~"}
+    assert set(forecasts(result)) == {RunId("f", 0, "forecast"), RunId("f", 1, "forecast")}
 
 
 def goes(*functions: str, returns: str = "other ways", target: str = "f") -> str:
@@ -461,8 +462,8 @@ def test_other_paths_go_on_from_the_first_run(engine: Engine) -> None:
     text = goes("return 1", "raise ValueError('no')")
     result = engine.analyze(text, parts=("first", "paths"))
     assert on_paths(result) == [
-        ("f#0*", "f auto goes_0 1"),
-        ("f#0*", "f auto goes_1 it raised ValueError: no"),
+        (RunId("f", 0, "paths"), "f auto goes_0 1"),
+        (RunId("f", 0, "paths"), "f auto goes_1 it raised ValueError: no"),
     ]
     first, last = (event.report for event in result.events if isinstance(event, TargetDone))
     assert (first.lines_traced, first.paths) == (2, ())
@@ -473,7 +474,7 @@ def test_other_paths_go_on_from_the_first_run(engine: Engine) -> None:
     ]
     # What only the first has is told again, of the same run.
     told = [(f.run, f.only) for f in result.findings if f.code == "stub/value"]
-    assert told == [("f#0", ""), ("f#0", "in training mode")]
+    assert told == [(RunId("f"), ""), (RunId("f"), "in training mode")]
 
 
 def test_other_paths_wait_for_the_first_runs_of_all(engine: Engine) -> None:
@@ -492,7 +493,7 @@ def test_where_no_path_is_open_there_is_no_run(engine: Engine) -> None:
 def test_other_paths_may_need_real_tensors(engine: Engine) -> None:
     text = goes("return 1", returns="other ways need real")
     result = engine.analyze(text, parts=("first", "paths"))
-    assert on_paths(result) == [("f#0*", "f real goes_0 1")]
+    assert on_paths(result) == [(RunId("f", 0, "paths"), "f real goes_0 1")]
 
 
 def test_other_paths_that_are_ended_leave_the_first_run(engine: Engine) -> None:

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from fullgraph_engine.host.process_backends.trials import Trials
-from fullgraph_engine.protocol import Finding, Frame, Position, Range, Wanted
+from fullgraph_engine.protocol import Finding, Frame, Position, Range, RunId, Wanted
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, RecompileEvidence
 from fullgraph_engine.repro.candidate import Seed, Seeds
 from fullgraph_engine.repro.emit.program import Draft
@@ -436,7 +436,7 @@ def test_a_trial_that_raises_hangs_or_is_killed_gives_nothing(trials: Trials) ->
 
 
 def wanted(code: str, *changed: str) -> Wanted:
-    return Wanted(code, NOWHERE, "f", "f#0~", changed=changed)
+    return Wanted(code, NOWHERE, "f", RunId("f", 0, "forecast"), changed=changed)
 
 
 def test_the_calls_of_a_forecast_are_made_again() -> None:

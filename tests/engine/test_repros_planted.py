@@ -16,7 +16,7 @@ import reproducing
 
 from fullgraph.domain import codes
 from fullgraph.session.repro import reproducible
-from fullgraph_engine.protocol import Finding, Position, Range
+from fullgraph_engine.protocol import Finding, Position, Range, RunId
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
@@ -89,7 +89,7 @@ def sometimes(host: reproducing.Host, folder: Path, first: int) -> reproducing.R
     path = folder / "model.py"
     path.write_text(SOMETIMES % first, encoding="utf-8")
     where = Range(Position(14, 12), Position(14, 26))
-    finding = Finding("graph-break/GB0059", "", where, target="Net", run="Net#0")
+    finding = Finding("graph-break/GB0059", "", where, target="Net", run=RunId("Net"))
     return host.reproduce(path, finding, SECONDS)
 
 

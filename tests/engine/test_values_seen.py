@@ -28,6 +28,7 @@ from fullgraph_engine.protocol import (
     FindingFound,
     Mode,
     Range,
+    RunId,
     SeenValue,
     TargetDone,
     ValuesSeen,
@@ -362,7 +363,7 @@ def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_pat
         type(event)
         for event in events
         if event is f
-        or (isinstance(event, FindingFound) and event.finding.run == "f#0")
+        or (isinstance(event, FindingFound) and event.finding.run == RunId("f"))
         or (isinstance(event, TargetDone) and event.report.name == "f")
     ]
     assert order == [FindingFound, ValuesSeen, TargetDone]

@@ -159,9 +159,8 @@ class Stub:
                 # Twice: what a later attempt writes counts.
                 for attempt, words in (("1", "wrong"), ("2", lines[row])):
                     part = p.documents.DocumentPart(kind, f"The {kind}", f"# {words}\n")
-                    self.say(
-                        p.DocumentsWritten(number, info.name, f"{info.name}#0", attempt, (part,))
-                    )
+                    run = p.RunId(info.name)
+                    self.say(p.DocumentsWritten(number, info.name, run, attempt, (part,)))
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
             if match[2] == "found":
                 probe = p.ProbeInfo("synthesis", "f32[4, 16]", comment="f32[4, 16]")
@@ -208,7 +207,9 @@ class Stub:
         for name, pairs in told.items():
             if not cancelled:
                 rows, findings = zip(*pairs, strict=True) if pairs else ((), ())
-                self.say(p.ForecastFound(number, name, f"{name}#0~", rows, findings))
+                self.say(
+                    p.ForecastFound(number, name, p.RunId(name, 0, "forecast"), rows, findings)
+                )
         self.count(f"forecast-{'cancelled' if cancelled else 'made'}")
         self.say(p.Analyzed(number, request.generation, 0.0, cancelled))
 

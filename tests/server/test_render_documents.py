@@ -16,6 +16,7 @@ from fullgraph_engine.protocol import (
     Position,
     ProbeInfo,
     Range,
+    RunId,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -26,7 +27,11 @@ from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 NAME = Range(Position(0, 6), Position(0, 9))
 
 
-def part(run: str, text: str, attempt: str = "fake 1", kind: DocumentKind = "graph") -> object:
+FIRST, SECOND = RunId("Net"), RunId("Net", 1)
+AGAIN, AGAIN_1 = RunId("Net", 0, "second"), RunId("Net", 1, "second")
+
+
+def part(run: RunId, text: str, attempt: str = "fake 1", kind: DocumentKind = "graph") -> object:
     return DocumentsWritten(0, "Net", run, attempt, (DocumentPart(kind, "A title", text),))
 
 
@@ -63,9 +68,9 @@ def guards(line: int, source: str, number: int = 0) -> GuardsFound:
 def test_parts_come_in_order_and_a_later_attempt_replaces_an_earlier() -> None:
     found = text(
         "graph",
-        part("Net#0", "wrong = 1\n"),
-        part("Net#0", "one = 1\n", "real 1"),
-        part("Net#0", "two = 2\n", "real 1"),
+        part(FIRST, "wrong = 1\n"),
+        part(FIRST, "one = 1\n", "real 1"),
+        part(FIRST, "two = 2\n", "real 1"),
         done(),
     )
     ast.parse(found)
@@ -73,7 +78,13 @@ def test_parts_come_in_order_and_a_later_attempt_replaces_an_earlier() -> None:
 
 
 def test_probes_are_told_apart() -> None:
-    found = text("graph", part("Net#1", "two = 2\n"), part("Net#0", "one = 1\n"), done(), done())
+    found = text(
+        "graph",
+        part(SECOND, "two = 2\n"),
+        part(FIRST, "one = 1\n"),
+        done(),
+        done(),
+    )
     assert found.index("# With probe 1:\n\n\none = 1") < found.index("# With probe 2:\n\n\ntwo = 2")
     assert found.count("# f32[4] from line 3") == 2
 
@@ -81,7 +92,11 @@ def test_probes_are_told_apart() -> None:
 def test_the_run_with_one_probe() -> None:
     draft = Draft("graph", "Net")
     for event in (
-        *(part("Net#0", "one = 1\n"), part("Net#1", "two = 2\n"), part("Net#1+", "more = 3\n")),
+        *(
+            part(FIRST, "one = 1\n"),
+            part(SECOND, "two = 2\n"),
+            part(AGAIN_1, "more = 3\n"),
+        ),
         *(done("crashed", "Killed."), done(number=1)),
     ):
         draft.apply(event)  # type: ignore[arg-type]
@@ -103,20 +118,23 @@ def test_the_guards_of_the_run_with_one_probe() -> None:
 
 
 def test_a_second_run_with_dynamic_dimensions_says_so() -> None:
-    parts = part("Net#0", "a\n", kind="events"), part("Net#0+", "b\n", kind="events")
+    parts = (
+        part(FIRST, "a\n", kind="events"),
+        part(AGAIN, "b\n", kind="events"),
+    )
     found = text("events", *parts, done())
     assert "Tried again with first dimensions dynamic:\n\nA title\n=======\nb\n" in found
     assert "With probe" not in found
 
 
 def test_how_it_ended_is_said_below() -> None:
-    assert text("graph", part("Net#0", "x = 1\n"), done("crashed", "Killed.\nmore")).endswith(
+    assert text("graph", part(FIRST, "x = 1\n"), done("crashed", "Killed.\nmore")).endswith(
         "x = 1\n\n# The run did not end well, so something may be missing: Killed.\n"
     )
-    assert "may be missing" not in text("graph", part("Net#0", "x = 1\n"), done())
+    assert "may be missing" not in text("graph", part(FIRST, "x = 1\n"), done())
     assert text("bytecode", done("no-probe")).endswith("`# fullgraph: f32[4, 16]`.\n")
     assert text("bytecode", done()).endswith("Dynamo compiled no function.\n")
-    cancelled = text("graph", part("Net#0", "x = 1\n"), Analyzed(0, "", 0.0, cancelled=True))
+    cancelled = text("graph", part(FIRST, "x = 1\n"), Analyzed(0, "", 0.0, cancelled=True))
     assert cancelled.endswith("x = 1\n\n# It was cancelled before it was complete.\n")
     gone = text("graph", TargetsFound(0, ()), Analyzed(0, "", 0.0))
     assert gone.endswith("# There is no target `Net` in this file.\n")
@@ -138,7 +156,7 @@ def test_guards_of_each_probe_beside_their_lines() -> None:
 
 def test_too_many_parts_are_cut_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MOST_TEXT", 20)
-    parts = [part("Net#0", f"number_{number} = 1\n") for number in range(9)]
+    parts = [part(FIRST, f"number_{number} = 1\n") for number in range(9)]
     found = text("graph", *parts, done())
     assert "number_1" in found and "number_2" not in found
     assert found.endswith("# Only the first 2 parts are shown.\n")

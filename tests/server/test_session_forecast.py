@@ -21,6 +21,7 @@ from fullgraph_engine.protocol import (
     ForecastRow,
     Position,
     Range,
+    RunId,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -34,7 +35,7 @@ def at(line: int) -> Range:
     return Range(Position(line, 0), Position(line, 4))
 
 
-def finding(code: str, line: int, run: str, target: str = "f") -> Finding:
+def finding(code: str, line: int, run: RunId, target: str = "f") -> Finding:
     return Finding(code, "words", at(line), target, identity=f"{code}{line}", run=run)
 
 
@@ -43,13 +44,13 @@ def done(target: str = "f", status: Any = "traced") -> TargetDone:
 
 
 def foretold(*lines: int, target: str = "f", probe: int = 0) -> ForecastFound:
-    run = f"{target}#{probe}~"
+    run = RunId(target, probe, "forecast")
     rows = (ForecastRow("size", f"x{line}", "4", ("5",), "always", (), at(line)) for line in lines)
     found = (finding("recompile/every-size", line, run, target) for line in lines)
     return ForecastFound(1, target, run, tuple(rows), tuple(found))
 
 
-BROKEN = FindingFound(1, finding("graph-break/GB1", 2, "f#0"))
+BROKEN = FindingFound(1, finding("graph-break/GB1", 2, RunId("f")))
 
 
 def forecast_once() -> Results:

@@ -17,6 +17,7 @@ from fullgraph_engine.protocol import (
     PathReport,
     Position,
     Range,
+    RunId,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -30,7 +31,11 @@ NO_MASK = TracePath(values=(PathValue("mask", None),))
 PLACE = Range(Position(1, 0), Position(1, 5))
 
 
-def found(target: str, run: str, path: TracePath | None = None) -> Finding:
+A_FIRST, B_FIRST = RunId("A"), RunId("B")
+A_PATHS, B_PATHS = RunId("A", 0, "paths"), RunId("B", 0, "paths")
+
+
+def found(target: str, run: RunId, path: TracePath | None = None) -> Finding:
     return Finding(
         "graph-break/x", "Break", PLACE, target, identity="x", run=run, path=path, mode="fake"
     )
@@ -43,16 +48,18 @@ def shown(*findings: Finding) -> str:
 
 
 def test_what_is_there_on_one_path_alone_says_so() -> None:
-    assert shown(found("A", "A#0*", TRAINING)) == "Break, only in training mode"
+    assert shown(found("A", A_PATHS, TRAINING)) == "Break, only in training mode"
 
 
 def test_what_one_target_has_on_every_path_is_no_matter_of_paths() -> None:
-    assert shown(found("A", "A#0*", TRAINING), found("B", "B#0")) == "Break"
-    assert shown(found("A", "A#0"), found("A", "A#0", TRAINING)).endswith("only in training mode")
+    assert shown(found("A", A_PATHS, TRAINING), found("B", B_FIRST)) == "Break"
+    assert shown(found("A", A_FIRST), found("A", A_FIRST, TRAINING)).endswith(
+        "only in training mode"
+    )
 
 
 def test_two_paths_are_both_named() -> None:
-    both = shown(found("A", "A#0*", TRAINING), found("B", "B#0*", NO_MASK))
+    both = shown(found("A", A_PATHS, TRAINING), found("B", B_PATHS, NO_MASK))
     assert both == "Break, only in training mode or if `mask` is None"
 
 
@@ -85,7 +92,7 @@ def test_what_other_paths_had_found_stays_until_all_is_traced_again() -> None:
         results.apply(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
         results.apply(TargetDone(1, report()))
         if not results.findings():
-            results.apply(FindingFound(1, found("A", "A#0*", TRAINING)))
+            results.apply(FindingFound(1, found("A", A_PATHS, TRAINING)))
             results.complete()
     assert [finding.only for finding in results.findings()] == ["in training mode"]
     results.complete()

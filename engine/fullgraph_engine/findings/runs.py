@@ -22,6 +22,7 @@ from ..protocol import (
     Part,
     ProbeInfo,
     Range,
+    RunId,
     SeenValue,
     Status,
     TargetReport,
@@ -102,7 +103,7 @@ def run_target(
     tracee: Tracee,
     part: Part,
     emit: Callable[[Finding], None],
-    run: str = "",
+    run: RunId | None = None,
     *,
     documents: Commission | None = None,
     branch: Branch | None = None,
@@ -122,7 +123,7 @@ def run_target(
     """
     started = time.perf_counter()
     tracing.want_cuda_for(tracee.text)
-    ledger = _Ledger(tracee, run or tracee.target.name, emit)
+    ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
     attempt = _Attempt(tracee, ledger)
     if documents is not None:
         attempt.writer = Writer(documents, tracee.path, tracee.text)
@@ -170,7 +171,7 @@ def _needs_value(need: tracing.ValueNeeded) -> str:
 class _Ledger:
     """The findings of a run, each once, counted."""
 
-    def __init__(self, tracee: Tracee, run: str, emit: Callable[[Finding], None]) -> None:
+    def __init__(self, tracee: Tracee, run: RunId, emit: Callable[[Finding], None]) -> None:
         self._target = tracee.target.name
         self._run = run
         self._mode: TraceMode = "fake" if tracee.fake else "real"
@@ -455,7 +456,7 @@ class _Attempt:
 
     def _travel(self, path: TracePath, turned: frozenset[Range]) -> Traveled:
         """In a process of its own."""
-        ledger = _Ledger(self.tracee, "", lambda _: None)
+        ledger = _Ledger(self.tracee, RunId(self.tracee.target.name, 0, "paths"), lambda _: None)
         attempt = _Attempt(self.tracee, ledger)
         attempt.auto = False
         policy = Policy(path.answers, turned, self.source)

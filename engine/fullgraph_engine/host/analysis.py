@@ -27,6 +27,7 @@ from ..protocol import (
     Part,
     PathReport,
     Range,
+    RunId,
     ShapesFound,
     TargetDone,
     TargetReport,
@@ -818,7 +819,7 @@ class Analysis:
                 self._finding(replace(finding, count=0))
 
     def _not_foretold(self, planned: PlannedRun, note: str) -> None:
-        run_ = run.name_of(planned.info.name, planned.probe, "forecast")
+        run_ = RunId(planned.info.name, planned.probe, "forecast")
         number, target = self.request.request, planned.info.name
         self._host.send(ForecastFound(number, target, run_, note=note))
 
@@ -837,7 +838,7 @@ class Analysis:
                 stack=words.stack,
                 mode=_trace_mode(launched.attempt.mode),
                 identity=f"{code}@{place_words(where)}",
-                run=f"{planned.info.name}#{planned.probe}",
+                run=RunId(planned.info.name, planned.probe),
             )
         )
         report = TargetReport(

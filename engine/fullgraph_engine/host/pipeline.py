@@ -25,6 +25,7 @@ from ..protocol import (
     ProbeInfo,
     Range,
     RecordedClass,
+    RunId,
     SeenValue,
     TargetKind,
     TargetReport,
@@ -213,7 +214,7 @@ class Pipeline(Protocol):
         tracee: Tracee,
         part: Part,
         emit: Callable[[Finding], None],
-        run: str,
+        run: RunId,
         **asked: Any,
     ) -> Outcome:
         """``asked`` is what few requests ask for: ``documents``, a commission."""
@@ -367,7 +368,7 @@ class RealPipeline:
         tracee: Tracee,
         part: Part,
         emit: Callable[[Finding], None],
-        run: str,
+        run: RunId,
         **asked: Any,
     ) -> Outcome:
         from ..findings import run_target

@@ -23,7 +23,7 @@ from ..protocol import (
     ForecastFound,
     GuardsFound,
     Log,
-    Part,
+    RunId,
     ShapesFound,
     TargetReport,
     TraceMode,
@@ -69,8 +69,8 @@ class Run:
     emitted: dict[str, Finding] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        return name_of(self.tracee.target.name, self.launch.probe, self.launch.part)
+    def id(self) -> RunId:
+        return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
     def live(self, given: Given) -> None:
         """Trace, and tell what came of it."""
@@ -136,13 +136,13 @@ class Run:
     def written(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name
         attempt = f"{self.launch.mode} {attempt}"
-        self.tell(DocumentsWritten(number, target, self.name, attempt, (part,)))
+        self.tell(DocumentsWritten(number, target, self.id, attempt, (part,)))
 
     def foretell(self, forecast: Any) -> None:
         number, target = self.analyze.request, self.tracee.target.name
         rows, found = tuple(forecast.rows), tuple(self.emitted.values())
         note, seconds = forecast.note, forecast.seconds
-        self.tell(ForecastFound(number, target, self.name, rows, found, note, seconds))
+        self.tell(ForecastFound(number, target, self.id, rows, found, note, seconds))
 
     # -- the parts ----------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Run:
                 asked["foretell"] = self.foretell
             else:
                 asked["known"] = launch.known
-        outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.name, **asked)
+        outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)
         for finding in outcome.findings:
             self.emit(finding)
         self.tell_seen(outcome)
@@ -240,7 +240,7 @@ class Run:
                 stack=stack,
                 mode=mode,
                 identity=f"{code}@{place_words(where)}",
-                run=self.name,
+                run=self.id,
             )
         )
         return TargetReport(
@@ -283,17 +283,3 @@ def main(run: Run, given: Given) -> NoReturn:
         _exit(LOST)
     finally:
         _exit(0)
-
-
-_SUFFIXES: dict[Part, str] = {
-    "first": "",
-    "second": "+",
-    "paths": "*",
-    "forecast": "~",
-    "seeds": "!",
-}
-
-
-def name_of(target: str, probe: int, part: Part) -> str:
-    """How a run is called in what it finds."""
-    return f"{target}#{probe}{_SUFFIXES[part]}"

@@ -41,6 +41,8 @@ from .repro import Reproduced as Reproduced
 from .repro import ReproFound as ReproFound
 from .repro import ReproProgress as ReproProgress
 from .repro import Wanted as Wanted
+from .runs import Part as Part
+from .runs import RunId as RunId
 from .shapes import ShapesFound as ShapesFound
 from .trace_steps import CourseFound as CourseFound
 
@@ -51,11 +53,6 @@ _loads, _dumps = json.loads, json.dumps
 
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
-Part = Literal["first", "second", "paths", "forecast", "seeds"]
-"""A run traces a target as its probe gives it, looks for dimensions that get pinned, traces the
-other paths that the target can take, or calls it again to see what recompiles; or it writes
-programs that may show one of its findings. "paths" go on from what "first" has found, and are
-traced only where they can lead elsewhere."""
 TargetKind = Literal["module", "function", "call"]
 ExampleKind = Literal["main", "docstring"]
 """Code of a file that uses what it defines: its ``__main__`` block, examples in docstrings."""
@@ -120,9 +117,10 @@ class Finding:
     notes: tuple[str, ...] = ()
     unnecessary: bool = False
     identity: str = ""
-    run: str = ""
-    """The run it belongs to. In one run a later finding of the same identity replaces an earlier
-    one (its count grew); between runs, findings of one identity are one, and counts add up."""
+    run: Union[RunId, None] = None
+    """The run it belongs to; None if to none. In one run a later finding of the same identity
+    replaces an earlier one (its count grew); between runs, findings of one identity are one, and
+    counts add up."""
     evidence: Union[Evidence, None] = None
     """The facts; None where there are none besides the texts."""
     path: Union[TracePath, None] = None
@@ -147,12 +145,6 @@ class Finding:
     def only(self) -> str:
         """When it is there, in words (``in training mode``); empty: whenever the probe is used."""
         return self.path.words if self.path is not None else ""
-
-
-def probe_of(run: str) -> int | None:
-    """The number of the probe in the name of a run: 1 of ``Net#1``, and of its further parts."""
-    number = run.rpartition("#")[2].rstrip("+*~!")
-    return int(number) if number.isdigit() else None
 
 
 # -- targets ----------------------------------------------------------------------------------
@@ -492,7 +484,7 @@ class ForecastFound:
 
     request: int
     target: str
-    run: str
+    run: RunId
     rows: tuple[ForecastRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     note: str = ""

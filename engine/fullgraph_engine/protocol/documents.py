@@ -6,6 +6,8 @@ import typing
 from dataclasses import dataclass
 from typing import Literal
 
+from .runs import RunId
+
 DocumentKind = Literal["graph", "guards", "events", "bytecode"]
 DOCUMENT_KINDS: tuple[DocumentKind, ...] = typing.get_args(DocumentKind)
 
@@ -32,6 +34,6 @@ class DocumentsWritten:
 
     request: int
     target: str
-    run: str
+    run: RunId
     attempt: str
     documents: tuple[DocumentPart, ...]

@@ -8,6 +8,7 @@ from typing import Literal, Union
 
 from .paths import TracePath
 from .places import Range
+from .runs import RunId
 
 ReproStage = Literal["looking", "reducing", "verifying"]
 """Looking for a program that shows the finding, making it smaller, running it in a fresh Python."""
@@ -38,7 +39,7 @@ class Wanted:
     code: str
     range: Range
     target: str
-    run: str = ""
+    run: Union[RunId, None] = None
     message: str = ""
     real: bool = False
     """It was found with real tensors: with fake ones it need not be looked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fullgraph.domain.codes import Severity
-from fullgraph_engine.protocol import Finding, probe_of
+from fullgraph_engine.protocol import Finding
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,6 @@ class FileFinding:
     def of_run(self, target: str, probe: int) -> Finding | None:
         """What the run of a target with one of its probes said; None if it did not reach it."""
         for finding in self.told:
-            if finding.target == target and probe_of(finding.run) in (probe, None):
+            if finding.target == target and (finding.run is None or finding.run.probe == probe):
                 return finding
         return None

@@ -19,10 +19,10 @@ from fullgraph_engine.protocol import (
     Failed,
     GuardsFound,
     Part,
+    RunId,
     TargetDone,
     TargetReport,
     TargetsFound,
-    probe_of,
 )
 from fullgraph_engine.protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
@@ -83,7 +83,7 @@ class Draft:
         self._text = text
         """The analyzed text, for the lines that guards come from."""
         self._guards: list[GuardsFound] = []
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[RunId, _Run] = {}
         self._reports: list[TargetReport] = []
         self._known: tuple[str, ...] | None = None
         self._problem = ""
@@ -142,7 +142,7 @@ class Draft:
             return self
         draft = Draft(self.kind, self.target, self._text)
         draft._guards = [found for found in self._guards if found.probe_number == probe]
-        draft._runs = {name: run for name, run in self._runs.items() if probe_of(name) == probe}
+        draft._runs = {id_: run for id_, run in self._runs.items() if id_.probe == probe}
         draft._reports = reports
         draft._known, draft._problem, draft._ended = self._known, self._problem, self._ended
         return draft
@@ -180,14 +180,13 @@ class Draft:
         if self.kind == "guards":
             yield from self._guard_parts()
             return
-        runs = [(name, run) for name, run in sorted(self._runs.items()) if run.parts]
-        for name, run in runs:
-            dynamic = name.endswith("+")
+        runs = [(id_, self._runs[id_]) for id_ in sorted(self._runs) if self._runs[id_].parts]
+        for id_, run in runs:
             label = []
-            if dynamic:
+            if id_.part == "second":
                 label = ["Tried again with first dimensions dynamic:", ""]
-            elif len(runs) > 1 and not runs[1][0].endswith("+"):
-                label = [f"With probe {(probe_of(name) or 0) + 1}:", ""]
+            elif len(runs) > 1 and runs[1][0].part != "second":
+                label = [f"With probe {id_.probe + 1}:", ""]
             for part in run.parts:
                 yield [self._comment(line) if line else "" for line in label], part
                 label = []

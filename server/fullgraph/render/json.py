@@ -93,7 +93,7 @@ def _target(file: CheckedFile, report: TargetReport) -> dict[str, Any]:
 def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
     """What further calls of a target recompiled; one for each probe of it."""
     return {
-        "run": made.run.rstrip("~"),
+        "run": str(made.run),
         "note": made.note,
         "seconds": round(made.seconds, 3),
         "rows": [

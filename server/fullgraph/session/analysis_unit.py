@@ -575,7 +575,7 @@ class _Forecast:
 
 def _is_of_other_paths(event: Event) -> bool:
     if isinstance(event, FindingFound):
-        return event.finding.run.endswith("*")
+        return event.finding.run is not None and event.finding.run.part == "paths"
     return isinstance(event, TargetDone) and bool(event.report.paths)
 
 

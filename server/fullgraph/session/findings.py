@@ -14,7 +14,7 @@ from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol import Finding, RunId
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def merge(
     for group in groups.values():
         severity = codes.severity(group[0].code, settings.severity)
         if severity is not Severity.OFF:
-            group.sort(key=lambda finding: (places.get(finding.target, -1), finding.run))
+            group.sort(key=lambda one: (places.get(one.target, -1), one.run or RunId(one.target)))
             merged.append(_merged(group, severity))
     return tuple(sorted(merged, key=_order))
 

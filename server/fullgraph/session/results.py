@@ -20,6 +20,7 @@ from fullgraph_engine.protocol import (
     ForecastFound,
     GuardsFound,
     OperatorsRegistered,
+    RunId,
     ShapesFound,
     TargetDone,
     TargetInfo,
@@ -32,8 +33,8 @@ from fullgraph_engine.protocol.operators import Operator
 _FILE = ""
 """The key of findings that belong to no target; they are complete only when the run is."""
 
-_LATER = ("+", "*")
-"""How the names of runs end that are only of what the first ones leave open."""
+_LATER = ("second", "paths")
+"""Runs that are only of what the first ones leave open."""
 
 SYNTAX_ERROR = "trace/syntax-error"
 
@@ -292,7 +293,7 @@ class Results:
         if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
             # Its further parts come when all targets are through.
             seen = {_same(finding) for finding in new.findings}
-            later = [f for f in old.findings if f.run.endswith(_LATER) and _same(f) not in seen]
+            later = [f for f in old.findings if _is_later(f.run) and _same(f) not in seen]
             return _Part([*new.findings, *later], list(new.reports))
         seen = {_same(finding) for finding in new.findings}
         done = {report.probe_number for report in new.reports}
@@ -305,6 +306,10 @@ class Results:
 def _place(shown: ShownReport) -> tuple[int, int, int]:
     start = shown.report.range.start
     return start.line, start.byte, shown.report.probe_number
+
+
+def _is_later(run: RunId | None) -> bool:
+    return run is not None and run.part in _LATER
 
 
 def _same(finding: Finding) -> object:

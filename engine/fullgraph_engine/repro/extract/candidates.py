@@ -56,8 +56,9 @@ def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
         )
     if path is not None:
         tracee = replace(tracee, alter=partial(altered, path=path))
-    part: Part = "second" if wanted.run.endswith("+") else "first"
-    if wanted.run.endswith("~") or wanted.code == "guard/mutated":
+    done = wanted.run.part if wanted.run is not None else "first"
+    part: Part = "second" if done == "second" else "first"
+    if done == "forecast" or wanted.code == "guard/mutated":
         return _sow_further(tracee, wanted)
 
     def look() -> tuple[Finding | None, str | None]:
