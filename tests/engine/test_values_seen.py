@@ -317,13 +317,16 @@ def test_packing() -> None:
     assert tuple(again.values()) == seen
 
 
+VALUE = '[["module","what"],[[[[1,2],[1,3]],%s]]]'
+
+
 @pytest.mark.parametrize(
-    "line", ["", "tensor", "tensor 1 2 3", "tensor a b c d", "what 1 2 3 4", "other 1 2 3 4 f"]
+    "packed", ["", "[]", "{}", '[[],[["tensor"]]]', VALUE % 1, VALUE % 7, VALUE % -1, VALUE % "0,9"]
 )
-def test_a_line_that_is_none_is_left_out(line: str) -> None:
-    packed = f"{line}\nmodule 1 2 3 4"
-    (value,) = ValuesSeen(1, "Net", packed).values()
+def test_what_is_not_of_that_form_is_nothing(packed: str) -> None:
+    (value,) = ValuesSeen(1, "Net", VALUE % 0).values()
     assert value.kind == "module"
+    assert ValuesSeen(1, "Net", packed).values() == ()
 
 
 PROBED = """\

@@ -11,14 +11,14 @@ from __future__ import annotations
 import base64
 import dataclasses
 import functools
-import json
 import time
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from ..protocol import Finding, Frame, PathReport, Position, Range, TracedPaths, TracePath
+from ..protocol import Finding, Frame, PathReport, Range, TracedPaths, TracePath
+from ..protocol.packing import packed, unpacked
 from ..protocol.paths import PathAnswer, PathValue
 from ..targets import Call
 from ..tracing import stacks
@@ -83,42 +83,13 @@ class Known:
 
     def packed(self) -> str:
         """As text; empty where it is too much."""
-        plain = [
-            sorted(self.traced),
-            sorted(self.entered),
-            self.asked,
-            self.complete,
-            [[*_numbers(asked.place), asked.answer] for asked in self.answers],
-            self.training,
-            [[flag.name, flag.other] for flag in self.flags],
-            sorted(self.identities),
-        ]
-        text = base64.b85encode(zlib.compress(json.dumps(plain).encode())).decode()
+        text = base64.b85encode(zlib.compress(packed(self).encode())).decode()
         return text if len(text) <= _LONGEST else ""
 
     @classmethod
     def unpacked(cls, text: str) -> Known:
-        traced, entered, asked, complete, answers, training, flags, identities = json.loads(
-            zlib.decompress(base64.b85decode(text))
-        )
-        return cls(
-            frozenset(traced),
-            frozenset(entered),
-            asked,
-            complete,
-            tuple(Asked(_range(*numbers), answer) for *numbers, answer in answers),
-            training,
-            tuple(Flag(*flag) for flag in flags),
-            frozenset(identities),
-        )
-
-
-def _numbers(range_: Range) -> tuple[int, int, int, int]:
-    return range_.start.line, range_.start.byte, range_.end.line, range_.end.byte
-
-
-def _range(first: int, start: int, last: int, end: int) -> Range:
-    return Range(Position(first, start), Position(last, end))
+        found: Known = unpacked(cls, zlib.decompress(base64.b85decode(text)).decode())
+        return found
 
 
 @dataclass(frozen=True)
@@ -248,7 +219,7 @@ class Explorer:
                 self._attempts[goal] += 1
             left = max(until - time.monotonic(), 0.1)
             travel_it = functools.partial(travel, path, self._turned)
-            answer = branch(travel_it, left, f"{_name(path)} {sorted(map(_numbers, self._turned))}")
+            answer = branch(travel_it, left, f"{_name(path)} {sorted(self._turned)}")
             until -= answer.used
             self._take(path, answer, emit)
         self.could_be_real = self.could_be_real and not any(

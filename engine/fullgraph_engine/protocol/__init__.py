@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
 
@@ -25,6 +25,7 @@ from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
 from .operators import Operator
+from .packing import packed, unpacked
 from .paths import PathReport as PathReport
 from .paths import TracedPaths as TracedPaths
 from .paths import TracePath as TracePath
@@ -439,8 +440,7 @@ class SeenValue:
 class ValuesSeen:
     """Once per run of a target, after its findings.
 
-    There can be thousands, so they travel as text, a line for each: kind, start and end, then
-    function and name of a local.
+    There can be thousands, so they travel as text.
     """
 
     request: int
@@ -449,29 +449,15 @@ class ValuesSeen:
 
     @classmethod
     def of(cls, request: int, target: str, values: Iterable[SeenValue]) -> ValuesSeen:
-        return cls(request, target, "\n".join(_pack(value) for value in values))
+        return cls(request, target, packed(tuple(values)))
 
-    def values(self) -> Iterator[SeenValue]:
-        """What was packed; lines that are not of this form are left out."""
-        for line in self.packed.split("\n"):
-            kind, *rest = line.split(" ")
-            try:
-                first, start, last, end = map(int, rest[:4])
-                function, name = rest[4:] or ("", "")
-            except ValueError:
-                continue
-            if kind in _SEEN_KINDS:
-                range_ = Range(Position(first, start), Position(last, end))
-                yield SeenValue(range_, typing.cast("SeenKind", kind), name, function)
-
-
-_SEEN_KINDS = frozenset(typing.get_args(SeenKind))
-
-
-def _pack(value: SeenValue) -> str:
-    start, end = value.range.start, value.range.end
-    words = f"{value.kind} {start.line} {start.byte} {end.line} {end.byte}"
-    return f"{words} {value.function} {value.name}" if value.name else words
+    def values(self) -> tuple[SeenValue, ...]:
+        """What was packed; nothing if it is not of this form."""
+        try:
+            found: tuple[SeenValue, ...] = unpacked(tuple[SeenValue, ...], self.packed)
+        except ValueError:
+            return ()
+        return found
 
 
 @dataclass(frozen=True)

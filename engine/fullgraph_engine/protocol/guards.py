@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from .places import Position, Range
-
-# Bound now: user code in the engine's processes may replace the functions of `json`.
-_loads, _dumps = json.loads, json.dumps
-
-_SOURCE = "\x7f"
-"""Stands for the source of a guard in its expressions, which most of them begin with."""
+from .packing import packed, unpacked
+from .places import Range
 
 
 @dataclass(frozen=True)
@@ -75,59 +68,12 @@ class GuardsFound:
         note: str = "",
         probe_number: int = 0,
     ) -> GuardsFound:
-        table: dict[str, int] = {}
-        packed = [_packed(frame, table) for frame in frames]
-        text = _dumps([list(table), packed], separators=(",", ":"), ensure_ascii=False)
-        return cls(request, target, text, note, probe_number)
+        return cls(request, target, packed(tuple(frames)), note, probe_number)
 
     def frames(self) -> tuple[GuardedFrame, ...]:
         """What was packed; nothing if it is not of this form."""
         try:
-            table, frames = _loads(self.packed)
-            return tuple(_unpacked(frame, table) for frame in frames)
-        except (ValueError, TypeError, IndexError, KeyError):
+            found: tuple[GuardedFrame, ...] = unpacked(tuple[GuardedFrame, ...], self.packed)
+        except ValueError:
             return ()
-
-
-def _packed(frame: GuardedFrame, table: dict[str, int]) -> list[Any]:
-    def word(text: str) -> int:
-        return table.setdefault(text, len(table))
-
-    causes = [
-        [cause.start.line, cause.start.byte, cause.end.line, cause.end.byte] if cause else None
-        for cause in frame.causes
-    ]
-    guards = []
-    for guard in frame.guards:
-        source = guard.source
-        expressions = (
-            [text.replace(source, _SOURCE) for text in guard.expressions]
-            if source
-            else guard.expressions
-        )
-        kind, type_ = word(guard.kind), word(guard.type)
-        guards.append([kind, source, type_, guard.cause, int(guard.deep), *expressions])
-    place = [frame.function, frame.path, frame.first_line, frame.last_line]
-    return [*place, frame.compile_id, frame.entered, causes, guards]
-
-
-def _unpacked(raw: list[Any], table: list[str]) -> GuardedFrame:
-    function, path, first, last, compile_id, entered, causes, guards = raw
-    return GuardedFrame(
-        str(function),
-        str(path),
-        int(first),
-        int(last),
-        str(compile_id),
-        int(entered),
-        tuple(
-            Range(Position(*cause[:2]), Position(*cause[2:])) if cause else None for cause in causes
-        ),
-        tuple(_guards(guards, table)),
-    )
-
-
-def _guards(raw: list[list[Any]], table: list[str]) -> Iterator[FoundGuard]:
-    for kind, source, type_, cause, deep, *expressions in raw:
-        told = tuple(text.replace(_SOURCE, source) for text in expressions)
-        yield FoundGuard(table[kind], source, told, table[type_], cause, bool(deep))
+        return found

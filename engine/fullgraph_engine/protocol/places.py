@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Position:
     """A place in the analyzed text: zero-based line, zero-based UTF-8 byte offset in it."""
 
@@ -13,7 +13,7 @@ class Position:
     byte: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Range:
     """Half open: ``end`` is the first position that is not part of it."""
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import typing
-from collections.abc import Iterable, Iterator
-from dataclasses import astuple, dataclass
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
-from .places import Position, Range
-
-# Bound now: user code in the engine's processes may replace the functions of `json`.
-_loads, _dumps = json.loads, json.dumps
+from .packing import packed, unpacked
+from .places import Range
 
 ShapeRole = Literal["assigned", "loop", "parameter", "return", "expression"]
 """What the place of a value is. ``loop``: a name that is assigned in each round of a loop."""
@@ -74,8 +70,7 @@ class PlaceShapes:
 class ShapesFound:
     """Once per run of a target, after its findings. ``note`` says what was left out.
 
-    There can be thousands of places with few distinct values: they travel as text, in which a
-    place names its values by their numbers.
+    There can be thousands of places, so they travel as text.
     """
 
     request: int
@@ -93,33 +88,12 @@ class ShapesFound:
         note: str = "",
         probe_number: int = 0,
     ) -> ShapesFound:
-        numbers: dict[tuple[Any, ...], int] = {}
-        rows = []
-        for place in places:
-            start, end = place.range.start, place.range.end
-            values = []
-            for value in place.values:
-                *told, graph, node, count = astuple(value)
-                number = numbers.setdefault(tuple(told), len(numbers))
-                values.append([number, graph, node, count])
-            where = [start.line, start.byte, end.line, end.byte]
-            rows.append([where, place.role, place.name, place.function, place.left_out, values])
-        packed = _dumps([list(numbers), rows], separators=(",", ":"))
-        return cls(request, target, packed, note, probe_number)
+        return cls(request, target, packed(tuple(places)), note, probe_number)
 
-    def places(self) -> Iterator[PlaceShapes]:
-        """What was packed; nothing of what is not of that form."""
+    def places(self) -> tuple[PlaceShapes, ...]:
+        """What was packed; nothing if it is not of this form."""
         try:
-            told, rows = _loads(self.packed)
-            for where, role, name, function, left_out, values in rows:
-                first, start, last, end = map(int, where)
-                if role not in _ROLES:
-                    continue
-                seen = tuple(ShapeSeen(*told[number], *rest) for number, *rest in values)
-                range_ = Range(Position(first, start), Position(last, end))
-                yield PlaceShapes(range_, role, seen, name, function, int(left_out))
-        except (ValueError, TypeError, IndexError):
-            return
-
-
-_ROLES = frozenset(typing.get_args(ShapeRole))
+            found: tuple[PlaceShapes, ...] = unpacked(tuple[PlaceShapes, ...], self.packed)
+        except ValueError:
+            return ()
+        return found
