@@ -650,7 +650,7 @@ def one_run(
 
         torch._dynamo.reset()
         forecast.SHORTEST = SECONDS / 2
-        asked = {"branch": Branches(), "foretell": lambda _: None}
+        asked = {"branch": Branches(), "forecast_recompiles": lambda _: None}
         run_target(tracee, "forecast", emitted.append, f"{run}~", **asked)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],

@@ -22,13 +22,13 @@ from fullgraph_engine import targets, tracing  # noqa: E402
 from fullgraph_engine.host.process_backends.trials import Trials  # noqa: E402
 from fullgraph_engine.protocol import Position, Range, Reproduced, ReproFound, Wanted  # noqa: E402
 from fullgraph_engine.repro import graphs, settings  # noqa: E402
-from fullgraph_engine.repro.candidate import Backend, Seeds  # noqa: E402
+from fullgraph_engine.repro.candidate import Backend, Candidates  # noqa: E402
 from fullgraph_engine.repro.extract import candidates  # noqa: E402
 from fullgraph_engine.repro.graphs import capture, comparison, emit, minifier  # noqa: E402
 from fullgraph_engine.repro.graphs.minimize import prepare  # noqa: E402
 from fullgraph_engine.repro.job import Job, Surroundings  # noqa: E402
 from fullgraph_engine.repro.verify.check import Check, assembled  # noqa: E402
-from fullgraph_engine.repro.verify.finding_signature import Likeness  # noqa: E402
+from fullgraph_engine.repro.verify.finding_signature import FindingSignature  # noqa: E402
 from fullgraph_engine.torch_internals import backends  # noqa: E402
 
 NET = """
@@ -119,14 +119,16 @@ SATURATES = f"""{AOT}
 """
 
 
-def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> candidates.Sown:
+def extracted(
+    text: str, folder: Path, backend: str, *, accuracy: bool = False
+) -> candidates.Extracted:
     """As in the run of the user's code: in a process of its own."""
     path = folder / "net.py"
     path.write_text(text)
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
 
-    def sow() -> candidates.Sown:
+    def extract() -> candidates.Extracted:
         tempfile.tempdir = str(scratch)
         module = types.ModuleType("net")
         module.__file__ = str(path)
@@ -138,14 +140,14 @@ def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> ca
         wanted = Wanted("", nowhere, "Net", backend=backend, accuracy=accuracy)
         namespace = module.__dict__
         tracee = targets.Tracee(found["Net"], probe, namespace, str(path), text, "real")
-        return candidates.sow(tracee, wanted)
+        return candidates.extract(tracee, wanted)
 
     come, go = os.pipe()
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
-            made = sow()
+            made = extract()
             with os.fdopen(go, "w") as out:
                 json.dump([made.packed, made.reason], out)
             status = 0
@@ -155,7 +157,7 @@ def sown(text: str, folder: Path, backend: str, *, accuracy: bool = False) -> ca
     with os.fdopen(come) as answer:
         packed, reason = json.load(answer)
     os.waitpid(pid, 0)
-    return candidates.Sown(packed, reason)
+    return candidates.Extracted(packed, reason)
 
 
 def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced]:
@@ -176,7 +178,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
             tempfile.tempdir = str(scratch)
             os.chdir(scratch)
             job = Job(1, packed, time.monotonic(), 300.0)
-            graphs.Shrinking(Seeds.unpacked(packed), job, around, said.append).run()
+            graphs.Minimizer(Candidates.unpacked(packed), job, around, said.append).run()
             found = [each for each in said if isinstance(each, ReproFound)]
             last = found[-1] if found else None
             with os.fdopen(go, "wb") as out:
@@ -208,7 +210,7 @@ def test_what_was_planted_is_all_that_is_left(
     planted: str, backend: str, accuracy: bool, left: set[str], tmp_path: Path
 ) -> None:
     text = dedent(NET) + dedent(planted)
-    packed = sown(text, tmp_path, backend, accuracy=accuracy).packed
+    packed = extracted(text, tmp_path, backend, accuracy=accuracy).packed
     found, last = reproduced(packed, tmp_path)
     assert last.verified, last.reason
     assert found is not None
@@ -225,7 +227,7 @@ def test_what_was_planted_is_all_that_is_left(
 
 def test_weights_are_kept_that_alone_show_it(tmp_path: Path) -> None:
     net = dedent(NET).replace("torch.randn(8, 8)", "1e4 * torch.randn(8, 8)")
-    packed = sown(net + dedent(SATURATES), tmp_path, "products_saturate", accuracy=True).packed
+    packed = extracted(net + dedent(SATURATES), tmp_path, "products_saturate", accuracy=True).packed
     found, last = reproduced(packed, tmp_path)
     assert last.verified and found is not None, last.reason
     # One of them is enough, and so little is written into the script.
@@ -238,14 +240,14 @@ def test_a_backend_without_a_mistake_gives_no_script(tmp_path: Path) -> None:
     for accuracy in (False, True):
         folder = tmp_path / str(accuracy)
         folder.mkdir()
-        packed = sown(dedent(NET), folder, "aot_eager", accuracy=accuracy).packed
+        packed = extracted(dedent(NET), folder, "aot_eager", accuracy=accuracy).packed
         found, last = reproduced(packed, folder)
         assert found is None
         assert "give the probe other inputs" in last.reason
 
 
 def test_a_backend_that_is_not_there_is_said(tmp_path: Path) -> None:
-    reason = sown(dedent(NET), tmp_path, "induktor").reason
+    reason = extracted(dedent(NET), tmp_path, "induktor").reason
     assert "There is no backend `induktor`" in reason
     assert "inductor" in reason
 
@@ -260,8 +262,10 @@ def test_where_nothing_is_forked_a_backend_says_so(tmp_path: Path) -> None:
     )
     backend = Backend("inductor", '"inductor"', accuracy=False)
     check = Check("a failure", "found")
-    seeds = Seeds((), Likeness("code", "kind", (), "", ""), check, (), "", "", "", backend=backend)
-    graphs.Shrinking(seeds, Job(1, "", time.monotonic(), 30.0), around, said.append).run()
+    candidates = Candidates(
+        (), FindingSignature("code", "kind", (), "", ""), check, (), "", "", "", backend=backend
+    )
+    graphs.Minimizer(candidates, Job(1, "", time.monotonic(), 30.0), around, said.append).run()
     assert not said[-1].verified
     assert '`engine.processes` to "fork"' in said[-1].reason
 
@@ -301,7 +305,7 @@ class Recorded:
         self.texts: list[str] = []
 
     def told(self, graph: Any, inputs: tuple[Any, ...]) -> None:
-        self.texts.append(emit.seed_of(graph, inputs, self.backend).text)
+        self.texts.append(emit.candidate_of(graph, inputs, self.backend).text)
 
 
 EAGER = Backend("eager", '"eager"', accuracy=False)

@@ -542,7 +542,7 @@ for path in sys.argv[2:]:
     run_target(
         targets.Tracee(target, probe, module.__dict__, path, text, "fake"), "forecast",
         emit=lambda finding: None, branch=Branches(),
-        foretell=lambda made: rows.extend(to_plain(row) for row in made.rows),
+        forecast_recompiles=lambda made: rows.extend(to_plain(row) for row in made.rows),
     )
 print(json.dumps(out))
 """

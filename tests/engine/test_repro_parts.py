@@ -17,7 +17,7 @@ import torch
 from fullgraph_engine.host.process_backends.trials import Trials
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, RunId, Wanted
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, RecompileEvidence
-from fullgraph_engine.repro.candidate import Seed, Seeds
+from fullgraph_engine.repro.candidate import Candidate, Candidates
 from fullgraph_engine.repro.emit.program import Draft
 from fullgraph_engine.repro.emit.script import lines_of_code, script
 from fullgraph_engine.repro.extract import capture, invocation, parts
@@ -28,7 +28,7 @@ from fullgraph_engine.repro.job import Job, Surroundings
 from fullgraph_engine.repro.reduce import minimize
 from fullgraph_engine.repro.verify import rng
 from fullgraph_engine.repro.verify.check import Check, assembled
-from fullgraph_engine.repro.verify.finding_signature import Likeness, own_names
+from fullgraph_engine.repro.verify.finding_signature import FindingSignature, own_names
 from fullgraph_engine.repro.verify.oracle import Verdict
 from fullgraph_engine.targets import Call
 
@@ -43,7 +43,9 @@ def shown(path: str, text: str) -> str:
     return text
 
 
-def break_at(text: str, part: str, context: str, kind: str = "Unsupported method call") -> Likeness:
+def break_at(
+    text: str, part: str, context: str, kind: str = "Unsupported method call"
+) -> FindingSignature:
     """That of a break at the first occurrence of ``part``."""
     shown("/user/model.py", text)
     lines = text.split("\n")
@@ -53,10 +55,10 @@ def break_at(text: str, part: str, context: str, kind: str = "Unsupported method
     finding = Finding(
         "graph-break/GB0156", "", NOWHERE, context=context, evidence=BreakEvidence(kind)
     )
-    return Likeness.of(dataclasses.replace(finding, stack=(frame,)))
+    return FindingSignature.of(dataclasses.replace(finding, stack=(frame,)))
 
 
-# -- likeness ---------------------------------------------------------------------------------
+# -- signature ---------------------------------------------------------------------------------
 
 
 def test_what_is_behind_an_exception_counts() -> None:
@@ -72,7 +74,7 @@ def test_what_is_behind_an_exception_counts() -> None:
         )
         for title in titles
     ]
-    asked, other = map(Likeness.of, findings)
+    asked, other = map(FindingSignature.of, findings)
     assert not asked.resembles(other, NONE)
     check = Check.of(findings[0])
     for title, expected in zip(titles, (True, False), strict=True):
@@ -82,11 +84,11 @@ def test_what_is_behind_an_exception_counts() -> None:
 
 
 def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None:
-    def compiled_again(detail: str, dtype: str) -> Likeness:
+    def compiled_again(detail: str, dtype: str) -> FindingSignature:
         context = f"check_tensor(L['x'], Tensor, torch.{dtype}, device=None)"
         evidence = RecompileEvidence("f", "f.py", 0, detail=detail)
         finding = Finding("recompile/tensor", "", NOWHERE, context=context, evidence=evidence)
-        return Likeness.of(finding)
+        return FindingSignature.of(finding)
 
     asked = compiled_again("stride 0", "int64")
     assert asked.equals(compiled_again("stride 1", "float32"), NONE)
@@ -95,7 +97,7 @@ def test_what_differs_in_a_tensor_counts_and_not_what_else_is_compared() -> None
 
 def test_how_a_tensor_changed_counts() -> None:
     longer, same, deeper = (
-        Likeness.of(Finding("recompile/size", "", NOWHERE, evidence=evidence))
+        FindingSignature.of(Finding("recompile/size", "", NOWHERE, evidence=evidence))
         for evidence in (
             RecompileEvidence("f", "f.py", 0, detail=detail)
             for detail in ("size 1", "size 0", "dim")
@@ -109,7 +111,9 @@ def test_a_call_counts_once_in_however_many_layers_it_is_found() -> None:
     found = Finding("recompile/value", "", NOWHERE, context="self.layers[0].calibrated")
     again = dataclasses.replace(found, context="self.layers[1].calibrated")
     other = dataclasses.replace(found, code="recompile/type")
-    assert calls_with(Likeness.of(found), NONE, [[found, again], [other], [again, other]]) == 2
+    assert (
+        calls_with(FindingSignature.of(found), NONE, [[found, again], [other], [again, other]]) == 2
+    )
 
 
 def test_names_sizes_and_arguments_may_differ() -> None:
@@ -183,7 +187,7 @@ def test_a_script_exits_1_only_if_it_shows_the_finding(
     invocation = "torch.compile(f, backend='eager')(torch.ones(2))"
     program = f"import torch\n\ndef f(x):\n    {body}\n\n{invocation}"
     path = tmp_path / "repro.py"
-    path.write_text(script(program, seeds(finding)))
+    path.write_text(script(program, candidates(finding)))
     ended = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
     assert ended.returncode == status, ended.stderr
     assert ended.stdout.startswith("Looked for graph break: ")
@@ -201,10 +205,10 @@ def test_an_error_is_recognised_by_its_class_and_the_words_that_cannot_vary() ->
     assert not eval(check.found, {"error": error.replace("RuntimeError", "ValueError")})
 
 
-def seeds(finding: Finding, **said: str) -> Seeds:
-    likeness = Likeness.of(finding)
+def candidates(finding: Finding, **said: str) -> Candidates:
+    signature = FindingSignature.of(finding)
     about = {"title": 'a "quoted" \\title', "explanation": 'three """ quotes', **said}
-    return Seeds((), likeness, Check.of(finding), (), place="model.py:3", **about)
+    return Candidates((), signature, Check.of(finding), (), place="model.py:3", **about)
 
 
 def test_random_numbers_are_chosen_below_the_imports() -> None:
@@ -216,7 +220,7 @@ def test_random_numbers_are_chosen_below_the_imports() -> None:
 
 
 class Answers:
-    """Trials that show the finding with some seeds only."""
+    """Trials that show the finding with some candidates only."""
 
     capacity = 1
 
@@ -243,7 +247,7 @@ def test_random_numbers_are_chosen_where_others_do_not_show_it(
 ) -> None:
     around = Surroundings(lambda *_: Answers(*shown), lambda _: None, "")
     job = Job(1, "", 0.0, 30.0)
-    shrink = minimize.Shrinking(seeds(BREAK), job, around, lambda event: None)
+    shrink = minimize.Minimizer(candidates(BREAK), job, around, lambda event: None)
     program = "import torch\n\nf(torch.rand(1))\n"
     shrink.history.append(program)
     shrink.steady(Answers(*shown))
@@ -252,21 +256,27 @@ def test_random_numbers_are_chosen_where_others_do_not_show_it(
 
 
 def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
-    text = script("import torch\nf()", seeds(BREAK, flaky="Flaky: 2 of 8."), ("A note.",))
+    text = script("import torch\nf()", candidates(BREAK, flaky="Flaky: 2 of 8."), ("A note.",))
     for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exits 1", "torch 2."):
         assert words in text
     compile(text, "script", "exec")
-    assert lines_of_code(text) == lines_of_code(script("import torch\nf()", seeds(BREAK))) == 8
+    assert lines_of_code(text) == lines_of_code(script("import torch\nf()", candidates(BREAK))) == 8
 
 
 def test_seeds_travel_as_text() -> None:
-    given = seeds(BREAK)
-    there = Seeds.unpacked(given.packed())
+    given = candidates(BREAK)
+    there = Candidates.unpacked(given.packed())
     assert there == given
-    full = Seeds(
-        (Seed("f()", "statement", ("n",)),), given.likeness, given.check, ("a",), "t", "e", "p"
+    full = Candidates(
+        (Candidate("f()", "statement", ("n",)),),
+        given.signature,
+        given.check,
+        ("a",),
+        "t",
+        "e",
+        "p",
     )
-    assert Seeds.unpacked(full.packed()) == full
+    assert Candidates.unpacked(full.packed()) == full
 
 
 # -- where values come from -------------------------------------------------------------------

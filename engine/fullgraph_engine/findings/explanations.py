@@ -19,7 +19,7 @@ from ..tracing.recording import Equality, Recording, Specialization, TracedFrame
 from .places import SourceText, identity
 
 if TYPE_CHECKING:
-    from ..shapes import Course, DataDependent, Explanation, Step, Tape
+    from ..shapes import DataDependent, Explanation, Step, SymbolHistory, Tape
     from ..shapes.explanation import FactKind
 
 EVENTS = 20_000
@@ -73,7 +73,7 @@ class Explainer:
         self._frames = {frame.id: frame for frame in recording.frames}
         self._left = SECONDS
         self._known: dict[tuple[int, str], Why] = {}
-        self._courses: dict[int, Course] = {}
+        self._courses: dict[int, SymbolHistory] = {}
 
     def why(self, event: Specialization | Equality) -> Why:
         """Why the symbol of an event is a constant, or another one; it never raises."""

@@ -32,7 +32,7 @@ from ..protocol import (
 )
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
-from ..protocol.trace_steps import CourseStep
+from ..protocol.trace_steps import TraceStep
 from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe, searched
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
@@ -87,7 +87,7 @@ class Outcome:
     shapes_note: str = ""
     guards: tuple[GuardedFrame, ...] = ()
     guards_note: str = ""
-    course: tuple[CourseStep, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
     further: int = 0
     """How many of the probes that wait for this one are needed."""
     raised: bool = False
@@ -107,15 +107,15 @@ def run_target(
     *,
     documents: Commission | None = None,
     branch: Branch | None = None,
-    foretell: Callable[[Forecast], None] | None = None,
+    forecast_recompiles: Callable[[Forecast], None] | None = None,
     known: str = "",
 ) -> Outcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
     The parts know nothing of each other, so they can be processes side by side. The second only
     looks for dimensions that get pinned, the forecast for what recompiles, for which it needs a
-    ``branch``, and which goes to ``foretell``; what else they meet is the first one's to tell. The
-    further paths need a ``branch`` as well, and what is ``known`` from the first.
+    ``branch``, and which goes to ``forecast_recompiles``; what else they meet is the first one's to
+    report. The further paths need a ``branch`` as well, and what is ``known`` from the first.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -137,10 +137,10 @@ def run_target(
         elif part == "paths":
             if branch is not None and known:
                 attempt.explore(branch, Known.unpacked(known))
-        elif branch is not None and foretell is not None:
+        elif branch is not None and forecast_recompiles is not None:
             made = attempt.forecast(branch)
             if attempt.auto_failure is None:
-                foretell(made)
+                forecast_recompiles(made)
     except tracing.ValueNeeded as need:
         needs_real = _needs_value(need)
     if attempt.auto_failure is not None:
@@ -155,7 +155,7 @@ def run_target(
         attempt.values(),
         *attempt.shapes(),
         *attempt.guards(),
-        attempt.course(),
+        attempt.steps(),
         further,
         raised=attempt.auto_failure is not None,
         known=attempt.known() if part == "first" else "",
@@ -653,7 +653,7 @@ class _Attempt:
             return (), ""
         return guards.of_recording(self.recording, self.source), guards.note_of(self.recording)
 
-    def course(self) -> tuple[CourseStep, ...]:
+    def steps(self) -> tuple[TraceStep, ...]:
         """The graphs of the first trace, and the breaks between them."""
         if self.recording is None:
             return ()

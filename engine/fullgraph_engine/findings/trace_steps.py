@@ -1,4 +1,4 @@
-"""Recording to the course of a run: which graphs there were, and what ended each."""
+"""Recording to the steps of a run: which graphs there were, and what ended each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ..protocol import Range
-from ..protocol.trace_steps import CourseLine, CourseStep
+from ..protocol.trace_steps import TraceStep, TraceStepLine
 from ..tracing.recording import Break, Graph, Recording, TracedFrame
 from . import breaks
 from .places import SourceText
@@ -14,7 +14,7 @@ from .places import SourceText
 
 def of_recording(
     recording: Recording, source: SourceText, fallback: Range
-) -> tuple[CourseStep, ...]:
+) -> tuple[TraceStep, ...]:
     """In the order in which frames were compiled, which is that in which they are entered.
 
     ``fallback`` is the place of breaks outside the file.
@@ -24,7 +24,7 @@ def of_recording(
         graphs[graph.frame].append(graph)
     # A frame has one break: its analysis was restarted after each but the last.
     broke = {record.frame: record for record in recording.breaks}
-    steps: list[CourseStep] = []
+    steps: list[TraceStep] = []
     for frame in sorted(recording.frames, key=lambda frame: frame.id):
         steps += (_graph(graph, frame, source) for graph in graphs[frame.id])
         if (record := broke.get(frame.id)) is not None:
@@ -32,16 +32,16 @@ def of_recording(
     return tuple(steps)
 
 
-def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> CourseStep:
+def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceStep:
     counted = Counter(_lines(graph, source.path))
-    return CourseStep(
+    return TraceStep(
         kind="graph",
         function=source.function(frame.path, frame.function, frame.line),
         path="" if frame.path == source.path else frame.path,
         first_line=frame.line,
         resumed=frame.resumed,
         ops=len(graph.ops),
-        lines=tuple(CourseLine(line, ops) for line, ops in sorted(counted.items())),
+        lines=tuple(TraceStepLine(line, ops) for line, ops in sorted(counted.items())),
         seconds=round(frame.seconds, 6),
     )
 
@@ -54,9 +54,9 @@ def _lines(graph: Graph, path: str) -> Iterator[int]:
             yield line
 
 
-def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Range) -> CourseStep:
+def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Range) -> TraceStep:
     finding = breaks.of_break(record, source, fallback)
-    return CourseStep(
+    return TraceStep(
         kind="break",
         function=source.function(frame.path, frame.function, frame.line),
         path="" if frame.path == source.path else frame.path,

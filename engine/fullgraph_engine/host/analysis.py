@@ -10,7 +10,6 @@ from typing import Literal
 from ..protocol import (
     Analyze,
     Analyzed,
-    CourseFound,
     DocumentsWritten,
     Event,
     Failed,
@@ -35,6 +34,7 @@ from ..protocol import (
     TargetStarted,
     TraceMode,
     TracePath,
+    TraceStepsFound,
     ValuesSeen,
     place_words,
     visible,
@@ -53,6 +53,7 @@ from .wire import (
     Begun,
     BranchAnswer,
     Branching,
+    CandidatesMade,
     Enclose,
     Exited,
     Followed,
@@ -62,7 +63,6 @@ from .wire import (
     Planned,
     PlannedRun,
     RunDone,
-    SeedsMade,
     Skip,
     SnapshotTaken,
     Stage,
@@ -80,10 +80,10 @@ _WATCH = 0.5
 _MOST_ATTEMPTS = 4
 _MEMORY_SLACK = 1.25
 
-_TOLD = (FindingFound, ForecastFound, DocumentsWritten, SeedsMade, Log)
+_TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, Log)
 """What a run says that is for the server alone."""
 
-_SEEN = (ValuesSeen, ShapesFound, GuardsFound, CourseFound)
+_SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 """The same, but once: the last attempt of a run is the one to tell it."""
 
 Cause = Literal["timeout", "memory", "processes", "lost"]
@@ -297,7 +297,7 @@ class Analysis:
                 if planned.waits:
                     self._waiting.setdefault(planned.target, []).append(planned)
             self._plan([planned for planned in runs if not planned.waits])
-            if "seeds" in self.request.parts:
+            if "candidates" in self.request.parts:
                 # The finding may be one of theirs; those that are not needed have nothing to show.
                 self._plan([planned for planned in runs if planned.waits])
             self._launch()
@@ -416,8 +416,8 @@ class Analysis:
         """An attempt has not even begun."""
         planned = attempt.plan
         if attempt.part == "forecast":
-            self._not_foretold(planned, f"{error}.")
-        if attempt.part not in ("first", "seeds"):
+            self._no_forecast(planned, f"{error}.")
+        if attempt.part not in ("first", "candidates"):
             return
         self._report(
             TargetReport(
@@ -488,7 +488,7 @@ class Analysis:
             if seconds <= 0:
                 if attempt.part == "forecast":
                     taken = self.request.forecast_seconds
-                    self._not_foretold(planned, f"Not tried: others had taken {taken:g} seconds.")
+                    self._no_forecast(planned, f"Not tried: others had taken {taken:g} seconds.")
                 else:
                     taken = self.request.path_seconds
                     self._not_gone(planned, "late", f"others had taken {taken:g} seconds")
@@ -619,15 +619,15 @@ class Analysis:
                 self._remember(done)
             self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
             return
-        if part in ("first", "seeds"):
+        if part in ("first", "candidates"):
             self._settled[plan.target] = plan.info.name
         if part == "forecast" and not launched.foretold:
-            self._not_foretold(plan, f"It was stopped: {why}.")
+            self._no_forecast(plan, f"It was stopped: {why}.")
         if part == "paths" and (done is None or done.report.status != "traced"):
             self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
         elif part == "paths" and done is not None:
             self._went_on(plan, done)
-        if part not in ("first", "seeds"):
+        if part not in ("first", "candidates"):
             return  # what it found it has told; how it ended is its own affair
         before = self._given_up.get((plan.target, plan.probe))
         for line in launched.seen or (before.seen if before is not None else ()):
@@ -636,7 +636,7 @@ class Analysis:
             self._crashed(launched, why, words)
         else:
             if before is not None and done.report.status in ("traced", "no-probe"):
-                self._take_back(before, launched)
+                self._retract(before, launched)
             self._report(replace(done.report, probe_number=plan.probe))
             self._remember(done)
             if part == "first" and done.further:
@@ -812,13 +812,13 @@ class Analysis:
             paths = (PathReport("along other paths", status, reason),)
             self._report(replace(first.done.report, probe_number=plan.probe, paths=paths))
 
-    def _take_back(self, before: Run, launched: Run) -> None:
+    def _retract(self, before: Run, launched: Run) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""
         for identity, finding in before.findings.items():
             if identity and identity not in launched.findings:
                 self._finding(replace(finding, count=0))
 
-    def _not_foretold(self, planned: PlannedRun, note: str) -> None:
+    def _no_forecast(self, planned: PlannedRun, note: str) -> None:
         run_ = RunId(planned.info.name, planned.probe, "forecast")
         number, target = self.request.request, planned.info.name
         self._host.send(ForecastFound(number, target, run_, note=note))

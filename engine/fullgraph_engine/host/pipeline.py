@@ -36,7 +36,7 @@ from ..protocol.facts import Degraded
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
-from ..protocol.trace_steps import CourseStep
+from ..protocol.trace_steps import TraceStep
 from ..repro.job import Job, Say, Surroundings
 from ..targets import Tracee
 from . import frames
@@ -105,7 +105,7 @@ class Outcome(Protocol):
     @property
     def guards_note(self) -> str: ...
     @property
-    def course(self) -> Sequence[CourseStep]: ...
+    def steps(self) -> Sequence[TraceStep]: ...
     @property
     def further(self) -> int:
         """How many of the probes that wait for this one are needed."""
@@ -120,7 +120,7 @@ class Outcome(Protocol):
     def unfound(self) -> FoundProbe | None: ...
 
 
-class Sown(Protocol):
+class Extracted(Protocol):
     """Programs that may show a finding, packed; or why there are none; or why the run should be
     repeated with real tensors."""
 
@@ -219,11 +219,11 @@ class Pipeline(Protocol):
     ) -> Outcome:
         """``asked`` is what few requests ask for: ``documents``, a commission."""
 
-    def sow(self, tracee: Tracee, wanted: Wanted) -> Sown:
+    def extract(self, tracee: Tracee, wanted: Wanted) -> Extracted:
         """Look for a finding again and write programs that may show it."""
 
-    def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
-        """Make the smallest script of what ``sow`` has packed, in a process without user code."""
+    def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
+        """Make the smallest script of what ``extract`` packed, in a process without user code."""
 
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""
@@ -375,22 +375,22 @@ class RealPipeline:
 
         return run_target(tracee, part, emit, run, **asked)
 
-    def sow(self, tracee: Tracee, wanted: Wanted) -> Sown:
+    def extract(self, tracee: Tracee, wanted: Wanted) -> Extracted:
         from ..repro.extract import candidates
 
-        return candidates.sow(tracee, wanted)
+        return candidates.extract(tracee, wanted)
 
-    def shrink(self, job: Job, around: Surroundings, say: Say) -> None:
-        from ..repro.candidate import Seeds
+    def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
+        from ..repro.candidate import Candidates
         from ..repro.reduce import minimize
 
-        seeds = Seeds.unpacked(job.packed)
-        kind = minimize.Shrinking
-        if seeds.backend is not None:
+        candidates = Candidates.unpacked(job.packed)
+        kind = minimize.Minimizer
+        if candidates.backend is not None:
             from ..repro import graphs
 
-            kind = graphs.Shrinking
-        kind(seeds, job, around, say).run()
+            kind = graphs.Minimizer
+        kind(candidates, job, around, say).run()
 
     def untraced(self) -> AbstractContextManager[Any]:
         import torch

@@ -119,7 +119,7 @@ def _shrink(
         spares.forking(forking)
     job = Job(request.request, order.packed, order.began, request.seconds)
     around = Surroundings(trials, forking, scratch, let_start, forks=spares is None)
-    pipeline.shrink(job, around, lambda event: wire.report(report, event))
+    pipeline.minimize(job, around, lambda event: wire.report(report, event))
     if spares is not None:
         forking(True)
         spares.end()

@@ -1,4 +1,4 @@
-"""One Reproduce from its request to its last event: a run that writes seeds, then a reducer."""
+"""One Reproduce from its request to its last event: a run writes candidates, a reducer follows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .lines import LineReader
 from .process_backends import processes
 from .process_backends.limits import MIB
 from .services import Services
-from .wire import Reduction, SeedsMade
+from .wire import CandidatesMade, Reduction
 
 _GRACE, _COMPILING = 20.0, 120.0
 """Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, and
@@ -38,7 +38,7 @@ _WATCH = 0.5
 
 
 class _Listener:
-    """The host as the analysis sees it that writes the seeds: what it says is for us."""
+    """The host as the analysis sees it that writes the candidates: what it says is for us."""
 
     def __init__(self, host: Services, reproduction: Reproduction) -> None:
         self._host, self._reproduction = host, reproduction
@@ -66,8 +66,8 @@ class Reproduction:
         self._host = host
         self._began = time.monotonic()
         self._trouble = ""
-        """Why there may be no seeds: how the run or the module ended."""
-        self._made: SeedsMade | None = None
+        """Why there may be no candidates: how the run or the module ended."""
+        self._made: CandidatesMade | None = None
         self._pid = 0
         self._reports: LineReader | None = None
         self._deadline = float("inf")
@@ -79,7 +79,7 @@ class Reproduction:
             request.analyze,
             request=request.request,
             mode="real" if wanted.real or wanted.backend or wanted.data else request.analyze.mode,
-            parts=("seeds",),
+            parts=("candidates",),
             only=(wanted.target,),
             documents=(),
             nice=0,
@@ -94,7 +94,7 @@ class Reproduction:
         )
 
     def begin(self) -> None:
-        """Start the run that writes the seeds."""
+        """Start the run that writes the candidates."""
         if self._analysis is not None:
             self._analysis.begin()
 
@@ -102,7 +102,7 @@ class Reproduction:
 
     def heard(self, message: Any) -> None:
         """What the analysis would have told the server."""
-        if isinstance(message, SeedsMade):
+        if isinstance(message, CandidatesMade):
             # Of several probes the first that shows the finding decides.
             if self._made is None or (message.packed and not self._made.packed):
                 self._made = message

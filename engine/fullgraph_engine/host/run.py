@@ -15,7 +15,6 @@ from .. import placeholder
 from ..documents import Commission
 from ..protocol import (
     Analyze,
-    CourseFound,
     DocumentsWritten,
     Event,
     Finding,
@@ -27,6 +26,7 @@ from ..protocol import (
     ShapesFound,
     TargetReport,
     TraceMode,
+    TraceStepsFound,
     ValuesSeen,
     place_words,
 )
@@ -38,7 +38,7 @@ from .pipeline import Outcome, Pipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import Given
-from .wire import Begun, Launch, RunDone, SeedsMade, Upward
+from .wire import Begun, CandidatesMade, Launch, RunDone, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST = 97
@@ -81,8 +81,8 @@ class Run:
         try:
             if self.differs:
                 done = RunDone(self.unsteady(), None)
-            elif self.launch.part == "seeds":
-                done = self.sow()
+            elif self.launch.part == "candidates":
+                done = self.extract()
             else:
                 done = self.trace()
         except wire.Lost:
@@ -138,7 +138,7 @@ class Run:
         attempt = f"{self.launch.mode} {attempt}"
         self.tell(DocumentsWritten(number, target, self.id, attempt, (part,)))
 
-    def foretell(self, forecast: Any) -> None:
+    def forecast_recompiles(self, forecast: Any) -> None:
         number, target = self.analyze.request, self.tracee.target.name
         rows, found = tuple(forecast.rows), tuple(self.emitted.values())
         note, seconds = forecast.note, forecast.seconds
@@ -162,7 +162,7 @@ class Run:
                 branch = Replay(launch.answers, self.tell, until, last=launch.last)
             asked["branch"] = branch
             if launch.part == "forecast":
-                asked["foretell"] = self.foretell
+                asked["forecast_recompiles"] = self.forecast_recompiles
             else:
                 asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)
@@ -189,20 +189,20 @@ class Run:
             self.tell(ShapesFound.of(number, target, outcome.shapes, outcome.shapes_note, probe))
         if outcome.guards:
             self.tell(GuardsFound.of(number, target, outcome.guards, outcome.guards_note, probe))
-        if outcome.course:
-            steps = tuple(outcome.course[:MOST_STEPS])
-            left_out = len(outcome.course) - len(steps)
-            self.tell(CourseFound(number, target, steps, left_out, probe))
+        if outcome.steps:
+            steps = tuple(outcome.steps[:MOST_STEPS])
+            left_out = len(outcome.steps) - len(steps)
+            self.tell(TraceStepsFound(number, target, steps, left_out, probe))
 
-    def sow(self) -> RunDone:
+    def extract(self) -> RunDone:
         """Write programs that may show the wanted finding."""
         assert self.analyze.wanted is not None
-        sown = self.pipeline.sow(self.tracee, self.analyze.wanted)
-        if sown.needs_real is None:
-            self.tell(SeedsMade(sown.packed, sown.reason))
+        extracted = self.pipeline.extract(self.tracee, self.analyze.wanted)
+        if extracted.needs_real is None:
+            self.tell(CandidatesMade(extracted.packed, extracted.reason))
         target, probe = self.tracee.target, self.tracee.probe
         report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
-        return RunDone(report, sown.needs_real)
+        return RunDone(report, extracted.needs_real)
 
     def unsteady(self) -> TargetReport:
         """Where nothing is forked the module is executed for each run."""

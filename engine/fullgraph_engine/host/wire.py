@@ -159,8 +159,8 @@ class RunDone:
 
 
 @dataclass(frozen=True)
-class SeedsMade:
-    """Programs that may show a finding, as ``repro.seed`` packs them; or why there are none."""
+class CandidatesMade:
+    """Programs that may show a finding, packed by ``repro.candidate``; or why there are none."""
 
     packed: str = ""
     reason: str = ""
@@ -199,7 +199,7 @@ Upward = Union[
     Exited,
     SnapshotTaken,
     RunDone,
-    SeedsMade,
+    CandidatesMade,
 ]
 
 

@@ -45,7 +45,7 @@ from .repro import Wanted as Wanted
 from .runs import Part as Part
 from .runs import RunId as RunId
 from .shapes import ShapesFound as ShapesFound
-from .trace_steps import CourseFound as CourseFound
+from .trace_steps import TraceStepsFound as TraceStepsFound
 
 VERSION = 1
 
@@ -287,7 +287,7 @@ class Analyze:
     documents: tuple[DocumentKind, ...] = ()
     """What to write down of each run besides findings; it takes time that others do not have."""
     wanted: Wanted | None = None
-    """The finding that the part "seeds" is about."""
+    """The finding that the part "candidates" is about."""
     recorded: tuple[RecordedClass, ...] = ()
     """What classes of the text were called with in a recorded program."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
@@ -538,7 +538,7 @@ Event = Union[
     DocumentsWritten,
     ShapesFound,
     GuardsFound,
-    CourseFound,
+    TraceStepsFound,
     ForecastFound,
     ReproProgress,
     ReproFound,

@@ -1,4 +1,4 @@
-"""The course of a run: its graphs, and the breaks between them, in the order of compilation."""
+"""The steps of a run: its graphs and the breaks between them, in the order of compilation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_STEPS = 2000
 
 
 @dataclass(frozen=True)
-class CourseLine:
+class TraceStepLine:
     """A zero-based line of the analyzed file, and how many operators of a graph come from it."""
 
     line: int
@@ -22,7 +22,7 @@ class CourseLine:
 
 
 @dataclass(frozen=True)
-class CourseStep:
+class TraceStep:
     """A graph that was captured, or the break that ended one.
 
     ``function`` is the one that was compiled, ``first_line`` its first, zero-based; it is in
@@ -41,7 +41,7 @@ class CourseStep:
     first_line: int = 0
     resumed: bool = False
     ops: int = 0
-    lines: tuple[CourseLine, ...] = ()
+    lines: tuple[TraceStepLine, ...] = ()
     seconds: float = 0.0
     code: str = ""
     range: Range | None = None
@@ -50,11 +50,11 @@ class CourseStep:
 
 
 @dataclass(frozen=True)
-class CourseFound:
+class TraceStepsFound:
     """Once per run of a target, after its findings. ``left_out`` steps were too many."""
 
     request: int
     target: str
-    steps: tuple[CourseStep, ...]
+    steps: tuple[TraceStep, ...]
     left_out: int = 0
     probe_number: int = 0

@@ -10,13 +10,13 @@ from typing import Literal
 from ..protocol import from_plain, to_plain
 from .inputs import needed
 from .verify.check import Check
-from .verify.finding_signature import Likeness
+from .verify.finding_signature import FindingSignature
 
 Origin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
 
 
 @dataclass(frozen=True)
-class Seed:
+class Candidate:
     """A program that may show the finding, and how much of the user's code it was written from.
 
     ``notes`` say what in it is not self-contained.
@@ -27,15 +27,15 @@ class Seed:
     notes: tuple[str, ...] = ()
 
 
-def in_order(seeds: Iterable[Seed], *, data: bool = False) -> tuple[Seed, ...]:
+def in_order(candidates: Iterable[Candidate], *, data: bool = False) -> tuple[Candidate, ...]:
     """Each text once, from short to long; those that need data come after all others, or on wish
     before them. Of those about as long as each other the first stays so: it does less."""
-    known: dict[str, Seed] = {}
-    for seed in seeds:
-        known.setdefault(seed.text, seed)
+    known: dict[str, Candidate] = {}
+    for candidate in candidates:
+        known.setdefault(candidate.text, candidate)
 
-    def size(seed: Seed) -> tuple[bool, int]:
-        return bool(needed(seed.text)) != data, seed.text.count("\n").bit_length()
+    def size(candidate: Candidate) -> tuple[bool, int]:
+        return bool(needed(candidate.text)) != data, candidate.text.count("\n").bit_length()
 
     return tuple(sorted(known.values(), key=size))
 
@@ -53,7 +53,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Seeds:
+class Candidates:
     """Programs from small to large. ``own`` are names that the user's file gives to things.
 
     ``title`` and ``explanation`` describe the finding, ``place`` where it was found. ``flaky`` says
@@ -61,8 +61,8 @@ class Seeds:
     written, and why. With a ``backend`` every program is one graph of the target.
     """
 
-    seeds: tuple[Seed, ...]
-    likeness: Likeness
+    programs: tuple[Candidate, ...]
+    signature: FindingSignature
     check: Check
     own: tuple[str, ...]
     title: str
@@ -82,6 +82,6 @@ class Seeds:
         return json.dumps(to_plain(self))
 
     @classmethod
-    def unpacked(cls, text: str) -> Seeds:
-        found: Seeds = from_plain(cls, json.loads(text))
+    def unpacked(cls, text: str) -> Candidates:
+        found: Candidates = from_plain(cls, json.loads(text))
         return found

@@ -45,7 +45,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Job:
-    """Make the smallest script of seeds that were packed for ``request``.
+    """Make the smallest script of candidates that were packed for ``request``.
 
     It was asked for at ``began`` (``time.monotonic()``) and may take ``seconds`` from then.
     """

@@ -6,7 +6,7 @@ name: no trace needs them, and what they use of torch may be missing.
 
 from .explanation import Explanation, Step, Violation, explain, final_value, violations
 from .replay import Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
-from .symbol_history import Course, follow
+from .symbol_history import SymbolHistory, follow
 from .tape import Operand, Operator, Place, Refusal, Tape, record
 from .timeline import Effect, Event, Timeline, stream, timeline
 from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked
@@ -14,7 +14,6 @@ from .upstream import missing
 
 __all__ = [
     "Condition",
-    "Course",
     "DataDependent",
     "Effect",
     "Event",
@@ -28,6 +27,7 @@ __all__ = [
     "ReplayError",
     "RuntimeCheck",
     "Step",
+    "SymbolHistory",
     "Tape",
     "Timeline",
     "Unbacked",

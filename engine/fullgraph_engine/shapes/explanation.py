@@ -1,6 +1,6 @@
 """Why a symbol has the value, the range or the partner that it has.
 
-The course of the tape says after which event the fact first holds. Then those earlier events are
+The history of the tape says after which event the fact first holds. Then those earlier events are
 sought by experiment that it does not come about without, by leaving others out.
 """
 
@@ -18,7 +18,7 @@ from ..protocol.sources import in_user_words
 from ..torch_internals.shapes import Source, TensorProperty, TensorPropertySource, hints_of
 from . import upstream, words
 from .replay import OutOfTime, ReplayError, advance, playing, resolved
-from .symbol_history import Course, SymbolCourse, follow
+from .symbol_history import SymbolCourse, SymbolHistory, follow
 from .tape import Tape
 from .upstream import ShapeEnv
 
@@ -94,27 +94,27 @@ class _Fact:
             return bool(bounds.issubset(self.value))
         return bool(resolved(env, symbol) == self.value)
 
-    def since(self, course: Course, known: SymbolCourse) -> int:
+    def since(self, history: SymbolHistory, known: SymbolCourse) -> int:
         """The event after which it held first."""
         if self.kind == "guard":
-            return next(index for index, expr in course.guards if expr == self.value)
+            return next(index for index, expr in history.guards if expr == self.value)
         if self.kind == "range":
             return next(at for at, bounds in known.ranges if bounds.issubset(self.value))
         return next(index for index, value in known.values if value == self.value)
 
 
 def explain(
-    tape: Tape, symbol: str, kind: FactKind | None = None, course: Course | None = None
+    tape: Tape, symbol: str, kind: FactKind | None = None, history: SymbolHistory | None = None
 ) -> Explanation | None:
     """Why ``symbol`` is a constant, equals another size, has a narrowed range or a guard.
 
     Without ``kind``: the strongest of these. None where nothing of the kind is true of it. Whoever
-    asks more than once has :func:`follow` make the ``course`` of the tape once.
+    asks more than once has :func:`follow` make the ``history`` of the tape once.
     Raises :class:`ReplayError` where the tape cannot be replayed, and :class:`OutOfTime` where
     time runs out before anything is known; later the explanation says what it leaves open.
     """
-    course = course or follow(tape)
-    env, known = course.env, course.symbols.get(symbol)
+    history = history or follow(tape)
+    env, known = history.env, history.symbols.get(symbol)
     if known is None:
         return None
     variable, made = known.symbol, known.made
@@ -125,8 +125,8 @@ def explain(
     names = words.names_of(env)
     values = dict(hints_of(env))
     source = _source_of(env, variable)
-    pinned = fact.since(course, known)
-    changing = [index for index in course.changing if index <= pinned]
+    pinned = fact.since(history, known)
+    changing = [index for index in history.changing if index <= pinned]
     try:
         needed, unexplained = _needed(tape, changing, lambda env: fact.holds(env, variable))
     except OutOfTime:
@@ -164,24 +164,26 @@ def _final_value(env: ShapeEnv, symbol: str) -> str:
 
 def explain_all(tape: Tape) -> tuple[Explanation, ...]:
     """An explanation for every symbol that is a constant or equals another by now."""
-    course = follow(tape)
-    pinned = [name for name, known in course.symbols.items() if known.values[-1][1] != known.symbol]
-    explained = (explain(tape, name, course=course) for name in pinned)
+    history = follow(tape)
+    pinned = [
+        name for name, known in history.symbols.items() if known.values[-1][1] != known.symbol
+    ]
+    explained = (explain(tape, name, history=history) for name in pinned)
     return tuple(found for found in explained if found is not None)
 
 
 def violations(tape: Tape) -> tuple[Violation, ...]:
     """Dimensions that ``mark_dynamic`` asked to be dynamic and that the code pins."""
     asked: dict[str, str] = {}
-    course = follow(tape)
+    history = follow(tape)
     for index in range(1, len(tape.events)):
         for name in _constrained(tape, index):
-            symbol = course.env.source_to_var.get(name)
-            if symbol is not None and resolved(course.env, symbol).is_number:
+            symbol = history.env.source_to_var.get(name)
+            if symbol is not None and resolved(history.env, symbol).is_number:
                 asked[name] = str(symbol)
     found = []
     for name, symbol_name in asked.items():
-        explanation = explain(tape, symbol_name, "value", course)
+        explanation = explain(tape, symbol_name, "value", history)
         if explanation is not None:
             shown = in_user_words(name)
             text = f"`{shown}` is marked dynamic, but {explanation.text}"

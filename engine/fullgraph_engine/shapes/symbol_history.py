@@ -32,7 +32,7 @@ class SymbolCourse:
 
 
 @dataclass
-class Course:
+class SymbolHistory:
     """``env`` is as it was at the end. ``changing`` are the events that changed anything, among
     them the first, which makes the ShapeEnv; nine of ten do not. ``guards`` are the conditions
     that are checked, with the event that added each."""
@@ -44,11 +44,11 @@ class Course:
     guards: After = field(default_factory=list)
 
 
-def follow(tape: Tape) -> Course:
+def follow(tape: Tape) -> SymbolHistory:
     """Replay a tape to its end and look at the ShapeEnv after every event."""
     with playing(tape) as player:
         env = player.env
-        course = Course(tape, env)
+        history = SymbolHistory(tape, env)
         ranges: dict[sympy.Symbol, Any] = {}
         replacements: dict[sympy.Symbol, Any] = {}
         counts = _counts(env)
@@ -59,22 +59,22 @@ def follow(tape: Tape) -> Course:
             if not ranged and not replaced and _counts(env) == counts:
                 continue
             counts = _counts(env)
-            course.changing.append(index)
-            course.guards += [(index, one.expr) for one in env.guards[len(course.guards) :]]
+            history.changing.append(index)
+            history.guards += [(index, one.expr) for one in env.guards[len(history.guards) :]]
             if ranged:
                 ranges = dict(env.var_to_range)
                 for symbol, bounds in ranges.items():
-                    known = course.symbols.setdefault(str(symbol), SymbolCourse(symbol))
+                    known = history.symbols.setdefault(str(symbol), SymbolCourse(symbol))
                     _note(known.ranges, index, bounds)
             replacements = dict(env.replacements)
-            for known in course.symbols.values():
+            for known in history.symbols.values():
                 _note(known.values, index, resolved(env, known.symbol))
-    return course
+    return history
 
 
-def _note(course: After, index: int, now: Any) -> None:
-    if not course or course[-1][1] != now:
-        course.append((index, now))
+def _note(history: After, index: int, now: Any) -> None:
+    if not history or history[-1][1] != now:
+        history.append((index, now))
 
 
 def _counts(env: ShapeEnv) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
-Likeness = Callable[[T], Hashable]
+Key = Callable[[T], Hashable]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Trait:
 
 # Each with more of what may have changed left out. In the end a target has no more findings of one
 # kind than it had.
-SAME: tuple[Likeness[Trait], ...] = (
+SAME: tuple[Key[Trait], ...] = (
     lambda trait: trait,
     lambda trait: (trait.code, trait.message, trait.text),
     lambda trait: (trait.code, trait.message, trait.target),
@@ -34,32 +34,32 @@ SAME: tuple[Likeness[Trait], ...] = (
 def matched(
     before: Sequence[T],
     now: Sequence[T],
-    likenesses: Iterable[Likeness[T]],
+    keys: Iterable[Key[T]],
     *,
     paired: Mapping[int, int] | None = None,
     partly: bool = False,
 ) -> dict[int, int]:
     """Indices of ``now``, each with the index in ``before`` of what it was.
 
-    Likenesses are tried in their order, on what is not ``paired`` yet. Where there are more of one
+    Keys are tried in their order, on what is not ``paired`` yet. Where there are more of one
     kind than before, and nothing tells which of them are new, all of them are; with ``partly``
     only those that are too many.
     """
     pairs = dict(paired or {})
-    for likeness in likenesses:
-        had = _kinds(before, likeness, set(pairs.values()))
-        for kind, numbers in _kinds(now, likeness, pairs.keys()).items():
+    for key in keys:
+        had = _kinds(before, key, set(pairs.values()))
+        for kind, numbers in _kinds(now, key, pairs.keys()).items():
             if partly or len(numbers) <= len(had[kind]):
                 pairs.update(zip(numbers, had[kind], strict=False))
     return pairs
 
 
 def _kinds(
-    items: Sequence[T], likeness: Likeness[T], without: Iterable[int]
+    items: Sequence[T], key: Key[T], without: Iterable[int]
 ) -> defaultdict[Hashable, list[int]]:
     done = set(without)
     kinds: defaultdict[Hashable, list[int]] = defaultdict(list)
     for number, item in enumerate(items):
         if number not in done:
-            kinds[likeness(item)].append(number)
+            kinds[key(item)].append(number)
     return kinds

@@ -1,6 +1,6 @@
 """Find the interpreter whose torch is used; start, watch and restart the engine in it."""
 
-from fullgraph.engines.early import EarlyEngine, Hearing
+from fullgraph.engines.early import EarlyEngine, EngineListener
 from fullgraph.engines.engine import (
     Analysis,
     Engine,
@@ -23,9 +23,9 @@ __all__ = [
     "EarlyEngine",
     "Engine",
     "EngineGone",
+    "EngineListener",
     "EngineState",
     "EngineStatus",
-    "Hearing",
     "Interpreter",
     "InterpreterNotFound",
     "Reproduction",

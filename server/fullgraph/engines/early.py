@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import IndexWritten, Log
 
 
 @dataclass(frozen=True)
-class Hearing:
+class EngineListener:
     """Whoever hears what an engine says."""
 
     status: Callable[[EngineStatus], None]
@@ -38,23 +38,23 @@ class EarlyEngine:
     """Keeps what its engine says until somebody hears it."""
 
     def __init__(self, interpreter: Path, boot: Path | None) -> None:
-        self._kept: list[Callable[[Hearing], None]] = []
-        self._hearing: Hearing | None = None
-        own = Hearing(
+        self._kept: list[Callable[[EngineListener], None]] = []
+        self._hearing: EngineListener | None = None
+        own = EngineListener(
             lambda status: self._say(lambda to: to.status(status)),
             lambda log: self._say(lambda to: to.log(log)),
             lambda index: self._say(lambda to: to.index(index)),
         )
         self.engine = own.engine(interpreter, boot)
 
-    def hear(self, hearing: Hearing) -> None:
+    def hear(self, hearing: EngineListener) -> None:
         """Tell all that was said, and whatever follows."""
         self._hearing = hearing
         for say in self._kept:
             say(hearing)
         self._kept.clear()
 
-    def _say(self, say: Callable[[Hearing], None]) -> None:
+    def _say(self, say: Callable[[EngineListener], None]) -> None:
         if self._hearing is None:
             self._kept.append(say)
         else:

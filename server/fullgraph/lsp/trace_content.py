@@ -25,7 +25,7 @@ from fullgraph_engine.protocol.evidence import BreakEvidence
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.shapes import PlaceShapes
 from fullgraph_engine.protocol.sources import in_user_words
-from fullgraph_engine.protocol.trace_steps import CourseStep
+from fullgraph_engine.protocol.trace_steps import TraceStep
 
 MOST_GUARDS = 200
 """Guards of one kind that are told one by one."""
@@ -144,8 +144,8 @@ def _chosen(
 
 def _reached(unit: Unit, subject: _Subject, first: int, end: int) -> bool:
     """Some operator of a target comes from these lines."""
-    course = unit.results.courses.get(subject.name)
-    steps = (step for steps in course.by_probe.values() for step in steps) if course else ()
+    found = unit.results.trace_steps.get(subject.name)
+    steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
     return any(first <= line.line < end for step in steps for line in step.lines)
 
 
@@ -185,8 +185,8 @@ class _Content:
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
         self._findings = [item for item in unit.found() if item.of_run(subject.name, self._probe)]
-        course = unit.results.courses.get(subject.name)
-        self._steps = course.by_probe.get(self._probe, ()) if course is not None else ()
+        found = unit.results.trace_steps.get(subject.name)
+        self._steps = found.by_probe.get(self._probe, ()) if found is not None else ()
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -200,7 +200,7 @@ class _Content:
             "remarks": list(self._remarks()),
         }
 
-    # -- the course ---------------------------------------------------------------------------
+    # -- the steps ---------------------------------------------------------------------------
 
     def _course(self) -> Iterator[dict[str, Any]]:
         shapes = self._shapes_by_line()
@@ -234,7 +234,7 @@ class _Content:
                 "lines": lines,
             }
 
-    def _break(self, step: CourseStep, range_: Range) -> dict[str, Any]:
+    def _break(self, step: TraceStep, range_: Range) -> dict[str, Any]:
         item = self._finding_of(step)
         finding = item.finding if item is not None else None
         message = finding.message if finding is not None else step.code
@@ -273,7 +273,7 @@ class _Content:
             Range(start, Position(frame.end_line, frame.end_byte) if known else start)
         )
 
-    def _finding_of(self, step: CourseStep) -> FileFinding | None:
+    def _finding_of(self, step: TraceStep) -> FileFinding | None:
         # Also one that a comment hides in the text.
         for item in self._findings:
             if (item.finding.code, item.finding.range) == (step.code, step.range):
@@ -328,7 +328,7 @@ class _Content:
         }
 
     def _remarks(self) -> Iterator[dict[str, Any]]:
-        """Findings of the run that are no break of its course."""
+        """Findings of the run that are no break among its steps."""
         breaks = {(step.code, step.range) for step in self._steps if step.kind == "break"}
         for item in kept(self._findings, self._unit.document.positions):
             if (item.finding.code, item.finding.range) in breaks:

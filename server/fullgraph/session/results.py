@@ -11,9 +11,8 @@ from fullgraph.session.guards import GuardsByTarget
 from fullgraph.session.per_target import Told
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
-from fullgraph.session.trace_steps import CourseByTarget
+from fullgraph.session.trace_steps import TraceStepsByTarget
 from fullgraph_engine.protocol import (
-    CourseFound,
     Event,
     Finding,
     FindingFound,
@@ -26,6 +25,7 @@ from fullgraph_engine.protocol import (
     TargetInfo,
     TargetReport,
     TargetsFound,
+    TraceStepsFound,
     ValuesSeen,
 )
 from fullgraph_engine.protocol.operators import Operator
@@ -81,7 +81,7 @@ class Results:
         self._seen: Told[SeenByTarget] = Told()
         self._shapes: Told[ShapesByTarget] = Told()
         self._guards: Told[GuardsByTarget] = Told()
-        self._courses: Told[CourseByTarget] = Told()
+        self._trace_steps: Told[TraceStepsByTarget] = Told()
         self.forecasts = Forecasts()
 
     # -- the run ------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class Results:
         self.forecasts.outdate(self._only)
         self._current = True
         self._found = ()
-        for told in (self._seen, self._shapes, self._guards, self._courses):
+        for told in (self._seen, self._shapes, self._guards, self._trace_steps):
             told.begin()
         self._registers = False
 
@@ -119,9 +119,9 @@ class Results:
         if isinstance(event, GuardsFound):
             self._guards.take(event.target, GuardsByTarget((event,)))
             return False
-        if isinstance(event, CourseFound):
+        if isinstance(event, TraceStepsFound):
             steps = {event.probe_number: event.steps}
-            self._courses.take(event.target, CourseByTarget(steps, event.left_out))
+            self._trace_steps.take(event.target, TraceStepsByTarget(steps, event.left_out))
             return False
         if isinstance(event, ForecastFound):
             self.forecasts.take(event)
@@ -142,7 +142,7 @@ class Results:
         return False
 
     def _keep_told(self, names: Iterable[str]) -> None:
-        for told in (self._seen, self._shapes, self._guards, self._courses):
+        for told in (self._seen, self._shapes, self._guards, self._trace_steps):
             told.keep(names)
         self.forecasts.keep(names)
 
@@ -193,7 +193,7 @@ class Results:
         self._found = ()
         self.forecasts.edited(edits, path)
         for edit in edits:
-            for told in (self._seen, self._shapes, self._guards, self._courses):
+            for told in (self._seen, self._shapes, self._guards, self._trace_steps):
                 told.edited(edit)
         for part in self._old.values():
             for edit in edits:
@@ -211,7 +211,7 @@ class Results:
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
-        copy._guards, copy._courses = self._guards.copy(), self._courses.copy()
+        copy._guards, copy._trace_steps = self._guards.copy(), self._trace_steps.copy()
         copy.names, copy._operators = self.names, self._operators
         copy.forecasts = self.forecasts.copy()
         return copy
@@ -266,9 +266,9 @@ class Results:
         return self._guards.by_target
 
     @property
-    def courses(self) -> Mapping[str, CourseByTarget]:
+    def trace_steps(self) -> Mapping[str, TraceStepsByTarget]:
         """Graphs and breaks of each target, in their order."""
-        return self._courses.by_target
+        return self._trace_steps.by_target
 
     def unforetold(self) -> tuple[str, ...]:
         """Targets that were traced, and have no forecast since."""

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from fullgraph.engines import (
     EarlyEngine,
     Engine,
+    EngineListener,
     EngineState,
     EngineStatus,
-    Hearing,
     Interpreter,
     InterpreterNotFound,
     sentences,
@@ -345,7 +345,7 @@ class Session:
         path = interpreter.path
         self._whys[path] = interpreter.why
         self._listener.log(f"Tracing with {path}: {interpreter.why}.")
-        hearing = Hearing(
+        hearing = EngineListener(
             lambda status: self._engine_said(path, status),
             self._logged,
             lambda event: self._in_background(self._indices.read(path, event)),

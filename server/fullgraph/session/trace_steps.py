@@ -1,4 +1,4 @@
-"""The course of the last runs: graphs and breaks in their order, moved with the text."""
+"""The steps of the last runs: graphs and breaks in their order, moved with the text."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol.trace_steps import CourseLine, CourseStep
+from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepLine
 
 
 @dataclass(frozen=True)
-class CourseByTarget:
-    """One course for each probe of a target, by its number."""
+class TraceStepsByTarget:
+    """The steps for each probe of a target, by its number."""
 
-    by_probe: Mapping[int, tuple[CourseStep, ...]]
+    by_probe: Mapping[int, tuple[TraceStep, ...]]
     left_out: int = 0
 
-    def joined(self, other: CourseByTarget) -> CourseByTarget:
+    def joined(self, other: TraceStepsByTarget) -> TraceStepsByTarget:
         by_probe = {**self.by_probe, **other.by_probe}
-        return CourseByTarget(by_probe, self.left_out + other.left_out)
+        return TraceStepsByTarget(by_probe, self.left_out + other.left_out)
 
-    def moved(self, edit: Edit) -> CourseByTarget:
+    def moved(self, edit: Edit) -> TraceStepsByTarget:
         """After an edit: lines that it touched are not known any more."""
         by_probe = {
             number: tuple(_moved(step, edit) for step in steps)
             for number, steps in self.by_probe.items()
         }
-        return CourseByTarget(by_probe, self.left_out)
+        return TraceStepsByTarget(by_probe, self.left_out)
 
 
-def _moved(step: CourseStep, edit: Edit) -> CourseStep:
+def _moved(step: TraceStep, edit: Edit) -> TraceStep:
     lines = tuple(
-        line if line.line < edit.start.line else CourseLine(line.line + edit.lines, line.ops)
+        line if line.line < edit.start.line else TraceStepLine(line.line + edit.lines, line.ops)
         for line in step.lines
         if not edit.start.line <= line.line <= _last(edit)
     )

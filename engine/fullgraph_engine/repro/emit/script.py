@@ -10,29 +10,29 @@ import textwrap
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ..candidate import Seeds
+from ..candidate import Candidates
 from ..verify.check import assembled
 
 _WIDTH = 88
 
 
-def script(program: str, seeds: Seeds, notes: Sequence[str] = ()) -> str:
+def script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """Header, program and check."""
-    body = assembled(program, seeds.check)
-    return f'"""{header(seeds, notes)}"""\n# fullgraph: off\n\n{body}'
+    body = assembled(program, candidates.check)
+    return f'"""{header(candidates, notes)}"""\n# fullgraph: off\n\n{body}'
 
 
-def header(seeds: Seeds, notes: Sequence[str] = ()) -> str:
+def header(candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """What the script is about, for who opens it a year later."""
-    title = seeds.title.replace("\n", " ")
-    explanation = seeds.explanation.strip()
-    said = [*notes, *([seeds.flaky] if seeds.flaky else [])]
+    title = candidates.title.replace("\n", " ")
+    explanation = candidates.explanation.strip()
+    said = [*notes, *([candidates.flaky] if candidates.flaky else [])]
     parts = [
         *_wrapped(title),
         "",
         *([*_wrapped(explanation), ""] if explanation else []),
-        *([seeds.href, ""] if seeds.href else []),
-        *_wrapped(f"Found at {seeds.place}."),
+        *([candidates.href, ""] if candidates.href else []),
+        *_wrapped(f"Found at {candidates.place}."),
         *_wrapped("Run this file with Python: it exits 1 if it shows this, 0 if it does not."),
         *(line for note in said for line in _wrapped(note)),
         "",

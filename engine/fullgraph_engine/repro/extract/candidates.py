@@ -14,11 +14,11 @@ from ...findings.places import SourceText
 from ...protocol import Finding, Part, Wanted
 from ...targets import NoProbe, Tracee
 from ...torch_internals import dynamo
-from ..candidate import Seeds, in_order
+from ..candidate import Candidates, in_order
 from ..inputs import Store
 from ..settings import settings
 from ..verify.check import Check
-from ..verify.finding_signature import Likeness, own_names
+from ..verify.finding_signature import FindingSignature, own_names
 from ..verify.observed_findings import findings_of
 from . import repeated_calls
 from .programs import Programs
@@ -28,29 +28,29 @@ _ODDS = 5
 
 
 @dataclass(frozen=True)
-class Sown:
-    """What came of it: seeds, packed; or why there are none, with the next step; or why the run
-    should be repeated with real tensors."""
+class Extracted:
+    """Candidates, packed; or why there are none, with the next step; or why the run should be
+    repeated with real tensors."""
 
     packed: str = ""
     reason: str = ""
     needs_real: str | None = None
 
 
-def sow(tracee: Tracee, wanted: Wanted) -> Sown:
-    """Seeds for a finding of a target."""
+def extract(tracee: Tracee, wanted: Wanted) -> Extracted:
+    """Candidates for a finding of a target."""
     try:
-        return _sow(tracee, wanted)
+        return _extract(tracee, wanted)
     except NoProbe as error:
-        return Sown(reason=str(error))
+        return Extracted(reason=str(error))
 
 
-def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
+def _extract(tracee: Tracee, wanted: Wanted) -> Extracted:
     if wanted.backend:
-        return _sow_graphs(tracee, wanted)
+        return _extract_graphs(tracee, wanted)
     path = wanted.path
     if path is not None and path.answers:
-        return Sown(
+        return Extracted(
             reason=f"`{wanted.code}` was found only {path.words}, which is what fullgraph chose "
             "for a fake tensor; give the target a probe whose inputs lead there and try again."
         )
@@ -59,7 +59,7 @@ def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
     done = wanted.run.part if wanted.run is not None else "first"
     part: Part = "second" if done == "second" else "first"
     if done == "forecast" or wanted.code == "guard/mutated":
-        return _sow_further(tracee, wanted)
+        return _extract_repeated_calls(tracee, wanted)
 
     def look() -> tuple[Finding | None, str | None]:
         dynamo.reset()
@@ -70,7 +70,7 @@ def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
 
     found, needs_real = look()
     if needs_real:
-        return Sown(needs_real=needs_real)
+        return Extracted(needs_real=needs_real)
     flaky = ""
     if found is None:
         again = [look()[0] for _ in range(_ODDS)]
@@ -78,16 +78,16 @@ def _sow(tracee: Tracee, wanted: Wanted) -> Sown:
         seen = sum(each is not None for each in again)
         flaky = f"It is flaky: of {_ODDS + 1} runs that looked for it again {seen} have found it."
     if found is None:
-        return Sown(
+        return Extracted(
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
             f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
         )
     programs = Programs(tracee, found, settings(), stores=_stores(tracee, wanted))
-    return _sown(programs, wanted, flaky=flaky)
+    return _packed(programs, wanted, flaky=flaky)
 
 
-def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
-    """Seeds for what is foretold of further calls: these, made for real."""
+def _extract_repeated_calls(tracee: Tracee, wanted: Wanted) -> Extracted:
+    """Candidates for what is foretold of further calls: these, made for real."""
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.calls_of(wanted, tracee.call())
         recordings = calls.trace() if calls is not None else []
@@ -104,23 +104,24 @@ def _sow_further(tracee: Tracee, wanted: Wanted) -> Sown:
     line = wanted.range.start.line
     near = [finding for finding in findings if finding.range.start.line == line]
     if calls is None or not findings:
-        return Sown(
+        return Extracted(
             reason="The further calls that this is about compile nothing again this time; wait for "
             "new findings and try again."
         )
     found = (near or findings)[0]
-    likeness, own = Likeness.of(found), own_names(tracee.text)
-    times = calls_with(likeness, own, of_calls)
+    signature, own = FindingSignature.of(found), own_names(tracee.text)
+    times = calls_with(signature, own, of_calls)
     programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
-    return _sown(programs, wanted, title=wanted.message, times=times)
+    return _packed(programs, wanted, title=wanted.message, times=times)
 
 
 def calls_with(
-    likeness: Likeness, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
+    signature: FindingSignature, own: frozenset[str], of_calls: Sequence[Sequence[Finding]]
 ) -> int:
     """How many calls found something alike; one may have found it in several layers."""
     return sum(
-        any(Likeness.of(each).equals(likeness, own) for each in several) for several in of_calls
+        any(FindingSignature.of(each).equals(signature, own) for each in several)
+        for several in of_calls
     )
 
 
@@ -130,14 +131,14 @@ def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
     return Store.choices(always=real and wanted.data, if_needed=real)
 
 
-def _sown(
+def _packed(
     programs: Programs, wanted: Wanted, *, flaky: str = "", title: str = "", times: int = 1
-) -> Sown:
+) -> Extracted:
     found = programs.finding
-    return Sown(
-        Seeds(
-            in_order(programs.seeds(), data=wanted.data),
-            Likeness.of(found),
+    return Extracted(
+        Candidates(
+            in_order(programs.candidates(), data=wanted.data),
+            FindingSignature.of(found),
             Check.of(found, times),
             tuple(sorted(own_names(programs.tracee.text))),
             title or found.message,
@@ -152,13 +153,13 @@ def _sown(
     )
 
 
-def _sow_graphs(tracee: Tracee, wanted: Wanted) -> Sown:
+def _extract_graphs(tracee: Tracee, wanted: Wanted) -> Extracted:
     if tracee.fake:
-        return Sown(needs_real=f"`{wanted.backend}` compiles for real tensors.")
+        return Extracted(needs_real=f"`{wanted.backend}` compiles for real tensors.")
     from .. import graphs  # what it imports of torch nothing else needs
 
-    found = graphs.sow(tracee, wanted)
-    return Sown(reason=found) if isinstance(found, str) else Sown(found.packed())
+    found = graphs.extract(tracee, wanted)
+    return Extracted(reason=found) if isinstance(found, str) else Extracted(found.packed())
 
 
 def _ignored(_: Finding) -> None:

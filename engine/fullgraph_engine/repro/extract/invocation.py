@@ -46,7 +46,7 @@ class Unit:
     calls: tuple[Given, ...]
 
 
-class Act(Protocol):
+class Invocation(Protocol):
     """A way to call a unit."""
 
     def statements(self, draft: Draft, unit: Unit) -> list[str]:
@@ -110,7 +110,7 @@ class Dynamic:
         return [dim for dim, size in enumerate(value.shape) if int(size) in self.sizes]
 
 
-def acts_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Act, ...]:
+def acts_for(finding: Finding, dynamic: frozenset[int]) -> tuple[Invocation, ...]:
     """The ways of calling that may show a finding, the likeliest first.
 
     ``dynamic``: what the dimensions are long that it has to do with.

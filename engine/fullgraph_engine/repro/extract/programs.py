@@ -16,7 +16,7 @@ from ...protocol import Finding, Frame
 from ...protocol.evidence import RecompileEvidence, SpecializationEvidence
 from ...targets import Call, Tracee
 from ...tracing.stacks import is_machinery, is_torch
-from ..candidate import Origin, Seed
+from ..candidate import Candidate, Origin
 from ..emit.program import Draft
 from ..emit.slices import slice_of
 from ..emit.unwritable import Unwritable
@@ -24,8 +24,8 @@ from ..inputs import Store
 from ..verify.finding_signature import own_names
 from . import capture, invocation, parts
 from .capture import Point
-from .invocation import Act, Unit
-from .repeated_calls import Further
+from .invocation import Invocation, Unit
+from .repeated_calls import RepeatedCalls
 
 _OUTWARDS = 3
 """Callers of the innermost function that programs are written from."""
@@ -43,7 +43,7 @@ class Programs:
         tracee: Tracee,
         finding: Finding,
         settings: Sequence[str],
-        further: Further | None = None,
+        further: RepeatedCalls | None = None,
         stores: Sequence[Store | None] = (None,),
     ) -> None:
         """``further``: the finding is about these calls, and not about the one of the probe.
@@ -55,13 +55,13 @@ class Programs:
         self.left_out: list[str] = []
         """Programs that could not be written, and why."""
 
-    def seeds(self) -> Iterator[Seed]:
+    def candidates(self) -> Iterator[Candidate]:
         with tracing.tensor_mode(self.tracee.fake) as mode:
             if mode is not None:
                 mode.prefer_real = False  # the run that found it has gone on without real tensors
             yield from self._all()
 
-    def _all(self) -> Iterator[Seed]:
+    def _all(self) -> Iterator[Candidate]:
         yield from self._of_calls() if self._is_of_calls else self._of_one_call()
         yield from self._written("target", self._target)
         yield from self._from_text(sliced=True)
@@ -73,12 +73,12 @@ class Programs:
         return isinstance(self.finding.evidence, RecompileEvidence)
 
     @cached_property
-    def _acts(self) -> tuple[Act, ...]:
+    def _acts(self) -> tuple[Invocation, ...]:
         return invocation.acts_for(self.finding, self._dynamic_sizes)
 
     # -- units --------------------------------------------------------------------------------
 
-    def _of_calls(self) -> Iterator[Seed]:
+    def _of_calls(self) -> Iterator[Candidate]:
         """What the guard was made for, and the function that was recompiled, each time."""
         evidence = self.finding.evidence
         assert isinstance(evidence, RecompileEvidence)
@@ -90,7 +90,7 @@ class Programs:
 
     def _calls_of(
         self, inner: Sequence[Point], outer: Sequence[Point], most: int
-    ) -> Iterator[Seed]:
+    ) -> Iterator[Candidate]:
         """With so many of the last calls."""
         for point in inner:
             if point.layers:
@@ -103,7 +103,7 @@ class Programs:
             yield from self._written("statement", partial(parts.of_body, point, most=most))
             yield from self._written("function", partial(parts.of_calls, point, most=most))
 
-    def _of_one_call(self) -> Iterator[Seed]:
+    def _of_one_call(self) -> Iterator[Candidate]:
         """The frames on the way to the finding, the innermost first; in pieces at first."""
         points = capture.points(self._frames())
         if not points:
@@ -121,14 +121,14 @@ class Programs:
         frames = self.finding.stack
         return [each for each in frames if not is_torch(each.path) and not is_machinery(each.path)]
 
-    def _of_any_function(self) -> Iterator[Seed]:
+    def _of_any_function(self) -> Iterator[Candidate]:
         """Every function that the call enters, where nothing says which one it is."""
         points = capture.points(capture.functions(self._eagerly))
         capture.watch(self._eagerly, points, whole=True)
         for point in points:
             yield from self._written("function", partial(parts.of_function, point))
 
-    def _parts_of(self, point: Point, *, innermost: bool) -> Iterator[Seed]:
+    def _parts_of(self, point: Point, *, innermost: bool) -> Iterator[Candidate]:
         """A function in pieces: an operation, a statement, what is around it."""
         for outwards in range(2 if innermost else 1):
             yield from self._written("expression", partial(parts.of_expression, point, outwards))
@@ -173,7 +173,7 @@ class Programs:
 
     # -- programs -----------------------------------------------------------------------------
 
-    def _written(self, origin: Origin, write: _Write) -> Iterator[Seed]:
+    def _written(self, origin: Origin, write: _Write) -> Iterator[Candidate]:
         for way, store in product(self._acts, self._stores):
             draft = Draft(store)
             try:
@@ -182,9 +182,9 @@ class Programs:
             except Exception as error:
                 self._leave_out(origin, error)
             else:
-                yield Seed(text, origin, tuple(draft.notes))
+                yield Candidate(text, origin, tuple(draft.notes))
 
-    def _from_text(self, *, sliced: bool) -> Iterator[Seed]:
+    def _from_text(self, *, sliced: bool) -> Iterator[Candidate]:
         """The user's own text with calls below it."""
         origin: Origin = "slice" if sliced else "file"
         for way, store in product(self._acts, self._stores):
@@ -199,7 +199,7 @@ class Programs:
             except Exception as error:
                 self._leave_out(origin, error)
             else:
-                yield Seed(text, origin, (*draft.notes, *_imported(text)))
+                yield Candidate(text, origin, (*draft.notes, *_imported(text)))
 
     def _leave_out(self, origin: Origin, error: Exception) -> None:
         """An object of the user's may raise anything, and so may a mistake of ours."""

@@ -28,7 +28,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass
-class Further:
+class RepeatedCalls:
     """A function and all that it is called with, in order."""
 
     function: Callable[..., Any]
@@ -50,7 +50,7 @@ class Further:
             tracing.call_eagerly(self.function, args, kwargs)
 
 
-def calls_of(wanted: Wanted, call: Call) -> Further | None:
+def calls_of(wanted: Wanted, call: Call) -> RepeatedCalls | None:
     """The calls that a forecast is about; None where it is not known what differs in them."""
     inputs = Inputs(call.function, call.args, call.kwargs)
     again = _AGAIN.get(wanted.code, 0)
@@ -62,7 +62,7 @@ def calls_of(wanted: Wanted, call: Call) -> Further | None:
         return None
     if not changes:
         return None
-    found = Further(call.function)
+    found = RepeatedCalls(call.function)
     for sizes, values in [({}, {}), *changes]:
         args, kwargs, _ = inputs.again(sizes, values)
         found.arguments.append((args, kwargs))

@@ -1,6 +1,6 @@
 """Repros of one graph: a backend that fails on it, or that gives wrong numbers for it."""
 
-from .candidates import sow
-from .minimize import Shrinking
+from .candidates import extract
+from .minimize import Minimizer
 
-__all__ = ["Shrinking", "sow"]
+__all__ = ["Minimizer", "extract"]

@@ -13,20 +13,20 @@ import torch
 from ...protocol import Wanted
 from ...targets import Tracee
 from ...torch_internals import backends, dynamo
-from ..candidate import Backend, Seed, Seeds, in_order
+from ..candidate import Backend, Candidate, Candidates, in_order
 from ..emit.program import Draft
 from ..emit.unwritable import Unwritable
 from ..inputs import Store
 from ..settings import settings
 from ..verify.check import Check
-from ..verify.finding_signature import Likeness, own_names
+from ..verify.finding_signature import FindingSignature, own_names
 from . import capture, comparison, emit
 
 _MOST_GRAPHS = 50
 
 
-def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
-    """Seeds for what a backend does to a target, or why there are none.
+def extract(tracee: Tracee, wanted: Wanted) -> Candidates | str:
+    """Candidates for what a backend does to a target, or why there are none.
 
     To be called with real tensors: a backend compiles for what it is given.
     """
@@ -49,7 +49,7 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         capture.watch(call.function, call.args, call.kwargs, graphs.add)
     except Exception as error:
         raised = f"{type(error).__name__}: {error}".partition("\n")[0]
-    if not graphs.seeds:
+    if not graphs.programs:
         return _no_graphs(name, raised, graphs.left_out)
     if backend.accuracy:
         check = comparison.check_of(
@@ -68,9 +68,9 @@ def sow(tracee: Tracee, wanted: Wanted) -> Seeds | str:
         check = Check(f"an exception of {backend.name}", 'error != "None"', True, before, imports)
         title = f"`{backend.name}` fails on a graph of `{name}`"
         explanation = "The function runs as it is, and raises this when it is compiled."
-    return Seeds(
-        in_order(graphs.seeds, data=wanted.data),
-        Likeness("backend", "", (), "", ""),
+    return Candidates(
+        in_order(graphs.programs, data=wanted.data),
+        FindingSignature("backend", "", (), "", ""),
         check,
         tuple(sorted(own_names(tracee.text))),
         title,
@@ -96,7 +96,7 @@ class _Graphs:
     def __init__(
         self, backend: Backend, notes: tuple[str, ...], stores: tuple[Store | None, ...]
     ) -> None:
-        self.seeds: list[Seed] = []
+        self.programs: list[Candidate] = []
         self.left_out: list[str] = []
         self._backend, self._notes, self._stores = backend, notes, stores
         self._settings = (*settings(), *_inductor_settings(backend))
@@ -111,7 +111,7 @@ class _Graphs:
         both = not self._backend.accuracy and emit.has_gradient(graph)
         for backward, store in itertools.product((False, True)[: 1 + both], self._stores):
             try:
-                seed = emit.seed_of(
+                candidate = emit.candidate_of(
                     graph,
                     inputs,
                     self._backend,
@@ -125,7 +125,9 @@ class _Graphs:
             except Exception as error:  # objects of the user's, or a mistake of ours
                 self.left_out.append(f"graph {self._count}: {type(error).__name__}: {error}")
                 continue
-            self.seeds.append(Seed(seed.text, seed.origin, (*seed.notes, *self._notes)))
+            self.programs.append(
+                Candidate(candidate.text, candidate.origin, (*candidate.notes, *self._notes))
+            )
 
 
 _Lines = tuple[str, ...]

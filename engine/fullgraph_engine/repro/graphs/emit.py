@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..candidate import Backend, Seed
+from ..candidate import Backend, Candidate
 from ..emit.program import Draft
 from ..inputs import Store
 from . import capture, comparison
@@ -19,7 +19,7 @@ from . import capture, comparison
 _PART = re.compile(r"(?:^|_)(?:modules|parameters|buffers|self)(?=_|$)")
 
 
-def seed_of(
+def candidate_of(
     graph: torch.fx.GraphModule,
     inputs: Sequence[Any],
     backend: Backend,
@@ -27,7 +27,7 @@ def seed_of(
     backward: bool = False,
     settings: Sequence[str] = (),
     store: Store | None = None,
-) -> Seed:
+) -> Candidate:
     """The program that compiles one graph and runs it.
 
     Raises:
@@ -48,7 +48,7 @@ def seed_of(
         act = f"torch.compile({options})({', '.join(given)})"
         if backward:
             act = _backward(act, graph)
-    return Seed(draft.text([*settings, act]), "graph", tuple(draft.notes))
+    return Candidate(draft.text([*settings, act]), "graph", tuple(draft.notes))
 
 
 def has_gradient(graph: torch.fx.GraphModule) -> bool:

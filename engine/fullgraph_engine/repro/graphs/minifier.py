@@ -49,7 +49,7 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
             if backward and not emit.has_gradient(smaller):
                 return False
             try:
-                seed = emit.seed_of(
+                candidate = emit.candidate_of(
                     smaller,
                     values,
                     backend,
@@ -59,7 +59,7 @@ def minify(program: str, backend: Backend, shows: Callable[[str], bool]) -> None
                 )
             except Unwritable:
                 return False
-            return shows(seed.text)
+            return shows(candidate.text)
 
         minifier(graph, given, fails, lambda *_: None, skip_sanity=True)
 

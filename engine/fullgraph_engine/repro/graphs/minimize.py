@@ -16,7 +16,7 @@ import torch
 
 from ...torch_internals import backends, dynamo
 from ...tracing import drive
-from ..candidate import Backend, Seed, Seeds
+from ..candidate import Backend, Candidate, Candidates
 from ..emit.script import lines_of_code
 from ..job import Surroundings
 from ..reduce import minimize
@@ -40,8 +40,8 @@ _NEEDS_FORKS = (
 _monotonic = time.monotonic
 
 
-class Shrinking(minimize.Shrinking):
-    """Of seeds with a backend."""
+class Minimizer(minimize.Minimizer):
+    """Of candidates with a backend."""
 
     # A compiler may be slow.
     trial_seconds = 60.0
@@ -49,8 +49,8 @@ class Shrinking(minimize.Shrinking):
 
     @property
     def backend(self) -> Backend:
-        assert self.seeds.backend is not None
-        return self.seeds.backend
+        assert self.candidates.backend is not None
+        return self.candidates.backend
 
     def run(self) -> None:
         self.progress("looking", now=True)
@@ -68,18 +68,20 @@ class Shrinking(minimize.Shrinking):
     def judge(self) -> minimize.Judge:
         return partial(oracle.judge, backend=self.backend)
 
-    def choose(self) -> tuple[Seed, Wish] | None:
-        wish = Wish(self.seeds.likeness, self.seeds.check, loose=True)
+    def choose(self) -> tuple[Candidate, Wish] | None:
+        wish = Wish(self.candidates.signature, self.candidates.check, loose=True)
         found = self.first(wish)
         if found is None:
             return None
-        seed, shown = found
+        candidate, shown = found
         if not self.backend.accuracy:
-            self.seeds = _told(self.seeds, shown)
-        return seed, replace(wish, check=self.seeds.check, likeness=shown.likeness, loose=False)
+            self.candidates = _told(self.candidates, shown)
+        return candidate, replace(
+            wish, check=self.candidates.check, signature=shown.signature, loose=False
+        )
 
     def nothing(self) -> str:
-        name, count = self.backend.name, len(self.seeds.seeds)
+        name, count = self.backend.name, len(self.candidates.programs)
         failing = next((words for words in self.refused if ": it raises " in words), "")
         if self.backend.accuracy and failing:
             words = failing.partition(": ")[2].partition("\n")[0]
@@ -97,9 +99,9 @@ class Shrinking(minimize.Shrinking):
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, seed: Seed, wish: Wish) -> None:
-        text = self.minified(seed.text, wish)
-        super().reduce(replace(seed, text=text), wish)
+    def reduce(self, candidate: Candidate, wish: Wish) -> None:
+        text = self.minified(candidate.text, wish)
+        super().reduce(replace(candidate, text=text), wish)
 
     def minified(self, text: str, wish: Wish) -> str:
         """The graph made smaller by torch's strategies, in a process of their own.
@@ -148,15 +150,17 @@ class Shrinking(minimize.Shrinking):
         return text
 
 
-def _told(seeds: Seeds, shown: Shown) -> Seeds:
-    """The seeds with what is known once the first program was compiled: what the backend raises."""
-    kind, (words, *_) = shown.likeness.kind, shown.likeness.reason
+def _told(candidates: Candidates, shown: Shown) -> Candidates:
+    """With what is known once the first program was compiled: what the backend raises."""
+    kind, (words, *_) = shown.signature.kind, shown.signature.reason
     compiler = _COMPILER_ERROR.search(words)
     words = compiler[1] if compiler else words
     check = Check.of_error(kind, f"{kind}: {words}")
-    check = replace(check, before=seeds.check.before, imports=seeds.check.imports)
+    check = replace(check, before=candidates.check.before, imports=candidates.check.imports)
     first = words.partition("\n")[0]
-    return replace(seeds, check=check, title=f"{seeds.title}: {kind}: {first}".rstrip(": "))
+    return replace(
+        candidates, check=check, title=f"{candidates.title}: {kind}: {first}".rstrip(": ")
+    )
 
 
 def prepare(backend: Backend, around: Surroundings) -> str:

@@ -18,7 +18,7 @@ from ...tracing import drive
 from ...tracing.recording import Failure
 from ..candidate import Backend
 from ..verify.check import assembled
-from ..verify.finding_signature import Likeness
+from ..verify.finding_signature import FindingSignature
 from ..verify.oracle import PATH, Shown, Verdict, Wish, here
 
 
@@ -65,18 +65,20 @@ def _of_results(status: Any, failure: Failure | None) -> tuple[Verdict, Shown | 
         return Verdict(False, f"it raises {failure.kind}: {failure.message}"), None
     if not status:
         return Verdict(False, "the results are right"), None
-    return Verdict(True), Shown(Likeness("backend", "", (), "", ""), False)
+    return Verdict(True), Shown(FindingSignature("backend", "", (), "", ""), False)
 
 
 def _of_failure(status: Any, failure: Failure | None, wish: Wish) -> tuple[Verdict, Shown | None]:
     if failure is None:
         return Verdict(False, "it compiles"), None
     if not wish.loose:
-        if failure.kind != wish.likeness.kind:
+        if failure.kind != wish.signature.kind:
             return Verdict(False, f"it raises {failure.kind}"), None
         if not status:
             return Verdict(False, "it raises something else"), None
-    return Verdict(True), Shown(Likeness("backend", failure.kind, (failure.message,), "", ""), True)
+    return Verdict(True), Shown(
+        FindingSignature("backend", failure.kind, (failure.message,), "", ""), True
+    )
 
 
 def _described(error: BaseException) -> Failure:

@@ -1,4 +1,4 @@
-"""From seeds to a verified script: choose one, make it smaller, run it in a fresh Python."""
+"""From candidates to a verified script: choose one, make it smaller, run it in a fresh Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from ...protocol import Log, Reproduced, ReproFound, ReproProgress, from_plain, to_plain
 from ...protocol.repro import ReproStage
 from .. import inputs, reduce
-from ..candidate import Seed, Seeds
+from ..candidate import Candidate, Candidates
 from ..emit.script import environment, lines_of_code, script
 from ..inputs.inlining import inlined
 from ..job import TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
@@ -42,14 +42,14 @@ _monotonic = time.monotonic
 Judge = Callable[[str, Wish], tuple[Verdict, Shown | None]]
 
 
-class Shrinking:
+class Minimizer:
     """One job; ``run`` does it."""
 
     trial_seconds = TRIAL_SECONDS
     verifying = VERIFYING
 
-    def __init__(self, seeds: Seeds, job: Job, around: Surroundings, say: Say) -> None:
-        self.seeds, self.around, self.say = seeds, around, say
+    def __init__(self, candidates: Candidates, job: Job, around: Surroundings, say: Say) -> None:
+        self.candidates, self.around, self.say = candidates, around, say
         self.request, self.started = job.request, job.began
         self.until = job.began + job.seconds
         self.tried = 0
@@ -57,7 +57,7 @@ class Shrinking:
         self.notes: tuple[str, ...] = ()
         self.history: list[str] = []
         self.refused: list[str] = []
-        """Seeds that do not show it, and what they show instead."""
+        """Candidates that do not show it, and what they show instead."""
         self.kept: frozenset[str] = frozenset()
         """Calls that load data, which a smaller program must have as well."""
         self._told = 0.0
@@ -69,16 +69,16 @@ class Shrinking:
         chosen = self.choose()
         if chosen is None:
             self.fresh.end()
-            words = "\n".join((*self.seeds.left_out, *self.refused))
+            words = "\n".join((*self.candidates.left_out, *self.refused))
             self.say(Log(self.request, "engine", f"Programs that do not show it:\n{words}\n"))
             late = _monotonic() > self.deadline()
             self.end(_TOO_LATE if late else self.nothing())
             return
-        seed, wish = chosen
-        self.notes = seed.notes
-        self.history.append(seed.text)
-        self.better(seed.text)
-        self.reduce(seed, wish)
+        candidate, wish = chosen
+        self.notes = candidate.notes
+        self.history.append(candidate.text)
+        self.better(candidate.text)
+        self.reduce(candidate, wish)
         self.verify(wish)
 
     def judge(self) -> Judge:
@@ -90,7 +90,7 @@ class Shrinking:
         return self.around.trials(work, self.trial_seconds)
 
     def nothing(self) -> str:
-        """Why no seed may show it."""
+        """Why no candidate may show it."""
         return (
             "No program outside of your files shows it: it may depend on what other code has "
             "done before. Reduce the file by hand, or give the probe simpler inputs."
@@ -98,37 +98,37 @@ class Shrinking:
 
     # -- the first program --------------------------------------------------------------------
 
-    def choose(self) -> tuple[Seed, Wish] | None:
-        """The first seed that shows the finding, and what smaller programs must show."""
-        own = frozenset(self.seeds.own)
+    def choose(self) -> tuple[Candidate, Wish] | None:
+        """The first candidate that shows the finding, and what smaller programs must show."""
+        own = frozenset(self.candidates.own)
         for fake in (False, True):
             wish = Wish(
-                self.seeds.likeness,
-                self.seeds.check,
+                self.candidates.signature,
+                self.candidates.check,
                 own,
                 loose=True,
                 fake=fake,
-                times=self.seeds.times,
+                times=self.candidates.times,
             )
             found = self.first(wish)
             if found is not None:
-                seed, shown = found
-                kept, likeness = own | own_names(seed.text), shown.likeness
-                return seed, replace(
-                    wish, likeness=likeness, own=kept, loose=False, raises=shown.raises
+                candidate, shown = found
+                kept, signature = own | own_names(candidate.text), shown.signature
+                return candidate, replace(
+                    wish, signature=signature, own=kept, loose=False, raises=shown.raises
                 )
         return None
 
-    def first(self, wish: Wish) -> tuple[Seed, Shown] | None:
+    def first(self, wish: Wish) -> tuple[Candidate, Shown] | None:
         trials = self.trials(wish)
-        waiting = list(enumerate(self.seeds.seeds))
+        waiting = list(enumerate(self.candidates.programs))
         running: dict[int, int] = {}
         found: dict[int, Shown] = {}
         while True:
             while waiting and len(running) < trials.capacity and not found:
-                index, seed = waiting.pop(0)
-                running[trials.submit(seed.text)] = index
-            # A smaller seed may still be running.
+                index, candidate = waiting.pop(0)
+                running[trials.submit(candidate.text)] = index
+            # A smaller candidate may still be running.
             if not any(not found or index < min(found) for index in running.values()):
                 for number in running:
                     trials.kill(number)
@@ -140,18 +140,18 @@ class Shrinking:
             if shown is not None:
                 found[index] = shown
             else:
-                self.refused.append(f"{self.seeds.seeds[index].origin}: {verdict.reason}")
+                self.refused.append(f"{self.candidates.programs[index].origin}: {verdict.reason}")
             self.progress("looking")
         if not found:
             return None
         best = min(found)
-        return self.seeds.seeds[best], found[best]
+        return self.candidates.programs[best], found[best]
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, seed: Seed, wish: Wish) -> None:
-        if self.seeds.data:
-            self.kept = inputs.loads(seed.text)
+    def reduce(self, candidate: Candidate, wish: Wish) -> None:
+        if self.candidates.data:
+            self.kept = inputs.loads(candidate.text)
         trials = self.trials(wish)
         before = self.tried
 
@@ -165,7 +165,7 @@ class Shrinking:
 
         try:
             best = reduce.reduce(
-                seed.text, _Tester(trials), deadline=self.deadline(), report=report
+                candidate.text, _Tester(trials), deadline=self.deadline(), report=report
             )
         except Exception:  # a mistake of ours: what was found until then is good
             self.say(Log(self.request, "engine", traceback.format_exc()))
@@ -228,13 +228,13 @@ class Shrinking:
         self.fresh = None
         path = os.path.join(self.around.scratch, "repro.py")  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.write(script(program, self.seeds, self.notes))
+            file.write(script(program, self.candidates, self.notes))
         return fresh.run(path, max(self.until - _monotonic(), self.verifying))
 
     # -- telling ------------------------------------------------------------------------------
 
     def is_shorter(self, program: str) -> bool:
-        return lines_of_code(script(program, self.seeds)) < self.lines
+        return lines_of_code(script(program, self.candidates)) < self.lines
 
     def better(self, program: str) -> None:
         self.tell(program, (*self.notes, _UNVERIFIED))
@@ -243,7 +243,7 @@ class Shrinking:
         self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""
     ) -> None:
         notes = (*notes, *inputs.note(program, Path(self.around.scratch)))
-        text = script(program, self.seeds, notes)
+        text = script(program, self.candidates, notes)
         self.lines = lines_of_code(text)
         about = "\n".join(environment())
         data = inputs.needed(program)

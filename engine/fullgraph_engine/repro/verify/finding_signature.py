@@ -23,7 +23,7 @@ _TRUTHS = frozenset({"True", "False", "None", "self"})
 
 
 @dataclass(frozen=True)
-class Likeness:
+class FindingSignature:
     """What a finding is about, without what names and sizes happen to be.
 
     ``kind`` is Dynamo's title of a break, the class of an exception or both, or what of a tensor
@@ -39,11 +39,11 @@ class Likeness:
     callee: str
 
     @classmethod
-    def of(cls, finding: Finding) -> Likeness:
+    def of(cls, finding: Finding) -> FindingSignature:
         construct, callee = _construct(innermost(finding))
         return cls(finding.code, _kind(finding), _reason(finding), construct, callee)
 
-    def equals(self, other: Likeness, own: frozenset[str]) -> bool:
+    def equals(self, other: FindingSignature, own: frozenset[str]) -> bool:
         """``own``: the names that either program has given to things itself."""
         return (
             self._is_titled_as(other)
@@ -51,7 +51,7 @@ class Likeness:
             and _known(self.reason, own) == _known(other.reason, own)
         )
 
-    def resembles(self, other: Likeness, own: frozenset[str]) -> bool:
+    def resembles(self, other: FindingSignature, own: frozenset[str]) -> bool:
         """The same but for its construct, or for the details of its reason.
 
         What arises where a module is read from its owner arises at its call if it is an argument.
@@ -61,10 +61,10 @@ class Likeness:
         reasons = _known(self.reason, own), _known(other.reason, own)
         return self._stands_as(other, own) or (reasons[0] == reasons[1] != ())
 
-    def _is_titled_as(self, other: Likeness) -> bool:
+    def _is_titled_as(self, other: FindingSignature) -> bool:
         return (self.code, self.kind) == (other.code, other.kind)
 
-    def _stands_as(self, other: Likeness, own: frozenset[str]) -> bool:
+    def _stands_as(self, other: FindingSignature, own: frozenset[str]) -> bool:
         if self.construct and other.construct and self.construct != other.construct:
             return False
         names = {self.callee, other.callee} - {""}

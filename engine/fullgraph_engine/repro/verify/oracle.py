@@ -20,7 +20,7 @@ from ...torch_internals import dynamo
 from ...tracing import drive, recorder
 from ...tracing.recording import Failure, Recording
 from .check import Check, assembled
-from .finding_signature import Likeness, own_names
+from .finding_signature import FindingSignature, own_names
 from .observed_findings import findings_of
 
 PATH = "/repro.py"
@@ -49,7 +49,7 @@ class Wish:
     end with an exception, as what it is made from does. ``times``: how often it has to be there.
     """
 
-    likeness: Likeness
+    signature: FindingSignature
     check: Check
     own: frozenset[str] = frozenset()
     loose: bool = False
@@ -60,9 +60,9 @@ class Wish:
 
 @dataclass(frozen=True)
 class Shown:
-    """The finding in a program: its likeness there, and whether the program raises something."""
+    """The finding in a program: its signature there, and whether the program raises something."""
 
-    likeness: Likeness
+    signature: FindingSignature
     raises: bool
 
 
@@ -88,14 +88,14 @@ def judge(program: str, wish: Wish) -> tuple[Verdict, Shown | None]:
     seen: list[str] = []
     left = wish.times
     for finding in _safely(recording, source):
-        likeness = Likeness.of(finding)
-        alike = likeness.resembles if wish.loose else likeness.equals
-        if alike(wish.likeness, own):
+        signature = FindingSignature.of(finding)
+        alike = signature.resembles if wish.loose else signature.equals
+        if alike(wish.signature, own):
             left -= 1
             if left > 0:
                 continue
             if status == 1:
-                return Verdict(True), Shown(likeness, failure is not None)
+                return Verdict(True), Shown(signature, failure is not None)
             return Verdict(False, f"the check of the script exits {status}"), None
         seen.append(finding.code)
     return Verdict(False, ", ".join(dict.fromkeys(seen)) or "nothing was found"), None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from fullgraph.cli.check_report import CheckReport, ReportedFile, ReportedFinding, ReportedTarget
-from fullgraph.cli.matching import SAME, Likeness, Trait, matched
+from fullgraph.cli.matching import SAME, Key, Trait, matched
 from fullgraph.cli.sources import absolute
 from fullgraph.domain.codes import Severity
 
@@ -343,14 +343,14 @@ def _halves(side: Side, report: CheckReport) -> dict[Path, _Half]:
 
 
 # Another torch may say the same in other words, or have given an id to what had none.
-_REWORDED: tuple[Likeness[Trait], ...] = (
+_REWORDED: tuple[Key[Trait], ...] = (
     lambda trait: (trait.code, trait.text, trait.target, trait.line),
     lambda trait: (trait.code, trait.text, trait.target),
     lambda trait: (_kind(trait), trait.text, trait.target, trait.line),
     lambda trait: (_kind(trait), trait.text, trait.target),
     lambda trait: ("failure", trait.target) if _is_failure(trait) else trait,
 )
-_SAME_RUN: tuple[Likeness[ReportedTarget], ...] = (
+_SAME_RUN: tuple[Key[ReportedTarget], ...] = (
     lambda run: (run.name, run.inputs),
     lambda run: run.name,
 )
