@@ -631,7 +631,7 @@ def one_run(
     outcome = run_target(tracee, "first", emitted.append, run)
     if order["try_dynamic"] and outcome.report.status == "traced":
         torch._dynamo.reset()
-        run_target(tracee, "second", emitted.append, f"{run}+")
+        run_target(tracee, "second", emitted.append, dataclasses.replace(run, part="second"))
     report = outcome.report
     if outcome.known:
         # With real tensors where fake ones raise; values that they lack are chosen.
@@ -651,7 +651,9 @@ def one_run(
         torch._dynamo.reset()
         forecast.SHORTEST = SECONDS / 2
         asked = {"branch": Branches(), "forecast_recompiles": lambda _: None}
-        run_target(tracee, "forecast", emitted.append, f"{run}~", **asked)
+        run_target(
+            tracee, "forecast", emitted.append, dataclasses.replace(run, part="forecast"), **asked
+        )
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(report),
@@ -673,7 +675,11 @@ def further_paths(
     torch._dynamo.reset()
     asked = {"branch": Branches(), "known": first.known}
     outcome = run_target(
-        dataclasses.replace(tracee, mode=mode), "paths", emitted.append, f"{run}*", **asked
+        dataclasses.replace(tracee, mode=mode),
+        "paths",
+        emitted.append,
+        dataclasses.replace(run, part="paths"),
+        **asked,
     )
     if outcome.needs_real:
         return further_paths(tracee, first, run, emitted, "real")
