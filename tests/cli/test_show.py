@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.cli.conftest import CommandLine, Ran, on, script
 
-from fullgraph.cli.show import Chosen
+from fullgraph.cli.show import Chosen, read_events, written_events
 from fullgraph_engine.protocol import (
     DocumentsWritten,
     Failed,
@@ -15,7 +15,7 @@ from fullgraph_engine.protocol import (
     TargetReport,
     TargetsFound,
 )
-from fullgraph_engine.protocol.documents import DocumentPart
+from fullgraph_engine.protocol.documents import DocumentPart, SavedEvents
 
 NET, OTHER = on(0, 6, 9), on(8, 6, 11)
 
@@ -120,3 +120,59 @@ def test_an_engine_that_dies_ends_it(command_line: CommandLine) -> None:
     )
     ran = show(command_line, "graph", "model.py")
     assert ran.status == 1 and "begun\n" in ran.out and "engine" in ran.out
+
+
+SAVED = SavedEvents(RunId("Net", 0, "second"), 1, '{"version": 1}')
+
+
+def events(**facts: object) -> DocumentsWritten:
+    part = DocumentPart("events", "ShapeEnv 1", "what differs\n", **facts)  # type: ignore[arg-type]
+    return DocumentsWritten(0, "Net", SAVED.run, "fake 1", (part,))
+
+
+def test_events_are_saved(command_line: CommandLine) -> None:
+    command_line.write("model.py", script(found("Net"), events(saved=SAVED), done("Net")))
+    ran = show(command_line, "events", "model.py", "--save", "events.json")
+    assert (ran.status, ran.err) == (0, "")
+    assert read_events(command_line.folder / "events.json") == (SAVED,)
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_events_that_differ_are_a_status(command_line: CommandLine, differs: bool) -> None:
+    command_line.write("events.json", written_events((SAVED,)))
+    command_line.write("model.py", script(found("Net"), events(differs=differs), done("Net")))
+    ran = show(command_line, "events", "model.py", "--compare", "events.json")
+    assert (ran.status, "what differs" in ran.out) == (int(differs), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", "holds no saved events; `--save` writes them."),
+        ("[", "holds no saved events; `--save` writes them."),
+        ('{"version": 1, "events": [{"run": 3}]}', "holds no saved events"),
+        ('{"version": 7, "events": []}', "has format 7; save the events again."),
+        (None, "cannot be read: No such file or directory."),
+    ],
+)
+def test_a_file_that_holds_no_events(
+    command_line: CommandLine, text: str | None, words: str
+) -> None:
+    command_line.write("model.py", script(found("Net")))
+    if text is not None:
+        command_line.write("events.json", text)
+    ran = show(command_line, "events", "model.py", "--compare", "events.json")
+    assert ran.status == 2
+    assert words in " ".join(ran.err.split())
+
+
+def test_only_events_are_saved_and_compared(command_line: CommandLine) -> None:
+    ran = show(command_line, "graph", "model.py", "--save", "events.json")
+    assert ran.status == 2 and "--save and --compare are about events." in ran.err
+
+
+def test_a_file_that_cannot_be_written(command_line: CommandLine) -> None:
+    command_line.write("model.py", script(found("Net"), events(saved=SAVED), done("Net")))
+    ran = show(command_line, "events", "model.py", "--save", "no/such/events.json")
+    assert ran.status == 2
+    assert ran.err == "error: no/such/events.json cannot be written: No such file or directory.\n"

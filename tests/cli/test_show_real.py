@@ -54,6 +54,65 @@ class Net(nn.Module):
 """
 
 
+HALVES = """\
+import torch
+
+
+# fullgraph: f32[b=4, s=8]
+def halves(x):
+    y = x * 2 if x.shape[1] > 3 else x
+    return y.view(x.shape[0] * 2, -1)
+"""
+
+
+async def _drafts(requests: Sequence[Analyze]) -> list[Draft]:
+    engine = Engine(
+        Path(sys.executable), on_status=lambda status: None, on_log=lambda log: None, back_off=()
+    )
+    await engine.start()
+    drafts = []
+    try:
+        for request in requests:
+            drafts.append(Draft("events", "halves", request.text))
+            async for event in engine.analyze(request):
+                drafts[-1].apply(event)
+    finally:
+        await engine.close()
+    return drafts
+
+
+def events_of(text: str) -> Analyze:
+    settings = resolve().settings
+    request = analyze_request(
+        name="halves.py", text=text, generation="1", settings=settings, project=None
+    )
+    return dataclasses.replace(document_request(request, "events"), save_events=True)
+
+
+def test_events_are_compared_with_those_of_an_earlier_run() -> None:
+    (before,) = asyncio.run(_drafts([events_of(HALVES)]))
+    (saved,) = before.saved
+    asked = [events_of(HALVES), events_of(HALVES.replace("> 3", "> 5")), events_of(HALVES)]
+    broken = dataclasses.replace(saved, archive="{}")
+    compared = [
+        dataclasses.replace(one, compare_events=(old,))
+        for one, old in zip(asked, (saved, saved, broken), strict=True)
+    ]
+    same, other, unreadable = asyncio.run(_drafts(compared))
+    assert (same.differs, other.differs, unreadable.differs) == (False, True, True)
+    assert re.search(r"The same as the saved events: \d+ events lead", same.text("halves.py"))
+    text = other.text("halves.py")
+    assert re.search(r"Event \d+ is another one than before: evaluate_expr\(s\d+ > 3", text)
+    assert "line 6: y = x * 2 if x.shape[1] > 5 else x" in text
+    assert re.search(r"guards: s\d+ > 3 before, s\d+ > 5 now", text)
+    assert "It cannot be compared with the saved events: " in unreadable.text("halves.py")
+
+
+def test_events_say_why_a_size_is_a_constant() -> None:
+    (draft,) = asyncio.run(_drafts([events_of(HALVES.replace("> 3", "== 8"))]))
+    assert re.search(r"`x.shape\[1\]` \(s\d+\) became 8 at line 6", draft.text("halves.py"))
+
+
 async def _written(
     requests: Sequence[tuple[Analyze, DocumentKind]], target: str
 ) -> list[tuple[str, TargetReport]]:

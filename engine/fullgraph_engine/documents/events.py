@@ -1,10 +1,11 @@
-"""What a ShapeEnv learned, line by line of the program."""
+"""What a ShapeEnv learned, line by line of the program, and how that differs from before."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
-from ..shapes import Effect, Event, Timeline
+from ..shapes import Effect, Event, OutOfTime, ReplayError, Tape, Timeline, within
 from .places import Places
 
 
@@ -23,6 +24,74 @@ def timeline_text(timeline: Timeline, places: Places) -> str:
     if timeline.note:
         lines += ["", timeline.note]
     return "\n".join(lines) + "\n"
+
+
+def explanations_text(tape: Tape) -> str:
+    """Why sizes are constants, or equal others, at the end of the events; empty if none are."""
+    from ..shapes import explanation
+
+    try:
+        with within(_SECONDS):
+            found = explanation.explain_all(tape)
+    except (OutOfTime, ReplayError):
+        return ""
+    return "\n\n".join(one.text for one in found)
+
+
+_SECONDS = 5.0
+"""What the explanations of one ShapeEnv may take."""
+
+
+def archived(tape: Tape) -> str:
+    """The events as JSON, for :func:`comparison_text` in a later run. It says what it lacks."""
+    from ..shapes import archive, comparison
+
+    missing = None
+    if tape.live is not None:
+        try:
+            missing = comparison.find_missing(tape, tape.live)
+        except ReplayError as error:
+            tape = dataclasses.replace(tape, note=f"{tape.note} {error}".strip())
+    if missing is not None:
+        note = f"After event {missing.after} the recording lacks {missing.words}."
+        tape = dataclasses.replace(tape, note=f"{tape.note} {note}".strip())
+    return archive.write(tape)
+
+
+def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:
+    """How events differ from those of an earlier run, and whether they do.
+
+    They are the same if both lead to the same symbols, guards and runtime asserts.
+    """
+    from ..shapes import archive, comparison
+
+    try:
+        before = archive.read(saved)
+        found = comparison.first_difference(before, tape)
+    except (archive.ArchiveError, ReplayError) as error:
+        return f"It cannot be compared with the saved events: {error}\n", True
+    notes = [f"Before: {before.note}"] if before.note else []
+    notes += [f"Now: {tape.note}"] if tape.note else []
+    if found is None:
+        count = len(tape.events)
+        words = f"The same as the saved events: {count:,} events lead to the same guards."
+        return "\n".join([words, *notes]) + "\n", False
+    lines = [f"Event {found.index} {_DIFFERENCE[found.kind]}: {found.words}"]
+    if found.kind != "dropped" and found.index < len(tape.places):
+        frame = places.innermost(tape.places[found.index].stack)
+        lines += [f"  {places.line(frame)}"] if frame is not None else []
+    lines += [
+        f"  {one.field}: {one.left or 'nothing'} before, {one.right or 'nothing'} now"
+        for one in found.differences
+    ]
+    return "\n".join([*lines, *notes]) + "\n", True
+
+
+_DIFFERENCE = {
+    "dropped": "is no longer there",
+    "added": "is new",
+    "changed": "is another one than before",
+}
 
 
 def _lines(events: list[Event], places: Places) -> Iterator[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
+from ..protocol import RunId
+from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart, SavedEvents
 
 
 @dataclass
@@ -14,6 +15,10 @@ class Commission:
 
     kinds: tuple[DocumentKind, ...]
     tell: Callable[[str, DocumentPart], None]
+    run: RunId = field(default_factory=lambda: RunId(""))
+    save_events: bool = False
+    compare_events: Mapping[int, str] = field(default_factory=dict)
+    """Archives of an earlier run, by the number of the ShapeEnv."""
     most: int = MOST_TEXT
     _attempt: str = ""
     _told: dict[DocumentKind, int] = field(default_factory=dict)
@@ -25,7 +30,15 @@ class Commission:
     def wants(self, kind: DocumentKind) -> bool:
         return kind in self.kinds and self._told.get(kind, 0) <= self.most
 
-    def write(self, kind: DocumentKind, title: str, text: str) -> None:
+    def write(
+        self,
+        kind: DocumentKind,
+        title: str,
+        text: str,
+        *,
+        saved: SavedEvents | None = None,
+        differs: bool = False,
+    ) -> None:
         """One more part, cut where the document becomes too long."""
         if not self.wants(kind):
             return
@@ -37,4 +50,4 @@ class Commission:
             mark = "#" if kind == "graph" else "..."
             note = f"{mark} Only the first {self.most:,} characters are shown."
             text = f"{kept[: kept.rfind(chr(10)) + 1]}\n{note}\n"
-        self.tell(self._attempt, DocumentPart(kind, title, text))
+        self.tell(self._attempt, DocumentPart(kind, title, text, saved, differs))

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..protocol import Frame
-from ..protocol.documents import DocumentKind
+from ..protocol.documents import DocumentKind, SavedEvents
 from ..torch_internals import frames
 from ..tracing import stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
 from .bytecode import disassembly, instruction_count
-from .events import timeline_text
+from .events import archived, comparison_text, explanations_text, timeline_text
 from .graphs import graph_code
 from .places import Places
 from .sink import Commission
@@ -198,16 +198,26 @@ class Writer:
             self._played += 1
             if self._commission.wants("events"):
                 with self._careful("events"):
-                    self._write_tape(shapes.timeline(tape))
+                    self._write_tape(tape, shapes.timeline(tape))
 
-    def _write_tape(self, timeline: Any) -> None:
+    def _write_tape(self, tape: Any, timeline: Any) -> None:
         if stacks.is_torch(timeline.path):
             return
+        commission, number = self._commission, timeline.tape + 1
         text = timeline_text(timeline, self._places)
+        before = commission.compare_events.get(number)
+        if not text.strip() and before is None:
+            return
+        saved, differs = None, False
+        if before is not None:
+            text, differs = comparison_text(before, tape, self._places)
+        elif explained := explanations_text(tape):
+            text += f"\n{explained}\n"
+        if commission.save_events:
+            saved = SavedEvents(commission.run, number, archived(tape))
         name = self._places.named(timeline.path, timeline.function, timeline.line)
-        if text.strip():
-            title = f"ShapeEnv {timeline.tape + 1}: {name}"
-            self._commission.write("events", title, text)
+        title = f"ShapeEnv {number}: {name}"
+        commission.write("events", title, text, saved=saved, differs=differs)
 
     @contextlib.contextmanager
     def _careful(self, kind: DocumentKind) -> Iterator[None]:

@@ -133,6 +133,12 @@ class Run:
         if self.launch.part != "forecast":  # told in one, so that it replaces an earlier one in one
             self.tell(FindingFound(self.analyze.request, finding))
 
+    def commission(self) -> Commission:
+        """What the run is to write down."""
+        asked = self.analyze
+        saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
+        return Commission(asked.documents, self.written, self.id, asked.save_events, saved)
+
     def written(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name
         attempt = f"{self.launch.mode} {attempt}"
@@ -150,7 +156,7 @@ class Run:
         launch = self.launch
         asked: dict[str, Any] = {}
         if self.analyze.documents:
-            asked["documents"] = Commission(self.analyze.documents, self.written)
+            asked["documents"] = self.commission()
         if launch.part in ("forecast", "paths"):
             descriptors.flush()
             silence()

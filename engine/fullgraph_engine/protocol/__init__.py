@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Union
 
-from .documents import DocumentKind
+from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
 from .evidence import Evidence as Evidence
 from .evidence import ForecastEvidence
@@ -286,6 +286,10 @@ class Analyze:
     """By how much the user's code, once the imports are executed, gives way to other processes."""
     documents: tuple[DocumentKind, ...] = ()
     """What to write down of each run besides findings; it takes time that others do not have."""
+    save_events: bool = False
+    """Documents about events have these in a form that a later run can be compared with."""
+    compare_events: tuple[SavedEvents, ...] = ()
+    """Documents about events say how they differ from these."""
     wanted: Wanted | None = None
     """The finding that the part "candidates" is about."""
     recorded: tuple[RecordedClass, ...] = ()

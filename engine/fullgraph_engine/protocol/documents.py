@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Union
 
 from .runs import RunId
 
@@ -16,12 +16,29 @@ MOST_TEXT = 5 << 20
 
 
 @dataclass(frozen=True)
+class SavedEvents:
+    """The events of one ShapeEnv, for a later run to be compared with.
+
+    ``number`` counts the ShapeEnvs of a run from 1. ``archive`` is JSON, as ``shapes.archive`` has
+    it.
+    """
+
+    run: RunId
+    number: int
+    archive: str
+
+
+@dataclass(frozen=True)
 class DocumentPart:
     """One graph, one frame, one ShapeEnv; a document is its parts in order."""
 
     kind: DocumentKind
     title: str
     text: str
+    saved: Union[SavedEvents, None] = None
+    """The events of the text, where ``Analyze`` has ``save_events``."""
+    differs: bool = False
+    """The events are not those that they were compared with."""
 
 
 @dataclass(frozen=True)

@@ -454,15 +454,37 @@ def _show(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
     mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
     timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Also write the events to a file."),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option("--compare", metavar="FILE", help="Show how the events differ from a file."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Show what torch.compile made of a target: graphs, guards, events of sizes, bytecode.
 
-    Exit status: 0 shown, 1 no such target or something is missing, 2 there is no torch to ask.
+    Exit status: 0 shown, 1 no such target, something is missing, or the events differ,
+    2 there is no torch to ask.
     """
-    from fullgraph.cli.show import Chosen, NoTarget, documents_of
+    from fullgraph.cli.show import (
+        BadEvents,
+        Chosen,
+        NoTarget,
+        documents_of,
+        read_events,
+        written_events,
+    )
 
     word = _word("KIND", kind, DOCUMENT_KINDS)
+    if word != "events" and (save or compare):
+        raise typer.BadParameter("--save and --compare are about events.")
+    try:
+        before = read_events(compare) if compare else ()
+    except BadEvents as error:
+        raise typer.BadParameter(str(error), param_hint="--compare") from None
     chosen = Chosen.read(place)
     flags = {"interpreter": _of_here(python), "mode": mode, "timeout": timeout}
     project, resolved = _settings(_common([chosen.file]), flags)
@@ -476,10 +498,18 @@ def _show(
                 project=project.root,
                 tracer=lambda: _engine(resolved.settings, project),
                 tell=progress.show,
+                save=save is not None,
+                compare=before,
             )
         )
+        if save is not None:
+            save.write_text(written_events(shown.saved), encoding="utf-8")
     except Interrupted as end:
         raise typer.Exit(end.status) from None
+    except OSError as error:
+        progress.hide()
+        write(sys.stderr, f"error: {save} cannot be written: {error.strerror}.\n")
+        raise typer.Exit(UNABLE) from None
     except NoTarget as error:
         progress.hide()
         write(sys.stderr, f"{error}\n")
@@ -491,7 +521,7 @@ def _show(
     finally:
         progress.hide()
     write(sys.stdout, shown.text)
-    raise typer.Exit(CLEAN if shown.complete else FOUND)
+    raise typer.Exit(CLEAN if shown.complete and not shown.differs else FOUND)
 
 
 @app.command("repro")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ from fullgraph_engine.protocol import (
     Importing,
     TargetsFound,
     TargetStarted,
+    from_plain,
+    to_plain,
 )
-from fullgraph_engine.protocol.documents import DocumentKind
+from fullgraph_engine.protocol.documents import DocumentKind, SavedEvents
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,48 @@ class NoTarget(Exception):
 
 @dataclass(frozen=True)
 class Shown:
-    """Documents behind each other; not ``complete`` where a run ended too early."""
+    """Documents behind each other; not ``complete`` where a run ended too early.
+
+    ``saved`` are the events, where they are asked for; ``differs``: they are not those that they
+    were compared with.
+    """
 
     text: str
     complete: bool
+    saved: tuple[SavedEvents, ...] = ()
+    differs: bool = False
+
+
+class BadEvents(Exception):
+    """A file holds no saved events, or others than these. One sentence."""
+
+
+_VERSION = 1
+
+
+def written_events(saved: tuple[SavedEvents, ...]) -> str:
+    """The text of a file of saved events."""
+    events = [to_plain(one) for one in saved]
+    return json.dumps({"version": _VERSION, "events": events}) + "\n"
+
+
+def read_events(path: Path) -> tuple[SavedEvents, ...]:
+    """The events of a file that ``--save`` wrote.
+
+    Raises:
+        BadEvents: it is no such file.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        version = raw["version"]
+        events = tuple(from_plain(SavedEvents, one) for one in raw["events"])
+    except OSError as error:
+        raise BadEvents(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise BadEvents(f"{path} holds no saved events; `--save` writes them.") from None
+    if version != _VERSION:
+        raise BadEvents(f"{path} has format {version}; save the events again.")
+    return events
 
 
 async def documents_of(
@@ -73,6 +114,8 @@ async def documents_of(
     project: Path,
     tracer: Callable[[], Tracer],
     tell: Callable[[str], None],
+    save: bool = False,
+    compare: tuple[SavedEvents, ...] = (),
 ) -> Shown:
     """Trace the targets that are meant, and write down what their runs do.
 
@@ -95,6 +138,7 @@ async def documents_of(
     async with working(engine):
         drafts: dict[str, Draft] = {}
         request = chosen.request(document_request(request, kind))
+        request = dataclasses.replace(request, save_events=save, compare_events=compare)
         problem = ""
         async for event in engine.analyze(request):
             if isinstance(event, TargetsFound):
@@ -116,4 +160,6 @@ async def documents_of(
     return Shown(
         "\n\n".join(draft.text(source.absolute.name) for draft in drafts.values()),
         all(draft.complete for draft in drafts.values()),
+        tuple(one for draft in drafts.values() for one in draft.saved),
+        any(draft.differs for draft in drafts.values()),
     )

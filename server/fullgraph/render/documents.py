@@ -24,7 +24,7 @@ from fullgraph_engine.protocol import (
     TargetReport,
     TargetsFound,
 )
-from fullgraph_engine.protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
+from fullgraph_engine.protocol.documents import MOST_TEXT, DocumentKind, DocumentPart, SavedEvents
 
 EXTENSIONS: dict[DocumentKind, str] = {
     "graph": "graph.py",
@@ -107,6 +107,17 @@ class Draft:
             self._ended = True
             if event.cancelled:
                 self._problem = "It was cancelled before it was complete."
+
+    @property
+    def saved(self) -> tuple[SavedEvents, ...]:
+        """Events that a later run can be compared with."""
+        parts = (part for id_ in sorted(self._runs) for part in self._runs[id_].parts)
+        return tuple(part.saved for part in parts if part.saved is not None)
+
+    @property
+    def differs(self) -> bool:
+        """Whether events are not those that they were compared with."""
+        return any(part.differs for run in self._runs.values() for part in run.parts)
 
     @property
     def found(self) -> bool:
