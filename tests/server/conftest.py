@@ -251,6 +251,15 @@ class Editor:
             await asyncio.sleep(PAUSE)
         return pytest.fail(f"It never came to that; {self.statuses[-1:]}")
 
+    async def until_rest(self) -> None:
+        """Until nothing is traced of what was sent before, and nothing is going to be."""
+        for _ in range(ROUNDS):
+            facts = await self.command("fullgraph.server.debugInformation")
+            if not any(file["busy"] or file["waiting"] for file in facts["files"]):
+                return
+            await asyncio.sleep(PAUSE)
+        pytest.fail(f"It never came to rest; {self.statuses[-1:]}")
+
     async def until_state(self, state: str) -> dict[str, Any]:
         await self.until(lambda: self.statuses and self.statuses[-1]["state"] == state)
         return self.statuses[-1]

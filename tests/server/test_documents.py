@@ -249,7 +249,7 @@ class TestContent:
         await editor.until_state("ready")
         before = counter.analyzed
         shown = editor.open(str(Address("graph", "Net", uri)), NET)
-        await asyncio.sleep(0.5)
+        await editor.until_rest()
         assert await editor.lenses(shown) == [] and counter.analyzed == before
 
 

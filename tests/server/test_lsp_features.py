@@ -67,7 +67,7 @@ async def test_a_lens_says_when_it_is_of_the_text_before(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_state("ready")
     editor.edit(uri, "call()", "call(")
-    await asyncio.sleep(0.6)
+    await editor.until_rest()
     assert (await editor.titles(uri))[0].endswith(" · before the last edit")
 
 
@@ -369,7 +369,7 @@ async def test_when_to_trace_is_a_setting(open_editor: Any, counter: Any, trace_
         await editor.until_seen(uri, BREAK)
     opened = counter.analyzed
     editor.edit(uri, "call()", "x = call()")
-    await asyncio.sleep(0.6)
+    await editor.until_rest()
     assert counter.analyzed == opened == (1 if trace_on == "save" else 0)
     editor.save(uri)
     if trace_on == "manual":

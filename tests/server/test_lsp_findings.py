@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -118,7 +117,7 @@ async def test_old_findings_move_with_the_text(editor: Any, counter: Any) -> Non
     await editor.until_seen(uri, BREAK)
     # The text does not parse, so nothing new can come: what is shown was moved.
     editor.edit(uri, "import torch.nn as nn\n", "import torch.nn as nn\n\n\ndef f(\n")
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     assert (await editor.diagnostics(uri))[0].range.start.line == 6
     assert counter.analyzed == 1
@@ -185,7 +184,7 @@ async def test_taking_an_edit_back_needs_no_run(editor: Any, counter: Any) -> No
     editor.edit(uri, "prin(x)", "print(x)")
     await editor.until_seen(uri, BREAK)
     editor.save(uri)
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert counter.analyzed == 1
 
 
@@ -195,7 +194,7 @@ async def test_a_text_that_does_not_parse_is_not_traced_and_keeps_its_findings(
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
     editor.edit(uri, "return x", "return (x")
-    await asyncio.sleep(0.6)
+    await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     assert counter.analyzed == 1
     editor.edit(uri, "return (x", "return (x)")
@@ -230,7 +229,7 @@ async def test_a_client_that_sends_whole_texts(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)
     editor.replace(uri, NET.replace("class Net", "# é\nclass Net(\nclass Net"))
-    await asyncio.sleep(0.3)
+    await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     assert (await editor.diagnostics(uri))[0].range.start.line == 5
 

@@ -56,7 +56,7 @@ async def test_what_another_torch_said_is_not_shown_for_an_interpreter_without_o
     await editor.until_seen(uri)
     assert await editor.lenses(uri) == [] and await editor.hints(uri) == []
     editor.edit(uri, "x = call()", "x = call(1)")
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert await editor.seen(uri) == []
     editor.configure(interpreter=sys.executable)
     await editor.until_seen(uri, ("A break", "x = call(1)"))
@@ -130,7 +130,7 @@ async def test_a_text_of_megabytes_is_traced_only_on_command(editor: Any, counte
     assert await editor.seen(uri) == [BREAK]
     # What was asked for stays, and moves with the text.
     editor.edit(uri, "class Net", "\nclass Net")
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     assert counter.analyzed == 1
 
@@ -179,7 +179,7 @@ async def test_a_text_full_of_errors(editor: Any, counter: Any) -> None:
     await editor.until_seen(uri, BREAK)
     broken = "def (:\n  class ))) = [\n\x00\n" * 1000
     editor.edit(uri, "class Net", f"{broken}class Net")
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     editor.replace(uri, NET)
     await editor.until_seen(uri, BREAK)
@@ -201,7 +201,7 @@ async def test_what_is_no_file_here_is_traced_only_on_command(
     editor.open(uri, NET)
     await editor.until(lambda: logged(editor, "only on command"))
     editor.edit(uri, "x = call()", "x = call(1)")
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert counter.analyzed == 0 and editor.client.messages == []
     assert len(logged(editor, "only on command")) == 1
     assert (await editor.command("fullgraph.server.analyze", uri))["completed"]
@@ -375,7 +375,7 @@ async def test_an_answer_that_does_not_know_a_new_folder(
     await editor.until(lambda: len(answering.gates) == 2)
     uri = editor.open((other / "model.py").as_uri(), NET)
     answering.gates[0].set_result(None)
-    await asyncio.sleep(0.5)
+    await editor.until_rest()
     assert counter.analyzed == 1
     answering.gates[1].set_result(None)
     await editor.until_seen(uri, BREAK)

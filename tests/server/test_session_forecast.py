@@ -271,7 +271,7 @@ async def test_saving_the_same_text_does_nothing_to_it(editor: Any, counter: Any
     editor.save(uri)
     await editor.until_seen(uri, BREAK, X, Y)
     editor.save(uri)
-    await asyncio.sleep(0.2)
+    await editor.until_rest()
     assert counter.words == ["start", "analyze", "forecast", "forecast-made"]
     assert await editor.seen(uri) == [BREAK, X, Y]
 

@@ -140,8 +140,7 @@ async def test_what_starts_an_engine(started: tuple[Started, Ears], tmp_path: Pa
     session.open(uri(tmp_path), "x = 1\n", 1, "python")
     unit = session.units[uri(tmp_path)]
     assert session.index(unit) is None
-    await asyncio.sleep(0.2)
-    assert starts(tmp_path) == 0
+    assert session.engine_statuses() == () and starts(tmp_path) == 0
     session.change(uri(tmp_path), [Change("import torch\n")], 2)
     session.index(unit)
     await until(lambda: starts(tmp_path) == 1)
@@ -155,8 +154,7 @@ async def test_nothing_is_started_without_trust(
     session.open(uri(tmp_path), "import torch\n", 1, "python")
     unit = session.units[uri(tmp_path)]
     assert session.index(unit) is None
-    await asyncio.sleep(0.2)
-    assert starts(tmp_path) == 0
+    assert session.engine_statuses() == () and starts(tmp_path) == 0
     session.trust(True)
     await until(lambda: session.index(unit))
 

@@ -168,6 +168,7 @@ def _file(context: Context, unit: Unit) -> dict[str, Any]:
         "project": str(context.session.project(unit)),
         "mode": settings.mode,
         "busy": unit.busy,
+        "waiting": unit.waiting,
         "delay": unit.schedule.delay,
         "targets": [shown.report.name for shown in unit.reports()],
         "findings": len(unit.findings()),
