@@ -60,15 +60,15 @@ clean-torch:
 
 test-editors: test-nvim test-vscode
 
-# An editor in a browser may miss a beat on a busy machine: what fails is tried once more.
+# An editor in a browser may miss a beat on a busy machine: what fails is tried once more, and named at the end.
 test-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
 	tests/clients/vscode/install_chromium.sh
 	$(BIN)/python $(VSCODE)/scripts/manifest.py --check
-	for one in $(VSCODE_RUNS); do \
+	again=""; for one in $(VSCODE_RUNS); do \
 	  run="env HOST=$${one%/*} PYTHON=$(abspath $(BIN)/python) SCREENS=$(abspath $(SCREENS)) \
 	    node --test tests/clients/vscode/$${one#*/}.test.mjs"; \
-	  $$run || { echo "Once more: $$one"; $$run; } || exit 1; \
-	done
+	  $$run || { echo "Once more: $$one"; again="$$again $$one"; $$run; } || exit 1; \
+	done; echo "Passed at the second try: $${again:- none}"
 
 tests/clients/hosts/code-server-%/ready: tests/clients/vscode/install_host.sh
 	$< $(@D) $*

@@ -7,13 +7,21 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.engine.hosts import Engine, children_of
 
 from fullgraph_engine import protocol
-from fullgraph_engine.protocol import Event, IndexWritten
+from fullgraph_engine.protocol import (
+    Analyzed,
+    Event,
+    IndexWritten,
+    Ready,
+    Starting,
+)
 from fullgraph_engine.protocol.operators import Entry, IndexHeader, decode_index
 
 BOOT = Path(__file__).resolve().parents[2] / "engine" / "fullgraph_engine" / "boot.py"
@@ -110,3 +118,47 @@ def complete_index(
     assert event is not None
     header, entries = decode_index(Path(event.path).read_bytes())
     return header, {entry.key: entry for entry in entries}
+
+
+# -- engines with a stand-in for torch ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["fork", "spawn"])
+def processes(request: pytest.FixtureRequest) -> str:
+    """How the engine of a test starts its processes."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def shared(processes: str) -> Iterator[Engine]:
+    started = Engine(processes=processes)
+    assert isinstance(started.event(), Starting)
+    assert isinstance(started.event(), Ready)
+    yield started
+    assert started.close() == 0
+
+
+@pytest.fixture
+def engine(shared: Engine) -> Iterator[Engine]:
+    """The engine that all tests share: every one leaves it fit for the next."""
+    yield shared
+    after = shared.analyze("def ok():  # target\n    return 1\n", parts=("first",))
+    assert after.value("ok") == "1"
+    assert isinstance(after.end, Analyzed)
+    # Preambles stay, but not what was forked off them.
+    for _ in range(500):
+        left = [pid for kept in children_of(shared.process.pid) for pid in children_of(kept)]
+        if not left and len(children_of(shared.process.pid)) <= 4:
+            return
+        time.sleep(0.01)
+    pytest.fail("processes are left")
+
+
+@pytest.fixture
+def reimports(processes: str) -> int:
+    """How often an edit below the imports executes them again.
+
+    A process that has executed them is kept as a preamble only where it can be forked: a spare
+    executes everything itself.
+    """
+    return {"fork": 0, "spawn": 1}[processes]

@@ -9,17 +9,11 @@ import types
 from pathlib import Path
 
 import pytest
-
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
-
-from test_host import Engine, Result, engine, processes, reimports, shared
+from tests.engine.hosts import Engine, Result
 
 from fullgraph_engine.host import import_failures, import_hook
 from fullgraph_engine.host.preamble import Unfound, dependencies
 from fullgraph_engine.protocol import Importing, Limits
-
-__all__ = ["engine", "processes", "reimports", "shared"]  # fixtures
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:

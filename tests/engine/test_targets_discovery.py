@@ -170,7 +170,7 @@ def test_a_probe_of_a_coroutine_says_that_there_are_none() -> None:
 def test_a_comment_that_hides_findings_is_no_probe(comment: str) -> None:
     text = f"import a  # fullgraph: {comment}\ndef f(x):  # fullgraph: {comment}\n    return x\n"
     discovery = discover(f"{text}y = f(1)  # fullgraph: {comment}\n")
-    assert discovery.findings == () or discovery.findings == []
+    assert not discovery.findings
     assert [target.written for target in discovery.targets] == []
 
 

@@ -176,7 +176,6 @@ def test_ops_have_columns_and_sizes() -> None:
     recording = trace(two, x, dynamic=[(x, 0)])
     (graph,) = recording.graphs
     by_target = {op.target: op for op in graph.ops}
-    assert set(by_target) == {"relu", "getattr", "_operator.matmul"} or "relu" in by_target
     relu = by_target["relu"]
     (frame,) = relu.stack
     assert (frame.path, frame.line) == (HERE, line_of("# both operators"))

@@ -162,7 +162,7 @@ async def test_an_item_that_is_looked_at(open_text: Any) -> None:
     item = merged(await ask(editor, uri, position), "max")
     resolved = await editor.client.completion_item_resolve_async(item)
     assert resolved.label == "max" and resolved.sort_text == item.sort_text
-    assert resolved.detail == "max(input: Tensor) -> Tensor" or resolved.detail.startswith("max(")
+    assert resolved.detail.startswith("max(")
     assert resolved.documentation.kind == types.MarkupKind.Markdown
     assert "The maximum of all elements" in resolved.documentation.value
     editor.edit(uri, "torch.ma", "torch.ops.aten.max.di")

@@ -1,0 +1,329 @@
+"""What runs of further parts find: forecasts, other paths, calls of other targets."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.engine.hosts import AnyFloat, Engine, Result, inside, spot
+
+from fullgraph_engine.protocol import (
+    Analyzed,
+    Cancel,
+    Failed,
+    ForecastFound,
+    Limits,
+    Log,
+    RunId,
+    SelfCheck,
+    SelfChecked,
+    TargetDone,
+    TargetsFound,
+)
+
+
+def forecasts(result: Result) -> dict[str, ForecastFound]:
+    return {event.run: event for event in result.events if isinstance(event, ForecastFound)}
+
+
+def test_a_forecast_alone_reports_no_target_and_tells_all_in_one(engine: Engine) -> None:
+    text = "def f():  # target 2\n    return 1\n"
+    result = engine.analyze(text, parts=("forecast",), nice=3)
+    assert not result.reports
+    assert not result.findings
+    made = forecasts(result)
+    assert set(made) == {RunId("f", 0, "forecast"), RunId("f", 1, "forecast")}
+    one = made[RunId("f", 0, "forecast")]
+    assert [(f.code, f.message, f.run) for f in one.findings] == [
+        ("stub/forecast", "f auto 1", RunId("f", 0, "forecast"))
+    ]
+    assert (one.note, one.seconds) == ("noted", 1.0)
+    assert [row.name for row in one.rows] == [f"nice {os.nice(0) + 3}"]
+    assert forecasts(engine.analyze(text, parts=("forecast",)))[RunId("f", 0, "forecast")].rows[
+        0
+    ].name == (f"nice {os.nice(0)}")
+
+
+def test_a_forecast_may_need_real_tensors(engine: Engine) -> None:
+    result = engine.analyze("def f():  # target\n    return 'needs real'\n", parts=("forecast",))
+    messages = [f.message for f in forecasts(result)[RunId("f", 0, "forecast")].findings]
+    assert messages == ["f real 'needs real'"]
+
+
+@pytest.mark.parametrize(
+    ("misdeed", "words"),
+    [
+        ("os.kill(os.getpid(), 9)", "the process crashed (Killed)"),
+        ("os._exit(3)", "the process exited with status 3"),
+        ("while True: pass", "it did not end within 0.7 seconds"),
+        ("raise SystemExit(4)", "The code raises here: SystemExit: 4"),
+    ],
+)
+def test_a_forecast_that_ends_badly_says_so(engine: Engine, misdeed: str, words: str) -> None:
+    text = f"import os\ndef f():  # target\n    {misdeed}\n"
+    result = engine.analyze(text, parts=("forecast",), limits=Limits(seconds=0.7))
+    assert isinstance(result.end, Analyzed)
+    (made,) = forecasts(result).values()
+    assert words in made.note
+    assert not made.rows
+    assert not result.reports
+
+
+def test_what_a_forecast_tries_out_does_nothing_to_it(engine: Engine) -> None:
+    text = """\
+        import os
+        seen = []
+        def tries_once():
+            seen.append(1)
+            return len(seen)
+        def tries_again():
+            return tries_once()
+        def tries_to_leave():
+            os._exit(3)
+        def tries_to_raise():
+            raise ValueError("no")
+        def tries_for_ever():
+            while True: pass
+        def f():  # target
+            return "asks"
+        """
+    result = engine.analyze(text, parts=("forecast",))
+    (made,) = forecasts(result).values()
+    assert {row.name: row.first for row in made.rows} == {
+        "tries_once": "1",
+        "tries_again": "1",
+        "tries_to_leave": "it exited with status 3",
+        "tries_to_raise": "it raised ValueError: no",
+        "tries_for_ever": "it did not end within 1.0 seconds",
+    }
+
+
+def test_all_forecasts_together_end_in_time(engine: Engine) -> None:
+    text = "".join(f"def f{n}():  # target\n    return 'sleep'\n" for n in range(3))
+    text = text.replace("return 'sleep'", "while True: pass", 1)
+    result = engine.analyze(text, parts=("forecast",), forecast_seconds=0.5, jobs=1)
+    notes = {made.target: made.note for made in forecasts(result).values()}
+    assert "did not end within 0.5 seconds" in notes["f0"]
+    assert notes["f1"] == notes["f2"] == "Not tried: others had taken 0.5 seconds."
+
+
+def test_a_module_that_takes_its_forecasts_with_it(engine: Engine) -> None:
+    text = "import os\ndef f():  # target 2\n    os.kill(os.getppid(), 9)\n"
+    unsafe = "import ctypes\nkill = ctypes.CDLL(None).kill\n" + text.replace("os.kill", "kill")
+    result = engine.analyze(unsafe, parts=("forecast",), jobs=1)
+    assert isinstance(result.end, Analyzed)
+    assert set(forecasts(result)) == {RunId("f", 0, "forecast"), RunId("f", 1, "forecast")}
+
+
+def goes(*functions: str, returns: str = "other ways", target: str = "f") -> str:
+    """A target, and functions that the stub takes for its other paths."""
+    ways = (f"def goes_{n}():\n    {body}\n" for n, body in enumerate(functions))
+    return f"import os, time\n{''.join(ways)}def {target}():  # target\n    return {returns!r}\n"
+
+
+def on_paths(result: Result) -> list[tuple[str, str]]:
+    return [(f.run, f.message) for f in result.findings if f.code == "stub/path"]
+
+
+def test_other_paths_go_on_from_the_first_run(engine: Engine) -> None:
+    text = goes("return 1", "raise ValueError('no')")
+    result = engine.analyze(text, parts=("first", "paths"))
+    assert on_paths(result) == [
+        (RunId("f", 0, "paths"), "f auto goes_0 1"),
+        (RunId("f", 0, "paths"), "f auto goes_1 it raised ValueError: no"),
+    ]
+    first, last = (event.report for event in result.events if isinstance(event, TargetDone))
+    assert (first.lines_traced, first.paths) == (2, ())
+    assert (last.lines_traced, last.lines, last.seconds) == (3, 4, first.seconds)
+    assert [(path.words, path.status) for path in last.paths] == [
+        ("goes_0", "traced"),
+        ("goes_1", "failed"),
+    ]
+    # What only the first has is told again, of the same run.
+    told = [(f.run, f.only) for f in result.findings if f.code == "stub/value"]
+    assert told == [(RunId("f"), ""), (RunId("f"), "in training mode")]
+
+
+def test_other_paths_wait_for_the_first_runs_of_all(engine: Engine) -> None:
+    text = goes("return 1") + "def g():  # target\n    return 'later'\n"
+    result = engine.analyze(text, parts=("first", "second", "paths"), jobs=1)
+    codes = [f.message for f in result.findings if f.code in ("stub/value", "stub/path")]
+    assert codes[:3] == ["f gave 'other ways'", "g gave 'later'", "f auto goes_0 1"]
+
+
+def test_where_no_path_is_open_there_is_no_run(engine: Engine) -> None:
+    result = engine.analyze(goes("return 1", returns="one way"), parts=("first", "paths"))
+    assert not on_paths(result)
+    assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
+
+
+def test_other_paths_may_need_real_tensors(engine: Engine) -> None:
+    text = goes("return 1", returns="other ways need real")
+    result = engine.analyze(text, parts=("first", "paths"))
+    assert on_paths(result) == [(RunId("f", 0, "paths"), "f real goes_0 1")]
+
+
+def test_other_paths_that_are_ended_leave_the_first_run(engine: Engine) -> None:
+    text = goes("time.sleep(600)")
+    result = engine.analyze(text, parts=("first", "paths"), limits=Limits(seconds=0.7))
+    assert isinstance(result.end, Analyzed)
+    assert result.status("f") == "traced"
+    assert [path.status for path in result.reports["f"].paths] in (["late"], ["failed"])
+
+
+def test_all_other_paths_together_end_in_time(engine: Engine) -> None:
+    text = goes("while True: pass")
+    text += "".join(f"def g{n}():  # target\n    return 'other ways'\n" for n in range(2))
+    result = engine.analyze(text, parts=("first", "paths"), path_seconds=0.5, jobs=1)
+    reports = {name: report.paths for name, report in result.reports.items()}
+    assert set(reports) == {"f", "g0", "g1"}
+    assert [path.status for path in reports["g1"]] == ["late"]
+    assert all(report.status == "traced" for report in result.reports.values())
+
+
+def values(result: Result, name: str) -> list[str]:
+    found = [f.message for f in result.findings if f.code == "stub/value" and f.target == name]
+    return [words.partition(" gave ")[2] for words in found]
+
+
+def test_an_enclosing_run_is_made_once_for_all_that_it_calls(
+    engine: Engine, processes: str
+) -> None:
+    """Each is run as it was called, whatever came after it."""
+    result = engine.analyze(inside("state.clear()"))
+    assert result.value("other") == "['nothing']"
+    assert result.value("early") == "['a']"
+    assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
+    assert result.value("late") == "[]"
+    runs = result.log("stdout").count("whole")
+    # Two parts each of four calls; and once more to count them.
+    assert runs == (1 if processes == "fork" else 9)
+
+
+def test_an_enclosing_run_is_made_once_for_each_kind_of_tensors(
+    engine: Engine, processes: str
+) -> None:
+    text = inside().replace("return state", 'return "needs real"', 1)
+    result = engine.analyze(text, parts=("first",))
+    assert result.status("early") == result.status("late") == "traced"
+    assert result.log("stdout").count("whole") == (2 if processes == "fork" else 6)
+
+
+AFTER = {
+    "crash": ("ctypes.string_at(0)", {}, "crashed"),
+    "exit": ("os._exit(5)", {}, "crashed"),
+    "hang": ("while True: pass", {"seconds": 2.0}, "timeout"),
+    "raise": ("sys.exit(3)", {}, "failed"),
+    "fork bomb": (
+        "[ctypes.CDLL(None).fork() or time.sleep(600) for _ in range(40)]; time.sleep(600)",
+        {"processes": 20},
+        "crashed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_what_ends_an_enclosing_run_leaves_the_calls_before(engine: Engine, name: str) -> None:
+    """What is called later is told as if it had been run alone."""
+    middle, limits, status = AFTER[name]
+    text = "import sys\n" + inside(middle).replace("inside 3", "inside")
+    result = engine.analyze(text, parts=("first",), limits=Limits(**{"seconds": 20.0, **limits}))
+    assert result.value("early") == "['a']"
+    assert result.value("twice") == "['a', 'b']"
+    assert result.value("other") == "['nothing']"
+    assert result.status("late") == status
+    assert len([report for report in result.reports.values() if report.status == "traced"]) == 3
+
+
+def test_what_an_enclosing_run_does_not_call_has_no_probe(engine: Engine) -> None:
+    result = engine.analyze(inside("return"), parts=("first",))
+    assert result.status("late") == "no-probe"
+    assert result.value("early") == "['a']"
+
+
+def test_an_enclosing_run_with_threads_is_not_shared(engine: Engine) -> None:
+    """They would be missing in a fork."""
+    thread = "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
+    text = inside(thread).replace("return state", "return threading.active_count()")
+    result = engine.analyze(text, parts=("first",))
+    assert (result.value("early"), result.value("late")) == ("1", "2")
+
+
+def test_nothing_else_waits_for_an_enclosing_run(engine: Engine) -> None:
+    engine.analyze("def ok():  # target\n    return 1\n", parts=("first",))
+    text = inside().replace('call("early")', "while True: pass", 1)
+    request = engine.begin(text, jobs=1, parts=("first",), focus=len(text))
+    while not isinstance(event := engine.event(), TargetDone):
+        assert event is not None
+    assert event.report.name == "other"
+    engine.send(Cancel(request))
+    assert isinstance(engine.until_end(request).end, Analyzed)
+    # The fixture asserts that nobody is left.
+
+
+def test_a_run_that_crashes_leaves_those_that_go_on_from_elsewhere(engine: Engine) -> None:
+    text = inside().replace("return state", "ctypes.string_at(0)", 1)
+    result = engine.analyze(text, parts=("first",))
+    assert result.status("early") == "crashed"
+    assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
+
+
+def test_two_requests_at_once(engine: Engine) -> None:
+    first = engine.begin("def f():  # target\n    return 'sleep'\n")
+    second = engine.begin("def g():  # target\n    return 2\n")
+    result = engine.until_end(second)
+    assert any(isinstance(e, TargetDone) and e.request == second for e in result.events)
+    engine.send(Cancel(first))
+    assert engine.until_end(first).end == Analyzed(
+        first, "v" + str(first), AnyFloat(), cancelled=True
+    )
+
+
+def test_cancelled_while_the_module_is_executed(engine: Engine) -> None:
+    request = engine.begin(
+        "import time\nprint('here', flush=True)\ntime.sleep(600)\ndef f():  # target\n    pass\n"
+    )
+    while not isinstance(engine.event(), Log):
+        pass
+    engine.send(Cancel(request))
+    result = engine.until_end(request)
+    assert result.end == Analyzed(request, f"v{request}", AnyFloat(), cancelled=True)
+
+
+def test_cancelling_what_is_over_says_nothing(engine: Engine) -> None:
+    result = engine.analyze("def f():  # target\n    return 1\n")
+    engine.send(Cancel(engine.requests))
+    assert isinstance(result.end, Analyzed)
+
+
+def test_self_check(engine: Engine) -> None:
+    engine.send(SelfCheck(99))
+    answer = engine.event()
+    assert isinstance(answer, SelfChecked)
+    assert answer.hooks[0].name == "stub"
+
+
+def test_a_line_that_is_no_request_is_told(engine: Engine) -> None:
+    os.write(engine.write, b"what?\n")
+    answer = engine.event()
+    assert isinstance(answer, Log)
+    assert "not understood" in answer.text
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "x = 1\n"])
+def test_nothing_to_trace(engine: Engine, text: str) -> None:
+    result = engine.analyze(text)
+    assert [type(event) for event in result.events] == [TargetsFound, Analyzed]
+
+
+def test_syntax_error(engine: Engine) -> None:
+    result = engine.analyze("def f():  # target\n    x = 'ü' +* 2\n")
+    assert isinstance(result.end, Failed)
+    finding = result.trouble()
+    assert finding.code == "trace/syntax-error"
+    assert finding.range == spot(1, 14, 15)  # bytes, not characters
+
+
+def test_null_byte_in_the_text(engine: Engine) -> None:
+    result = engine.analyze("x = 1\0\n")
+    assert isinstance(result.end, Failed)

@@ -1,0 +1,142 @@
+"""Imports that stay executed from one edit to the next."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.engine.hosts import Engine, Result, children_of
+
+from fullgraph_engine.protocol import (
+    Analyzed,
+    Cancel,
+    Failed,
+    Log,
+)
+
+SLOW = "import time\ntime.sleep(0.1)\nprint('slow is imported', flush=True)\nvalue = 1\n"
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A module that takes its time, and says when it is executed."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    return tmp_path / "model.py"
+
+
+def _imported(result: Result) -> int:
+    return result.log("stdout").count("slow is imported")
+
+
+def test_an_edit_below_the_imports_does_not_execute_them_again(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    head = '"""Doc."""\nimport slow\n'
+    first = engine.analyze(f"{head}def f():  # target\n    return slow.value\n", path=str(slow))
+    assert (first.value("f"), _imported(first)) == ("1", 1)
+    for number in range(3):
+        again = engine.analyze(
+            f"{head}\nx = {number}\ndef f():  # target\n"
+            "    import inspect\n    return slow.value, x, inspect.getsource(f)[:7], __doc__\n",
+            path=str(slow),
+        )
+        assert again.value("f") == f"(1, {number}, 'def f()', 'Doc.')"
+        assert _imported(again) == reimports
+        assert again.reports["f"].range.start.line == 4
+
+
+def test_an_edit_of_the_imports_executes_them_again(engine: Engine, slow: Path) -> None:
+    body = "def f():  # target\n    return 1\n"
+    assert _imported(engine.analyze("import slow\n" + body, path=str(slow))) == 1
+    assert _imported(engine.analyze("import slow, os\n" + body, path=str(slow))) == 1
+    assert _imported(engine.analyze("import os\nimport slow\n" + body, path=str(slow))) == 1
+
+
+def test_a_continued_import_is_not_taken_for_the_old_one(engine: Engine, slow: Path) -> None:
+    guarded = "try:\n    import slow\nexcept ImportError:\n    slow = None\n"
+    body = "def f():  # target\n    return slow.value, x\n"
+    assert _imported(engine.analyze(f"{guarded}x = 1\n{body}", path=str(slow))) == 1
+    more = engine.analyze(f"{guarded}else:\n    x = 2\n{body}", path=str(slow))
+    assert (more.value("f"), _imported(more)) == ("(1, 2)", 1)
+
+
+def test_a_changed_module_is_imported_again(engine: Engine, slow: Path) -> None:
+    text = "import slow\ndef f():  # target\n    return slow.value\n"
+    assert engine.analyze(text, path=str(slow)).value("f") == "1"
+    (slow.parent / "slow.py").write_text(SLOW.replace("value = 1", "value = 22"))
+    assert engine.analyze(text, path=str(slow)).value("f") == "22"
+
+
+def test_a_changed_file_that_an_import_reads(engine: Engine, slow: Path) -> None:
+    config = slow.parent / "config.txt"
+    config.write_text("one")
+    (slow.parent / "slow.py").write_text(SLOW + f"value = open({str(config)!r}).read()\n")
+    text = "import slow\ndef f():  # target\n    return slow.value\n"
+    assert engine.analyze(text, path=str(slow)).value("f") == "'one'"
+    config.write_text("three")
+    assert engine.analyze(text, path=str(slow)).value("f") == "'three'"
+
+
+def test_findings_of_the_imports_come_again(engine: Engine, slow: Path, reimports: int) -> None:
+    text = "import slow, absent\ndef f():  # target\n    return {}\n"
+    first = engine.analyze(text.format(1), path=str(slow))
+    again = engine.analyze(text.format(2), path=str(slow))
+    assert (_imported(first), _imported(again)) == (1, reimports)
+    assert first.trouble() == again.trouble()
+    (slow.parent / "absent.py").write_text("")
+    assert not engine.analyze(text.format(3), path=str(slow)).troubles
+
+
+def test_a_generation_that_misbehaves_leaves_the_preamble(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    text = "import slow\nimport os\n{}\ndef f():  # target\n    return 1\n"
+    assert _imported(engine.analyze(text.format(""), path=str(slow))) == 1
+    broken = engine.analyze(text.format("os._exit(3)"), path=str(slow))
+    assert broken.troubles == [("trace/crashed", 2)]
+    assert broken.value("f") == "1"
+    again = engine.analyze(text.format("x = 1"), path=str(slow))
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
+    assert isinstance(engine.analyze(text.format("x = ="), path=str(slow)).end, Failed)
+    assert _imported(engine.analyze(text.format("x = 2"), path=str(slow))) == reimports
+
+
+def test_cancelling_a_generation_leaves_the_preamble(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    text = "import slow, time\n{}\ndef f():  # target\n    return 1\n"
+    assert _imported(engine.analyze(text.format(""), path=str(slow))) == 1
+    for wait in (False, True):
+        request = engine.begin(
+            text.format("print('here', flush=True)\ntime.sleep(600)"), path=str(slow)
+        )
+        while wait and not isinstance(engine.event(), Log):
+            pass
+        engine.send(Cancel(request))
+        assert isinstance(engine.until_end(request).end, Analyzed)
+    again = engine.analyze(text.format("x = 1"), path=str(slow))
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
+
+
+def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) -> None:
+    (slow.parent / "slow.py").write_text(
+        SLOW + "import threading\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
+    )
+    text = "import slow\ndef f():  # target\n    return {}\n"
+    assert _imported(engine.analyze(text.format(1), path=str(slow))) == 1
+    assert _imported(engine.analyze(text.format(2), path=str(slow))) == 1
+
+
+def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path, reimports: int) -> None:
+    text = "import slow\ndef f():  # target\n    return 1\n"
+    paths = [str(slow.parent / f"model{number}.py") for number in range(6)]
+    for path in paths:
+        assert _imported(engine.analyze(text, path=path)) == 1
+    assert _imported(engine.analyze(text, path=paths[-1])) == reimports
+    assert _imported(engine.analyze(text, path=paths[0])) == 1
+    # What has said its last word may still be on its way out.
+    until = time.monotonic() + 30
+    while len(children_of(engine.process.pid)) > 5 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert len(children_of(engine.process.pid)) <= 5
