@@ -83,6 +83,7 @@ def behind(message: str) -> Unavailable | None:
 
 
 def unavailable(placeholder: Placeholder) -> Unavailable:
+    """The exception for a use of this placeholder, recorded in ``touched``."""
     error = describe(placeholder)
     touched.append(error)
     return error

@@ -54,6 +54,12 @@ _T = TypeVar("_T", covariant=True)
 
 
 class Answer(Protocol[_T]):
+    """The result of work that a :class:`Branch` did, or in ``lost`` why there is none, as a clause.
+
+    ``late``: it was stopped at its time limit. ``used`` is processor time in seconds, 0 where the
+    work was done by a child of this process, whose times the system adds up.
+    """
+
     @property
     def value(self) -> _T | None: ...
     @property
@@ -65,6 +71,11 @@ class Answer(Protocol[_T]):
 
 
 class Branch(Protocol):
+    """Does work in another process, so that Dynamo's caches and the module here stay as they are.
+
+    ``seconds`` is the limit of the work's processor time.
+    """
+
     def __call__(self, work: Callable[[], T], seconds: float, name: str) -> Answer[T]:
         """What ``work`` gives in a process like this one, or how that ended instead.
 
@@ -74,6 +85,11 @@ class Branch(Protocol):
 
 @dataclass
 class Forecast:
+    """What further calls of one target do; ``seconds`` is the wall time of all experiments.
+
+    ``note`` says in sentences why nothing was tried, or what is not known.
+    """
+
     rows: list[ForecastRow] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     note: str = ""

@@ -146,6 +146,7 @@ class SourceText:
 
 
 def extent(node: ast.stmt | ast.expr) -> Range:
+    """The range of a node; ``ast`` counts lines from one, and columns in UTF-8 bytes as we do."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0),

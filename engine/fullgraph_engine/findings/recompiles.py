@@ -49,6 +49,11 @@ def of_latest(recompile: Recompile) -> tuple[FailedGuard, ...]:
 def of_guard(
     failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
 ) -> Finding:
+    """The finding ``recompile/<family>`` for one guard that failed and so caused a recompile.
+
+    Other guards that failed with it are related places. ``fallback`` is the range of the finding if
+    no frame of the stacks is in the analyzed file.
+    """
     place = place_of(failed, recompile, source, fallback)
     code = f"recompile/{failed.family}"
     others = [one for one in recompile.failures if one is not failed]
@@ -68,6 +73,10 @@ def of_guard(
 
 
 def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Finding:
+    """The finding ``recompile/limit``: Dynamo compiles a frame no more and runs it in eager mode.
+
+    The hint names the setting of ``torch._dynamo.config`` that ``recompile.limit`` begins with.
+    """
     place = source.locate(recompile.stack, fallback)
     where = place.range
     if recompile.path == source.path:
@@ -130,6 +139,7 @@ def _evidence(
 
 
 def evidence_of(failed: FailedGuard) -> GuardFailure:
+    """A failed guard as the evidence of a finding, with a clause for what changed."""
     return GuardFailure(
         failed.compiled,
         failed.kind,
@@ -189,6 +199,7 @@ def change(failed: FailedGuard) -> str:
 
 
 def condition(expression: str) -> str:
+    """A guard's condition as the user would write it, cut to 120 characters."""
     words = condition_in_user_words(expression)
     return words if len(words) <= 120 else words[:117] + "…"
 

@@ -207,6 +207,11 @@ class _EnclosingOwner:
 
 
 class Analysis:
+    """Handles one ``Analyze`` request: starts, watches and ends its processes, sends its events.
+
+    Its processes are a module process and the runs; the request sets their time and memory limits.
+    """
+
     def __init__(self, request: Analyze, host: Services, scratch: str) -> None:
         self.request, self.scratch = request, scratch
         self._host = host

@@ -50,14 +50,20 @@ def dump_at(descriptor: int, seconds: float) -> None:
 
 
 def undo_dump() -> None:
+    """Cancel the dump that ``dump_at`` scheduled in this process, if there is one."""
     faulthandler.cancel_dump_traceback_later()
 
 
 def at_statement(descriptor: int, index: int, line: int) -> None:
+    """Record the index and the zero-based line of the top-level statement that begins.
+
+    The index is ``wire.PACKAGES`` while the packages above the module are imported.
+    """
     _note(descriptor, b"%b%d %d\n" % (_STATEMENT, index, line))
 
 
 def after_statements(descriptor: int) -> None:
+    """Record that no top-level statement is being executed any more."""
     _note(descriptor, _STATEMENT + b"\n")
 
 
@@ -67,6 +73,7 @@ def at_stack(descriptor: int, stack: tuple[Frame, ...]) -> None:
 
 
 def at_place(descriptor: int, place: Range) -> None:
+    """Record the range of the last finding."""
     _note(descriptor, _PLACE + _dumps(to_plain(place)).encode() + b"\n")
 
 

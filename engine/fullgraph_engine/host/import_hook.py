@@ -251,6 +251,7 @@ def failed_package(error: BaseException) -> FailedPackage | None:
 
 
 def load(name: str) -> types.ModuleType:
+    """The module of a name from ``sys.modules``, else imported; raises what its import raises."""
     module = sys.modules.get(name)
     return module if module is not None else importlib.import_module(name)
 

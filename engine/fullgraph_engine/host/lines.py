@@ -11,6 +11,12 @@ _LONGEST = 64 << 20
 
 
 class LineReader:
+    """Reads whole lines from a descriptor, which it makes non-blocking.
+
+    ``ended`` is true after the end of the file or an error. Of a line longer than 64 MiB a part is
+    discarded.
+    """
+
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor = descriptor

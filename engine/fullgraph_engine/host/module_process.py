@@ -636,6 +636,7 @@ class _Module:
 
 
 def info(target: Target) -> TargetInfo:
+    """The name, the kind and the range of a target, as events of the protocol carry them."""
     return TargetInfo(target.name, target.kind, target.range)
 
 

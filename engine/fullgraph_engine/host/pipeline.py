@@ -43,6 +43,8 @@ from . import frames
 
 
 class Target(Protocol):
+    """What the host uses of a target; ``range`` covers its name, ``body`` its whole statement."""
+
     @property
     def name(self) -> str: ...
     @property
@@ -54,6 +56,8 @@ class Target(Protocol):
 
 
 class Probe(Protocol):
+    """What the host uses of a probe."""
+
     @property
     def info(self) -> ProbeInfo: ...
     @property
@@ -70,6 +74,8 @@ class Probe(Protocol):
 
 
 class Discovery(Protocol):
+    """What the host uses of the targets of a text; ``off``: a comment excludes the file."""
+
     @property
     def targets(self) -> Sequence[Target]: ...
     @property
@@ -88,6 +94,8 @@ class Wrong(Protocol):
 
 
 class Outcome(Protocol):
+    """What the host uses of the result of a run: see ``findings.runs.Outcome``."""
+
     @property
     def report(self) -> TargetReport: ...
     @property

@@ -99,6 +99,7 @@ def _files(modules: Iterable[object]) -> Iterator[str]:
 
 
 def state(path: str) -> FileState:
+    """The modification time in nanoseconds and the size in bytes; both -1 if ``stat`` fails."""
     try:
         found = _stat(path)
     except OSError:

@@ -16,6 +16,8 @@ from .wire import Order
 
 
 class Services(Protocol):
+    """The event loop of the parent process, as the requests that it serves use it."""
+
     pipeline: Pipeline
     scratch: str
     """The folder of the engine, in which each request has one."""

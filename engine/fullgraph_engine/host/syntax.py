@@ -69,6 +69,7 @@ def first_import_of(tree: ast.Module, package: str) -> ast.stmt | None:
 
 
 def range_of(node: ast.stmt | ast.expr | ast.alias) -> Range:
+    """The range of a node; ``ast`` counts lines from one, and columns in UTF-8 bytes as we do."""
     return Range(
         Position(node.lineno - 1, node.col_offset),
         Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or node.col_offset),

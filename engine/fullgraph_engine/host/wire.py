@@ -364,11 +364,17 @@ def received(line: bytes) -> Upward | Event | None:
 
 
 def encode(message: Upward | Downward | Order) -> bytes:
+    """A message as one line, without its newline: ``!``, then JSON; ``type`` names the class."""
     body = {"type": type(message).__name__, **protocol.to_plain(message)}
     return _INTERNAL + _dumps(body, separators=(",", ":")).encode()
 
 
 def decode(line: bytes) -> Any:
+    """The message that :func:`encode` wrote as this line.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: it is no such line.
+    """
     raw = _loads(line[1:])
     return protocol.from_plain(_KINDS[raw.pop("type")], raw)
 

@@ -189,6 +189,7 @@ def _bare(written: str) -> str:
 
 
 def operator_of(function: Any) -> str:
+    """The full name of a torchgen ``NativeFunction``: ``aten::max.dim``."""
     return f"{function.namespace}::{function.func.name}"
 
 

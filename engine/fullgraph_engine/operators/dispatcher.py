@@ -33,6 +33,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def qualified(operator: str, overload: str) -> str:
+    """``aten::max.dim``; just ``aten::max`` for an overload without a name, the default one."""
     return f"{operator}.{overload}" if overload else operator
 
 

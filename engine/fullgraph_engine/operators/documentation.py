@@ -128,6 +128,7 @@ def _spoken(formula: re.Match[str]) -> str:
 
 
 def first_sentence(text: str) -> str:
+    """The first sentence of a docstring as Markdown, cut to 300 characters."""
     text = plain(text)
     end = _SENTENCE.search(text)
     sentence = text[: end.end()] if end else text

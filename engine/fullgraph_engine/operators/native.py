@@ -30,6 +30,12 @@ class Natives:
 
 
 def natives(entries: Iterable[Any], tags: frozenset[str]) -> Natives:
+    """The operators that the entries of ``native_functions.yaml`` declare, parsed by torchgen.
+
+    ``tags`` are those of ``tags.yaml``. An entry that torchgen refuses is parsed again without the
+    keys that no accepted entry has, and left out if it is refused again; ``notes`` say so. Variants
+    are added by ``torchgen.native_function_generation.add_generated_native_functions``.
+    """
     model = import_module("torchgen.model")
     entries = [entry for entry in entries if isinstance(entry, dict)]
     known_tags = set(tags) | {tag for entry in entries for tag in _tags(entry)}

@@ -388,12 +388,16 @@ class Importing:
 
 @dataclass(frozen=True)
 class TargetStarted:
+    """The first run of a target was launched; sent once for each target of a request."""
+
     request: int
     name: str
 
 
 @dataclass(frozen=True)
 class FindingFound:
+    """A finding of a run or of the text itself; sent again when its ``count`` changes."""
+
     request: int
     finding: Finding
 
@@ -521,6 +525,8 @@ class Hook:
 
 @dataclass(frozen=True)
 class SelfChecked:
+    """The answer to :class:`SelfCheck`: versions, and each private name of torch that is needed."""
+
     request: int
     torch: str
     python: str

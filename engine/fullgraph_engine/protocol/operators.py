@@ -223,6 +223,7 @@ class Entry:
 
 
 def entry_of(item: Name | Operator) -> Entry:
+    """The index entry of a name or an operator, its body encoded without defaults."""
     return entry_of_raw(sparse(item))
 
 

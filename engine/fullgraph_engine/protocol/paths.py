@@ -57,6 +57,7 @@ class TracePath:
 
 
 def mode_words(training: bool) -> str:
+    """A mode of ``nn.Module`` (``training``) as a phrase."""
     return "in training mode" if training else "in evaluation mode"
 
 

@@ -29,6 +29,7 @@ class State:
 
 
 def state() -> State:
+    """The states of torch's CPU generator, of ``random`` and of ``numpy.random``, if imported."""
     import torch
 
     numpy = sys.modules.get("numpy.random")

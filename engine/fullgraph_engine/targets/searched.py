@@ -48,6 +48,7 @@ def remember(found: Iterable[FoundProbe]) -> None:
 
 
 def can_be_searched(target: Target, namespace: Namespace) -> bool:
+    """Whether inputs can be searched for: it is a module class without ``get_module()``."""
     import torch
 
     found = namespace.get(target.subject)

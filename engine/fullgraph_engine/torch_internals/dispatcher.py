@@ -65,6 +65,7 @@ def is_registered(name: str) -> bool:
 
 
 def tags_of(operator: str, overload: str) -> tuple[str, ...]:
+    """The sorted names of an overload's tags (``torch.Tag``); empty if it does not exist."""
     found = torch._C._get_operation_overload(operator, overload)
     tags = found[2] if found is not None and len(found) > 2 else ()
     return tuple(sorted(tag.name for tag in tags))
@@ -126,6 +127,7 @@ def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
 
 
 def negative_view(tensor: torch.Tensor) -> torch.Tensor:
+    """``torch._neg_view``: a view with the negative bit flipped, as ``Tensor.is_neg`` shows it."""
     return torch._neg_view(tensor)
 
 

@@ -15,12 +15,15 @@ def release(version: str) -> tuple[int, int]:
 
 
 def is_too_old(version: str) -> bool:
+    """Whether a version is older than ``OLDEST``, or is no version."""
     return release(version) < OLDEST
 
 
 def is_untested(version: str) -> bool:
+    """Whether a version is newer than ``NEWEST_TESTED``."""
     return release(version) > NEWEST_TESTED
 
 
 def words(of: tuple[int, int]) -> str:
+    """A release as a version string: ``2.8`` for ``(2, 8)``."""
     return ".".join(map(str, of))

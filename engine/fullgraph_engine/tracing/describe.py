@@ -14,6 +14,7 @@ def _abbreviations() -> dict[Any, str]:
 
 
 def dtype_name(dtype: Any) -> str:
+    """``f32``, from ``torch.fx.graph.dtype_abbrs``, else the dtype's name without ``torch.``."""
     return _abbreviations().get(dtype, str(dtype).removeprefix("torch."))
 
 

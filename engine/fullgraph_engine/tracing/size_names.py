@@ -26,6 +26,8 @@ class FrameNames:
 
 
 class SizeNames:
+    """Names for symbols: the user's, else a letter and a number, unique in the run."""
+
     def __init__(self) -> None:
         self._wished: dict[int, tuple[weakref.ref[Any], dict[int, str]]] = {}
         self._unnamed: dict[object, str] = {}

@@ -62,6 +62,7 @@ def of_raw(raw: Raw) -> Stack:
 
 
 def of_translator(translator: Any) -> Stack:
+    """The frames that Dynamo is inlining right now, outermost first."""
     return of_raw(raw_of_translator(translator))
 
 

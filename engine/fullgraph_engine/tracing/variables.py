@@ -22,6 +22,7 @@ _MOST_ITEMS = 8
 
 
 def parameter_names(code: types.CodeType) -> tuple[str, ...]:
+    """The names of a code object's parameters, ``*args`` and ``**kwargs`` last."""
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & inspect.CO_VARARGS)
     count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
@@ -66,6 +67,10 @@ _known: dict[type, Known] = {type(None): None}
 
 
 def kind_of_class(kind: type) -> Known:
+    """What variables of a ``VariableTracker`` class stand for; None for those without a value.
+
+    ``"lazy"`` for ``LazyVariableTracker``, of which each instance has to be looked at.
+    """
     line = kind.__mro__
     for result, hooks in _CLASSES:
         if any(hook.get() in line for hook in hooks):
@@ -85,6 +90,7 @@ _CLASSES: tuple[tuple[Known, tuple[Internal, ...]], ...] = (
 
 
 def kind_of_value(value: Any) -> SeenKind:
+    """What a value of the program is, by its type alone: no code of the value is executed."""
     kind = type(value)
     if issubclass(kind, torch.Tensor):
         return "tensor"
@@ -109,11 +115,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Number:
+    """A symbolic number: a ``torch.SymInt``, ``torch.SymFloat`` or ``torch.SymBool``."""
+
     value: Any
 
 
 @dataclass(frozen=True)
 class Constant:
+    """A value that is compiled into the graph; ``source`` is Dynamo's name for where it is from."""
+
     value: object
     source: str
 
@@ -128,6 +138,8 @@ class Later:
 
 @dataclass(frozen=True)
 class Several:
+    """A tuple or a list of at most ``_MOST_ITEMS`` items; ``brackets`` are ``()`` or ``[]``."""
+
     brackets: str
     items: tuple[Any, ...]
     """Contents, and None for what is none."""
@@ -225,6 +237,7 @@ def _read_constant(variable: Any) -> Content:
 
 
 def constant(value: object, source: str) -> Constant | None:
+    """The content of None, a number, a string or a non-empty tuple of integers; else None."""
     if value is None or type(value) in (int, float, bool, str):
         return Constant(value, source)
     if type(value) in (tuple, torch.Size) and all(type(item) is int for item in value):  # type: ignore[attr-defined]

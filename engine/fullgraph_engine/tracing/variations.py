@@ -121,6 +121,7 @@ def with_parameters(
 
 
 def can_be_resized(value: Any) -> bool:
+    """Whether :func:`resized` can change it: a strided tensor of no subclass of the user's."""
     return type(value) in _PLAIN and value.layout is torch.strided
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Serve one client until it exits; the exit status, 2 if the address cannot be listened on."""
     parser = argparse.ArgumentParser(
         prog="fullgraph server", description="Start the language server. Editors do this."
     )

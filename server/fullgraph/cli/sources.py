@@ -29,6 +29,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Sources:
+    """The files of a check; ``problems`` and ``remarks`` are sentences."""
+
     files: tuple[Source, ...]
     problems: tuple[str, ...]
     remarks: tuple[str, ...]

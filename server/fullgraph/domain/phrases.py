@@ -23,6 +23,7 @@ def listing(parts: Iterable[str]) -> str:
 
 
 def seconds(value: float) -> str:
+    """A duration with three significant digits from 1 s on: ``0.25 s``, ``12.3 s``, ``123 s``."""
     if value < 10:
         return f"{value:.2f} s"
     return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"

@@ -14,6 +14,7 @@ def brief(place: PlaceShapes) -> str:
 
 
 def short(value: ShapeSeen) -> str:
+    """``f32[b, 64]`` or, for a constant, ``3 (constant)``."""
     return f"{value.text} (constant)" if value.kind == "constant" else value.text
 
 

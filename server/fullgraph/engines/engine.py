@@ -61,6 +61,12 @@ CHOOSE = "Set `fullgraph.interpreter` to Python 3.10 or newer with torch 2.8 or 
 
 
 class EngineState(enum.Enum):
+    """What an engine is doing.
+
+    ``UNUSABLE``: this interpreter runs no engine until the user changes something. ``CRASHED``: the
+    engine exited by itself; ``EngineStatus.final``: it is not restarted without a command.
+    """
+
     STOPPED = "stopped"
     STARTING = "starting"
     READY = "ready"

@@ -50,6 +50,8 @@ class Lack(enum.Enum):
 
 @dataclass(frozen=True)
 class PassedOver:
+    """A candidate that is not used, and what it lacks."""
+
     path: Path
     """Of its Python, or of the environment that has none."""
     origin: InterpreterOrigin
@@ -62,6 +64,8 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class Interpreter:
+    """The Python whose torch traces the code, and how it was found."""
+
     path: Path
     origin: InterpreterOrigin
     passed_over: tuple[PassedOver, ...] = ()

@@ -64,6 +64,7 @@ async def cancel(context: Context, arguments: list[Any]) -> None:
 
 
 async def restart_engine(context: Context, arguments: list[Any]) -> None:
+    """Look for torch again, restart every engine, and trace all open files again."""
     await context.session.restart_engines()
 
 

@@ -69,6 +69,7 @@ def result_id(items: Sequence[dict[str, Any]]) -> str:
 
 
 def fix_edit(fix: Fix, document: Document) -> list[types.TextEdit]:
+    """The edits of a fix as LSP text edits, in the position encoding of the client."""
     return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in fix.edits]
 
 

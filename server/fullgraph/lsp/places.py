@@ -12,6 +12,7 @@ from fullgraph_engine.protocol import Range
 
 
 def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.Range:
+    """A range in UTF-8 bytes as one in the units of ``encoding``."""
     return types.Range(
         start=types.Position(*text.character(range_.start, encoding)),
         end=types.Position(*text.character(range_.end, encoding)),
@@ -19,6 +20,7 @@ def lsp_range(range_: Range, text: TextPositions, encoding: Encoding) -> types.R
 
 
 def range_in(document: Document, range_: Range) -> types.Range:
+    """A range in UTF-8 bytes as one in the position encoding of the document's client."""
     return lsp_range(range_, document.positions, document.encoding)
 
 

@@ -29,6 +29,8 @@ BACKENDS: tuple[Backend, ...] = ("eager", "aot_eager", "inductor")
 
 
 class Repros:
+    """The commands that make a repro or the text of an issue for one client."""
+
     def __init__(self, connection: Connection, session: Session, progress: Progress) -> None:
         self._connection = connection
         self._session = session

@@ -58,6 +58,7 @@ CHANGED = "fullgraph/changed"
 
 
 def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
+    """The ``InitializeResult`` of LSP as JSON data, as far as the client supports what is in it."""
     capabilities: dict[str, Any] = {
         "positionEncoding": client.encoding.value,
         "textDocumentSync": {

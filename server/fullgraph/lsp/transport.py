@@ -60,6 +60,11 @@ class _Writer:
 
 
 def serve_streams(streams: StandardStreams, *, boot: Path | None, engine: str) -> int:
+    """Serve one client over standard streams; return the exit status.
+
+    0 after ``shutdown``, or if nothing was received; 130 after an interrupt; else 1. ``engine``
+    is an interpreter to import torch with at once, or empty.
+    """
     writer = _Writer(streams.write)
 
     async def main() -> int:

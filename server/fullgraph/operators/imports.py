@@ -110,6 +110,7 @@ class Imports:
 
 
 def is_torch(path: str) -> bool:
+    """Whether a dotted path is ``torch`` or something in it."""
     return path == ROOT or path.startswith(ROOT + ".")
 
 

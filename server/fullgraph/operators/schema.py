@@ -56,6 +56,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Result:
+    """A result of an operator; ``name`` may be empty, ``alias`` is None if it aliases nothing."""
+
     type: str
     name: str = ""
     alias: Alias | None = None

@@ -68,10 +68,12 @@ _IN_STRING = (-1, -1)
 
 
 def is_name(word: str) -> bool:
+    """Whether a word is an identifier and no keyword."""
     return word.isidentifier() and word not in KEYWORDS
 
 
 def is_string(word: str) -> bool:
+    """Whether a word is a string literal, with its prefix, or the beginning of an unclosed one."""
     return word[:1] != "#" and ('"' in word or "'" in word)
 
 

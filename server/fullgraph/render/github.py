@@ -13,6 +13,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def file_github(file: CheckedFile) -> str:
+    """The annotations of a file, one workflow command a line; empty without findings."""
     return "\n".join(_commands(file))
 
 

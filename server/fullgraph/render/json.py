@@ -23,6 +23,7 @@ VERSION = 1
 
 
 def check_json(checked: Checked) -> str:
+    """The results of a check as JSON text, in the format that ``VERSION`` numbers."""
     document: dict[str, Any] = {
         "version": VERSION,
         "torch": checked.torch or None,

@@ -29,6 +29,7 @@ _LEVELS = {
 
 
 def check_sarif(checked: Checked) -> str:
+    """The results of a check as SARIF text with one run; problems are notifications of the tool."""
     rules = sorted({item.finding.code for item in checked.findings()})
     indices = {rule: index for index, rule in enumerate(rules)}
     run = {

@@ -142,6 +142,8 @@ class _ShapesNow:
 
 
 class Unit:
+    """Traces one open file after its edits and saves, and holds its text and results."""
+
     def __init__(self, document: Document, surroundings: Surroundings) -> None:
         self.document = document
         self.results = Results()

@@ -45,5 +45,6 @@ def hinted(places: Sequence[PlaceShapes], settings: Settings) -> tuple[PlaceShap
 
 
 def label(place: PlaceShapes) -> str:
+    """The text of an inlay hint: ``: f32[b, 64]`` after a name, ``-> f32[b, 64]`` for a result."""
     words = brief(place)
     return f"-> {words}" if place.role == "return" else f": {words}"

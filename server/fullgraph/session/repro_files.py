@@ -35,6 +35,7 @@ class Kept:
 
 
 def folder_of(settings: Settings, project: Path) -> Path:
+    """The folder of the setting ``repro-folder``, relative to the project unless absolute."""
     return project / expanded(settings.repro_folder or ".", project)
 
 

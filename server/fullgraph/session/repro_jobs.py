@@ -95,6 +95,8 @@ class _Job:
 
 
 class ReproJobs:
+    """Makes repros, ``MOST_AT_ONCE`` at a time; equal requests share one job and its result."""
+
     def __init__(self, services: Services, shown: Shown) -> None:
         self._services = services
         self._shown = shown

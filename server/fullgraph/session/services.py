@@ -12,6 +12,8 @@ from fullgraph_engine.protocol import Analyze
 
 
 class Services(Protocol):
+    """What documents and repros use of the session."""
+
     async def configured(self) -> None:
         """Wait for the editor's settings, without which nothing may be executed."""
 

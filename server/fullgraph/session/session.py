@@ -73,6 +73,11 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class SessionStatus:
+    """What a status bar shows; ``message`` and ``next_step`` are sentences.
+
+    ``busy``: something is being traced. Versions are empty until the engine reports them.
+    """
+
     state: State
     message: str
     next_step: str = ""
@@ -85,6 +90,8 @@ class SessionStatus:
 
 
 class MessageLevel(enum.Enum):
+    """The severity of a message to the user, as ``MessageType`` of LSP."""
+
     ERROR = "error"
     WARNING = "warning"
     INFORMATION = "information"
@@ -120,6 +127,8 @@ class _Folder:
 
 
 class Session:
+    """The folders, settings and open files of one editor window, and the engines in use."""
+
     def __init__(
         self, listener: Listener, *, boot: Path | None = None, early: EarlyEngine | None = None
     ) -> None:

@@ -53,6 +53,8 @@ class Kind(Protocol):
 
 @dataclass(frozen=True)
 class Text:
+    """A string, without the whitespace around it."""
+
     def read(self, raw: object) -> str:
         if not isinstance(raw, str):
             raise ValueError("must be a text")
@@ -64,6 +66,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Flag:
+    """A boolean."""
+
     def read(self, raw: object) -> bool:
         if not isinstance(raw, bool):
             raise ValueError("must be true or false")

@@ -93,6 +93,8 @@ class ModuleProcess(RunSource, Protocol):
 
 
 class ProcessBackend(Protocol):
+    """Starts processes that execute a text or carry out an order: by ``fork`` or by ``spawn``."""
+
     @property
     def name(self) -> BackendName: ...
 
@@ -128,4 +130,5 @@ def chosen(wanted: str, *, device_in_use: bool) -> BackendName:
 
 
 def can_fork() -> bool:
+    """Whether the ``forking`` back end works on this system; only Linux has all that it needs."""
     return sys.platform.startswith("linux")

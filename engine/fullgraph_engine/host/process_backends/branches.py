@@ -160,11 +160,13 @@ class Replay:
 
 
 def unpacked(answer: BranchAnswer) -> Answer[Any]:
+    """The answer that another process packed; its value is unpickled, None if there is none."""
     value = _loads(base64.b64decode(answer.packed)) if answer.packed else None
     return Answer(value, answer.lost, answer.late, answer.used)
 
 
 def late_words(seconds: float) -> str:
+    """Why there is no answer after so many seconds, as a clause."""
     return f"it did not end within {seconds:.1f} seconds"
 
 

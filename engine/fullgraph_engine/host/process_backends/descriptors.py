@@ -68,6 +68,7 @@ def readable(descriptor: int, milliseconds: int = 0) -> bool:
 
 
 def close_all(descriptors: Iterable[int]) -> None:
+    """Close descriptors, except those that cannot be closed."""
     for descriptor in descriptors:
         try:
             _close(descriptor)
@@ -131,6 +132,7 @@ def detach() -> None:
 
 
 def flush() -> None:
+    """Flush standard output and error; ignore whatever a stream object of the user's raises."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -63,6 +63,7 @@ class Snapshot(Protocol):
 
 
 def snapshot() -> Snapshot:
+    """The processes of this machine now: from ``/proc`` on Linux, from ``ps`` elsewhere."""
     return _FromProc() if _LINUX else FromPs()
 
 
@@ -159,6 +160,7 @@ def interrupt(pid: int) -> None:
 
 
 def signal_process(pid: int, number: int) -> None:
+    """Send a signal; ignore processes that are gone or another user's, and numbers up to 1."""
     if pid <= 1:  # to kill(2), 0 is our own process group
         return
     try:
@@ -179,6 +181,7 @@ def exists(pid: int) -> bool:
 
 
 def was_killed(code: int | None) -> bool:
+    """Whether a process was ended by SIGKILL, as the kernel does when memory runs out."""
     return code == -signal.SIGKILL
 
 
@@ -218,6 +221,7 @@ class Usage:
 
 
 def usage(root: int, now: Snapshot) -> Usage:
+    """The number of processes and the resident bytes of ``root`` with all of its descendants."""
     pids = [root, *descendants(root, now.parents)]
     return Usage(len(pids), sum(now.resident(pid) for pid in pids))
 

@@ -140,6 +140,7 @@ def next_order(control: int) -> wire.Order:
 
 
 def next_command(control: int) -> wire.Downward:
+    """Wait for the next command; the process ends if none can follow."""
     found: wire.Downward = wire.decode(_line(control))
     return found
 

@@ -65,6 +65,8 @@ class Spares:
 
 
 class Spawning:
+    """The back end that starts a new interpreter for each module process and each run."""
+
     name: BackendName = "spawn"
 
     def __init__(self, host: Services, spares: Spares) -> None:

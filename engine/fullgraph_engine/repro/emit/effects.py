@@ -54,6 +54,12 @@ def namespaces(node: ast.AST) -> set[str]:
 
 
 def concerns(draft: Draft, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
+    """Whether a top-level statement must be copied for its effect on what the program has already.
+
+    These set attributes of torch (``torch._dynamo.config.x = ...``), call one of ``_CALLS``, patch
+    or call something of the program (``Net.forward = ...``), or name one of the ``operators``
+    namespaces. Of definitions only the decorators count.
+    """
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         roots = [_dotted(decorator) for decorator in node.decorator_list]
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

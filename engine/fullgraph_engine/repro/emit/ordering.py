@@ -26,6 +26,10 @@ class Piece:
 
 
 def piece(node: ast.stmt, *, is_effect: bool = False) -> Piece:
+    """The piece of a statement, with the names that it binds and those that it reads.
+
+    A name that is only read when a function is called is ``lazy``, any other ``eager``.
+    """
     eager: set[str] = set()
     lazy: set[str] = set()
     for use in uses(node):

@@ -120,6 +120,7 @@ def _comprehension(
 
 
 def parameters(arguments: ast.arguments) -> list[ast.arg]:
+    """All parameters, ``*args`` and ``**kwargs`` behind all others."""
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     return every + [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
 

@@ -282,10 +282,15 @@ def home_of(namespace: dict[str, Any], path: str | None = None) -> Home:
 
 
 def home_of_function(function: types.FunctionType) -> Home:
+    """The home of a function: its globals, and the file that its code object names."""
     return home_of(function.__globals__, function.__code__.co_filename)
 
 
 def home_of_class(cls: type) -> Home | None:
+    """The home of a class: that of its own functions, else of its module; None if not loaded.
+
+    Functions from files named like ``<string>`` are generated, as dataclasses do, and skipped.
+    """
     for function in own_functions(cls):
         inner = innermost(function)
         if isinstance(inner, types.FunctionType) and inner.__code__.co_filename[:1] != "<":

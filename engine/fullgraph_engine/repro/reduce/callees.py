@@ -20,11 +20,15 @@ _SAME = frozenset({"eval", "train", "to", "cuda", "cpu", "float", "double", "hal
 
 @dataclass(frozen=True)
 class Instance:
+    """The meaning of an expression that is an object of a class of the program."""
+
     of: ast.ClassDef
 
 
 @dataclass(frozen=True)
 class Method:
+    """The meaning of an attribute that is a method bound to an object."""
+
     function: Function
 
 
@@ -153,6 +157,7 @@ def least_of_imported(call: ast.Call) -> int:
 
 
 def method_of(owner: ast.ClassDef, name: str) -> Function | None:
+    """The function of that name in a class body itself, not in its bases; None if there is none."""
     for node in owner.body:
         if isinstance(node, FUNCTIONS) and node.name == name:
             return node

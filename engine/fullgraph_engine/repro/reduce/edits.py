@@ -18,6 +18,8 @@ Replacement = Union[ast.AST, tuple[ast.AST, ...], None]
 
 @dataclass(frozen=True, eq=False)
 class Edit:
+    """One change to a tree: what replaces each of some nodes. Compared by identity."""
+
     changes: Mapping[ast.AST, Replacement]
 
 

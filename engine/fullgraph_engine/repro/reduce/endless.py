@@ -10,6 +10,7 @@ _LEAVING = (ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Awai
 
 
 def endless(tree: ast.Module) -> bool:
+    """Whether the text of any ``while`` loop shows that it does not end."""
     return any(isinstance(node, ast.While) and _stays(node) for node in ast.walk(tree))
 
 

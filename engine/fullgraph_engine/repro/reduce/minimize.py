@@ -293,6 +293,10 @@ def packed(verdict: Verdict, shown: Shown | None) -> bytes:
 
 
 def unpacked(answer: bytes | None) -> tuple[Verdict, Shown | None]:
+    """The verdict that a trial answered with, as :func:`packed` encoded it.
+
+    Not interesting where there is no answer (time is up) or one that is not JSON (it crashed).
+    """
     if answer is None:
         return Verdict(False, "it did not end"), None
     try:

@@ -35,6 +35,8 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Program:
+    """A program that parses, with its size as the reducer compares it."""
+
     text: str
     tree: ast.Module
     size: Size

@@ -25,6 +25,8 @@ from .unbound import unbound
 
 
 class Judged(Protocol):
+    """The oracle's verdict on one candidate; ``interesting``: it still shows the finding."""
+
     @property
     def interesting(self) -> bool: ...
 
@@ -111,6 +113,12 @@ class _Attempt:
 
 
 class Search:
+    """Runs passes over a program until none makes it smaller, or until ``deadline``.
+
+    ``deadline`` is in seconds of ``clock``. ``report`` gets the text of each new best program and
+    ``tried``, the number of candidates until then.
+    """
+
     def __init__(
         self,
         passes: Sequence[Pass],

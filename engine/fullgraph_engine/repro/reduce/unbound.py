@@ -72,6 +72,7 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
+    """All parameters in the order in which a signature lists them."""
     yield from arguments.posonlyargs
     yield from arguments.args
     if arguments.vararg:

@@ -107,6 +107,7 @@ def sites(candidate: Candidate) -> list[Site]:
 
 
 def tensor(dtype: str, *shape: int) -> TensorText:
+    """A tensor in probe notation with these sizes, none of them symbolic."""
     return TensorText(dtype, tuple(Fixed(size) for size in shape))
 
 
@@ -116,6 +117,7 @@ def sizes(value: TensorText) -> tuple[int, ...]:
 
 
 def with_size(value: TensorText, dim: int, number: int) -> TensorText:
+    """The same tensor with another size in one dimension."""
     shape = list(sizes(value))
     shape[dim] = number
     return tensor(value.dtype, *shape)

@@ -610,6 +610,7 @@ def is_depth(name: str) -> bool:
 
 
 def is_width(name: str) -> bool:
+    """Whether a parameter is by its name a number of features: ``hidden_size``, ``d_model``."""
     name = name.lower()
     return not re.fullmatch(_RANK, name) and bool(
         re.fullmatch(

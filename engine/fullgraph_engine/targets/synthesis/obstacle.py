@@ -71,6 +71,8 @@ class WrongChoice:
 
 @dataclass(frozen=True)
 class WrongType:
+    """A value should be an instance of one of these types; empty if they are not known."""
+
     path: Path
     wanted: tuple[type, ...]
 
@@ -94,6 +96,8 @@ class Missing:
 
 @dataclass(frozen=True)
 class Unexpected:
+    """A call got a keyword argument that it does not take, or a second value for a parameter."""
+
     name: str
 
 
@@ -113,6 +117,7 @@ Obstacle = (
 
 
 def words(error: BaseException | None) -> str:
+    """The message of an exception on one line; empty if its ``__str__`` raises."""
     try:
         return " ".join(str(error).split())
     except Exception:  # a user's __str__ may do anything

@@ -20,6 +20,7 @@ VERSION = 1
 
 
 def difference_json(difference: Difference) -> str:
+    """A difference as JSON text, in the format that ``VERSION`` numbers."""
     return dump(
         {
             "version": VERSION,

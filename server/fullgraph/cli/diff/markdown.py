@@ -27,6 +27,10 @@ _MOST = 60_000
 
 
 def difference_markdown(difference: Difference) -> str:
+    """A difference as Markdown that begins with ``MARK``.
+
+    Files beyond about 60,000 characters are only counted: GitHub limits the length of a comment.
+    """
     blocks = ["\n".join(_head(difference))]
     room = _MOST - len(blocks[0])
     for number, file in enumerate(difference.files):

@@ -27,6 +27,7 @@ from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
 
 
 def difference_text(difference: Difference, paint: Paint = PLAIN) -> str:
+    """A difference as lines for a terminal, without a newline at the end."""
     blocks = ["\n".join(_head(difference, paint))]
     blocks += ["\n".join(_file(file, paint)) for file in difference.files]
     return "\n\n".join(blocks)

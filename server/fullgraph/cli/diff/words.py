@@ -139,6 +139,7 @@ def unknown_words(target: TargetDifference) -> Iterator[str]:
 
 
 def first_line(text: str) -> str:
+    """The first line of a text that is not blank; empty if there is none."""
     return next(iter(text.strip().splitlines()), "")
 
 

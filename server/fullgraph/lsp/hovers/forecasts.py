@@ -9,6 +9,7 @@ from fullgraph.session.analysis_unit import Unit
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    """The forecast of the target whose name is at ``offset`` (code points); None if none."""
     positions = unit.document.positions
     for shown in unit.reports():
         range_, name = shown.report.range, shown.report.name

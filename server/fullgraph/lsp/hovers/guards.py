@@ -15,6 +15,7 @@ _PATH = re.compile(rf"(?<![\w.\])])[^\W\d]\w*(?:{_STEP.pattern})*")
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    """The guards on the expression at ``offset`` (code points); None if none."""
     if not unit.results.guards:
         return None
     expression = expression_at(unit.document.text, offset)

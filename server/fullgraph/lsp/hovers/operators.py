@@ -17,6 +17,7 @@ from fullgraph.session.analysis_unit import Unit
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    """The page of the operator or name at ``offset`` (code points); None if none."""
     found = _page(context, unit, offset)
     if found is None:
         return None

@@ -13,6 +13,7 @@ _LONGEST = 60
 
 
 def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    """The values of the innermost traced expression at ``offset`` (code points); None if none."""
     text, positions = unit.document.text, unit.document.positions
     place: PlaceShapes | None = None
     extent = 0, len(text)

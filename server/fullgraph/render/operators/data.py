@@ -13,6 +13,7 @@ from fullgraph_engine.protocol.operators import Parameter, Signature
 
 
 def page_json(page: OperatorPage) -> dict[str, Any]:
+    """A page as data for JSON; None stands for what is not known or does not apply."""
     name = page.name
     return {
         "path": page.path,

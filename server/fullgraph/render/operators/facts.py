@@ -52,6 +52,7 @@ def grouped(
 
 
 def names(overloads: Sequence[Called]) -> str:
+    """Overloads as a list in Markdown; of more than five the first four, and how many more."""
     shown = [f"`{called.short}`" for called in overloads]
     if len(shown) > _MOST_NAMES + 1:
         shown = [*shown[:_MOST_NAMES], f"{len(shown) - _MOST_NAMES} more"]

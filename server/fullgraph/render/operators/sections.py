@@ -23,10 +23,13 @@ __all__ = ["aliasing", "derivatives", "kernels", "names", "schema_of", "schemas"
 
 
 def schemas(called: Sequence[Called]) -> Section:
+    """The schemas of overloads, as torch writes them."""
     return Section("Schemas", code=tuple(one.overload.schema for one in called))
 
 
 def aliasing(called: Sequence[Called]) -> Section:
+    """What the results of overloads alias and what is written to, as their schemas declare it."""
+
     def words(overload: Overload) -> str:
         schema = schema_of(overload)
         return "" if schema is None else aliasing_words(schema, composite=is_composite(overload))
@@ -38,6 +41,8 @@ def aliasing(called: Sequence[Called]) -> Section:
 
 
 def kernels(called: Sequence[Called]) -> Section:
+    """The dispatch keys that overloads have kernels for, their fake kernels and decompositions."""
+
     def registered(overload: Overload) -> str:
         return "; ".join(kernel_items(overload))
 
@@ -82,6 +87,8 @@ def _formula(derivative: Derivative) -> str:
 
 
 def tags(called: Sequence[Called]) -> Section:
+    """The tags (``torch.Tag``) of overloads, with what the better known ones mean."""
+
     def items() -> Iterator[str]:
         for tag in by_importance(tag for one in called for tag in one.overload.tags):
             having = [one for one in called if tag in one.overload.tags]

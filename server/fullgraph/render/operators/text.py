@@ -16,6 +16,7 @@ _CODE = re.compile(r"`([^`]*)`")
 
 
 def page_text(page: OperatorPage, paint: Paint = PLAIN) -> str:
+    """A page as text for a terminal, its prose broken at ``paint.width`` columns."""
     return "\n".join(line.rstrip() for line in _lines(page, paint))
 
 

@@ -64,6 +64,7 @@ def by_importance(tags: Iterable[str]) -> list[str]:
 
 
 def is_composite(overload: Overload) -> bool:
+    """Whether it has a ``CompositeImplicitAutograd`` kernel, which only calls other operators."""
     return "CompositeImplicitAutograd" in overload.kernels
 
 

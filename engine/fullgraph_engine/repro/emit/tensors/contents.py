@@ -28,12 +28,14 @@ INTEGERS = (*SIGNED, *_UNSIGNED)
 
 
 def is_fake(value: torch.Tensor) -> bool:
+    """Whether a tensor is a ``FakeTensor``, which has no elements."""
     from ....torch_internals.fake_tensors import FakeTensor
 
     return isinstance(value, FakeTensor)
 
 
 def readable(data: torch.Tensor) -> bool:
+    """Whether elements can be read: strided, not fake, and not on the ``meta`` device."""
     return data.layout is torch.strided and not is_fake(data) and data.device.type != "meta"
 
 
@@ -87,6 +89,10 @@ def guesses(
 
 
 def makes(text: str, name: str, data: torch.Tensor) -> bool:
+    """Whether ``text`` evaluates to a tensor with dtype, shape, device and elements of ``data``.
+
+    ``name`` is how ``text`` calls torch. NaN equals NaN; without NaN, 0.0 and -0.0 differ.
+    """
     try:
         made = eval(text, {name.split(".")[0]: torch})
     except Exception:  # a pattern for another dtype
@@ -113,6 +119,10 @@ def _signed(data: torch.Tensor) -> bool:
 
 
 def number_of(element: torch.Tensor) -> Any:
+    """The Python number of a tensor with one element.
+
+    A float has as few significant digits, up to 9, as give the same element, else all of them.
+    """
     value = element.item()
     if isinstance(value, float) and math.isfinite(value):
         for digits in range(1, 10):
@@ -123,6 +133,7 @@ def number_of(element: torch.Tensor) -> Any:
 
 
 def is_exact(value: Any, element: torch.Tensor) -> bool:
+    """Whether a literal of the value can restore the element; false for ``complex32``."""
     return not isinstance(value, complex) or element.dtype in (torch.complex64, torch.complex128)
 
 
@@ -133,6 +144,7 @@ def _literal(value: Any) -> str:
 
 
 def listed(data: torch.Tensor) -> str:
+    """The elements as nested lists in source text, as ``torch.tensor`` takes them."""
     if data.dim() == 0:
         return _literal(number_of(data))
     return "[" + ", ".join(listed(part) for part in data) + "]"
@@ -159,6 +171,10 @@ def is_unit(data: torch.Tensor | None) -> bool:
 
 
 def range_of(data: torch.Tensor | None) -> tuple[int, int]:
+    """The least and the greatest element as integers.
+
+    ``(0, 1)`` where elements cannot be read, there are none, or more than 2**26.
+    """
     if data is None or data.numel() > _SCAN or not data.numel() or not readable(data):
         return 0, 1
     if data.dtype in _UNSIGNED:

@@ -59,6 +59,11 @@ def hint(value: Any) -> Any:
 
 
 def layout_of(value: torch.Tensor) -> Layout:
+    """The sizes, strides and storage offset of a tensor, symbolic ones as their hints.
+
+    Raises:
+        Unwritable: a symbol has no hint.
+    """
     return Layout(
         tuple(hint(size) for size in value.size()),
         tuple(hint(stride) for stride in value.stride()),

@@ -143,6 +143,11 @@ def _quantized(name: str, value: torch.Tensor, plain: str) -> str:
 
 
 def nested(writing: Writing, value: torch.Tensor) -> str:
+    """Source text that makes a nested tensor of its unbound parts, strided or jagged.
+
+    Raises:
+        Unwritable: the tensor is fake.
+    """
     name = writing.refer(torch)
     if is_fake(value) or any(is_fake(part) for part in value.unbind()):
         raise Unwritable("a nested tensor without contents has no source text")
