@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph_engine.host import process_backends
+from fullgraph_engine.host import process_backends, wire
 from fullgraph_engine.host.process_backends import (
     channels,
     descriptors,
@@ -413,3 +413,23 @@ def test_the_last_attempt_asks_nothing() -> None:
     replay = Replay((), lambda message: pytest.fail(f"{message}"), float("inf"), last=True)
     answer = replay(lambda: pytest.fail("it is late"), 5.0, "q")
     assert (answer.late, answer.lost) == (True, "it did not end within 5.0 seconds")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"!",
+        b"!5",
+        b"![]",
+        b"!{}",
+        b'!{"type": "Planned", "runs": [3]}',
+        b'!{"type": "Forked", "number": 1}',
+        b'!{"type": "Nothing"}',
+        b'{"type": "TargetDone", "report": 7}',
+        b"!" + b"[" * 100_000,
+    ],
+)
+def test_a_line_that_is_no_message_is_none(line: bytes) -> None:
+    """User code can write to the descriptor that a run reports through."""
+    assert wire.received(line) is None

@@ -22,7 +22,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fullgraph_engine.repro.emit.program import Draft
-from fullgraph_engine.repro.emit.tensors import Layout, layout_of
+from fullgraph_engine.repro.emit.tensors import Layout, contents, layout_of
 from fullgraph_engine.repro.emit.unwritable import Unwritable
 from fullgraph_engine.repro.emit.values import constant, expressions
 
@@ -442,3 +442,11 @@ def test_layout() -> None:
     assert layout_of(torch.randn(3, 4)[:, 1:]) == Layout((3, 3), (4, 1), 1)
     assert Layout((3, 3), (4, 1), 1).extent == 12
     assert Layout((0, 3), (4, 1)).extent == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [([3, 9], (3, 9)), ([1 << 63, (1 << 64) - 1], (0, 1)), ([1, 1 << 63], (0, 1))],
+)
+def test_the_range_of_unsigned_integers(values: list[int], bounds: tuple[int, int]) -> None:
+    assert contents.range_of(torch.tensor(values, dtype=torch.uint64)) == bounds

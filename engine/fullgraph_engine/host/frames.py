@@ -52,7 +52,7 @@ def range_of(frame: Frame, lines: list[str]) -> Range:
 def line_range(line: int, lines: list[str]) -> Range:
     """The range of a zero-based line without blanks around it; empty outside of ``lines``."""
     text = lines[line].rstrip("\r\n") if 0 <= line < len(lines) else ""
-    start = len(text) - len(text.lstrip())
+    start = len(text[: len(text) - len(text.lstrip())].encode())
     end = len(text.rstrip().encode("utf-8", "surrogatepass"))
     return Range(Position(line, min(start, end)), Position(line, end))
 

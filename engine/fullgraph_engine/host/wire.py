@@ -359,7 +359,7 @@ def received(line: bytes) -> Upward | Event | None:
         if line.startswith(_INTERNAL):
             return decode(line)  # type: ignore[no-any-return]
         return protocol.decode(line)  # type: ignore[return-value]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -165,8 +165,9 @@ class Unit:
         self.extended = Extended()
         """The index with the operators that this file registered."""
         self.guards_shown: set[str] = set()
-        self.untraced_shown: set[str] = set()
         """Targets all of whose guards are shown as diagnostics."""
+        self.untraced_shown: set[str] = set()
+        """Targets whose lines that were never traced are faded."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
 

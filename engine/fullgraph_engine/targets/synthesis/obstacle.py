@@ -117,9 +117,9 @@ Obstacle = (
 
 
 def words(error: BaseException | None) -> str:
-    """The message of an exception on one line; empty if its ``__str__`` raises."""
+    """The message of an exception on one line; empty without one, or if its ``__str__`` raises."""
     try:
-        return " ".join(str(error).split())
+        return " ".join(str(error).split()) if error is not None else ""
     except Exception:  # a user's __str__ may do anything
         return ""
 

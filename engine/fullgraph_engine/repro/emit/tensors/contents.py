@@ -173,14 +173,16 @@ def is_unit(data: torch.Tensor | None) -> bool:
 def range_of(data: torch.Tensor | None) -> tuple[int, int]:
     """The least and the greatest element as integers.
 
-    ``(0, 1)`` where elements cannot be read, there are none, or more than 2**26.
+    ``(0, 1)`` where elements cannot be read, there are none, more than 2**26, or some of 2**63
+    and above.
     """
     if data is None or data.numel() > _SCAN or not data.numel() or not readable(data):
         return 0, 1
+    unsigned = not data.dtype.is_signed
     if data.dtype in _UNSIGNED:
         data = data.to(torch.int64)
-    low, high = data.aminmax()
-    return int(low), int(high)
+    low, high = map(int, data.aminmax())
+    return (0, 1) if unsigned and low < 0 else (low, high)
 
 
 def spread(data: torch.Tensor | None, base: Layout, layout: Layout) -> torch.Tensor | None:
