@@ -11,7 +11,7 @@ from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import (
     Resolved,
     Settings,
-    Source,
+    SettingsSource,
     command_line_source,
     declarations,
     editor_source,
@@ -94,7 +94,7 @@ def test_pyproject_holds_every_kind_of_value(tmp_path: Path) -> None:
 def test_a_bad_value_is_one_sentence_and_the_default_stays(
     values: dict[str, object], problem: str
 ) -> None:
-    resolved = resolve(Source("setup", values))
+    resolved = resolve(SettingsSource("setup", values))
     key = next(iter(values))
     assert resolved.problems == (f"Setting '{key}' of setup {problem}",)
     assert resolved.settings == Settings()
@@ -120,19 +120,19 @@ def test_what_of_a_file_is_executed_for_probes(word: str, kinds: tuple[str, ...]
 
 
 def test_a_misspelt_setting_is_named_with_the_one_that_was_meant() -> None:
-    resolved = resolve(Source("setup", {"timout": 3}))
+    resolved = resolve(SettingsSource("setup", {"timout": 3}))
     assert resolved.problems == ("Setting 'timout' of setup is unknown; did you mean 'timeout'?",)
 
 
 def test_a_bad_later_value_leaves_the_earlier_one_in_force() -> None:
-    resolved = resolve(Source("one", {"jobs": 3}), command_line_source({"jobs": "many"}))
+    resolved = resolve(SettingsSource("one", {"jobs": 3}), command_line_source({"jobs": "many"}))
     assert resolved.settings.jobs == 3
     assert resolved.problems == ("--jobs must be a whole number, at least 0; 3 stays in force.",)
 
 
 def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
     resolved = resolve(
-        Source("pyproject.toml", {"timeout": 5, "mode": "real"}),
+        SettingsSource("pyproject.toml", {"timeout": 5, "mode": "real"}),
         command_line_source({"timeout": "7", "mode": None, "severity": ["op=error", "GB0059=off"]}),
     )
     assert resolved.settings.timeout == 7
@@ -147,7 +147,7 @@ def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
 
 def test_what_an_editor_sends_overrides_the_project_even_with_a_default() -> None:
     editor = editor_source({"fullgraph": {"timeout": Settings().timeout, "traceOn": "save"}})
-    resolved = resolve(Source("pyproject.toml", {"timeout": 5, "jobs": 1}), editor)
+    resolved = resolve(SettingsSource("pyproject.toml", {"timeout": 5, "jobs": 1}), editor)
     assert resolved.settings == Settings(jobs=1, trace_on="save")
     assert resolved.origins["timeout"] == "the editor"
     assert resolved.problems == ()
@@ -245,7 +245,7 @@ def test_editors_say_settings_of_a_feature_nested_or_with_a_dot() -> None:
 
 
 def test_a_misspelt_setting_in_the_table_of_a_feature() -> None:
-    resolved = resolve(Source("setup", {"completion": {"mod": "full", "mode": "fast"}}))
+    resolved = resolve(SettingsSource("setup", {"completion": {"mod": "full", "mode": "fast"}}))
     assert resolved.problems == (
         "Setting 'completion.mod' of setup is unknown; did you mean 'completion-mode'?",
         "Setting 'completion.mode' of setup must be "

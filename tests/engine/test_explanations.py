@@ -27,7 +27,7 @@ PLAIN = "The code's conditions on `x.shape[0]` leave only the value 6."
 EXPLAINED = "became 6 at line 4 because `x.shape[0] == 6` had to hold"
 
 
-def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.Outcome:
+def run(text: str, path: str, emit: Callable[[Finding], None]) -> runs.RunOutcome:
     module = types.ModuleType("pinned")
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets

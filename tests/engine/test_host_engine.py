@@ -295,7 +295,7 @@ def test_a_run_that_crashes_while_the_finding_is_looked_for_is_told(engine: Engi
 
 
 def test_a_module_has_the_loader_that_python_would_give_it() -> None:
-    source = import_hook.Source("model", "/model.py", "A = 1\n", False, lambda module: None)
+    source = import_hook.TextImporter("model", "/model.py", "A = 1\n", False, lambda module: None)
     module = types.ModuleType("model")
     source.exec_module(module)
     loader = module.__loader__

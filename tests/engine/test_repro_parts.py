@@ -393,7 +393,7 @@ def test_every_visit_of_a_statement_is_a_call_with_what_its_object_has() -> None
 
 
 def test_many_calls_are_a_loop_over_what_differs() -> None:
-    given = tuple(invocation.Given.of((number, "same"), {}) for number in range(5))
+    given = tuple(invocation.CallInputs.of((number, "same"), {}) for number in range(5))
     draft = Draft()
     text = "\n".join(invocation.Compiled().statements(draft, invocation.Unit("f", given)))
     assert text.split("\n")[1:] == ["for x0 in [0, 1, 2, 3, 4]:", "    compiled(x0, 'same')"]

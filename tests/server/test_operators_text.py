@@ -16,7 +16,7 @@ from fullgraph.operators import (
     dotted_at,
     subject_at,
 )
-from fullgraph.operators.text import Source
+from fullgraph.operators.text import SourceText
 from fullgraph_engine.protocol.operators import (
     Field,
     Name,
@@ -487,7 +487,7 @@ def test_statements_are_those_of_the_parser() -> None:
         class C: pass
         '''
     )
-    source = Source.of(text)
+    source = SourceText.of(text)
     found = [text[source.starts[i] :].split()[0] for i in source.firsts]
     assert found == [
         '"""Doc;', "import", "import", "x", "y", "if", "def", "return", "@dec", "class",
@@ -495,7 +495,7 @@ def test_statements_are_those_of_the_parser() -> None:
     tiled(source)
 
 
-def tiled(source: Source) -> None:
+def tiled(source: SourceText) -> None:
     """The words are all of the text but blanks."""
     edges = zip(source.words, source.starts, source.starts[1:], strict=False)
     assert all(source.text[start:end].rstrip(" \t\f\ufeff") == word for word, start, end in edges)
@@ -546,6 +546,6 @@ def test_every_prefix_of_a_text_can_be_asked_about() -> None:
 def test_any_text_can_be_asked_about(seed: int) -> None:
     rng = random.Random(seed)
     text = "".join(rng.choices(PIECES, k=rng.randint(1, 25)))
-    tiled(Source.of(text))
+    tiled(SourceText.of(text))
     for offset in range(len(text) + 1):
         everything(text, offset)

@@ -24,7 +24,7 @@ from ..targets import Call
 from ..tracing.recording import FailedGuard, Recompile, Recording
 from ..tracing.variations import Inputs, can_be_resized
 from . import dimensions, value_guards
-from .places import Place, SourceText, identity, related_to
+from .places import FindingPlace, SourceText, identity, related_to
 from .recompiles import (
     GUIDE,
     change,
@@ -168,7 +168,7 @@ class Forecaster:
         if not any(frame.outcome == "compiled" for frame in first.frames):
             self._forecast.note = "Nothing was compiled, so nothing can be recompiled."
             return
-        given = value_guards.Given.of(self.call.function, self.call.args, self.call.kwargs)
+        given = value_guards.CalledWith.of(self.call.function, self.call.args, self.call.kwargs)
         self._guarded = {
             finding.range.start.line
             for finding in value_guards.of_recording(first, self.source, given, self.fallback)
@@ -464,7 +464,9 @@ class Forecaster:
         ]
         return all(place in self._told for place in places)
 
-    def _pinned(self, why: list[tuple[Recompile, FailedGuard]], before: Recording) -> Place | None:
+    def _pinned(
+        self, why: list[tuple[Recompile, FailedGuard]], before: Recording
+    ) -> FindingPlace | None:
         """Where the compilation before made a constant of a size that it had as a symbol."""
         sizes = {
             f"{failed.source}.size()[{failed.detail.partition(' ')[2]}]"
@@ -476,7 +478,7 @@ class Forecaster:
                 return self.source.locate(event.stack, self.fallback)
         return None
 
-    def _place(self, recompile: Recompile, failed: FailedGuard) -> Place:
+    def _place(self, recompile: Recompile, failed: FailedGuard) -> FindingPlace:
         return place_of(failed, recompile, self.source, self.fallback)
 
     def _row(
@@ -484,7 +486,7 @@ class Forecaster:
         change_: _Change,
         verdict: Verdict,
         failures: Sequence[FailedGuard],
-        place: Place | None,
+        place: FindingPlace | None,
     ) -> None:
         self._forecast.rows.append(
             ForecastRow(
@@ -502,7 +504,7 @@ class Forecaster:
         self,
         change_: _Change,
         why: list[tuple[Recompile, FailedGuard]],
-        place: Place,
+        place: FindingPlace,
         pinned: bool,
     ) -> Finding:
         recompile, failed = why[0]

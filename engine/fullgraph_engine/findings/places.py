@@ -15,7 +15,7 @@ Stack = tuple[Frame, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class FindingPlace:
     """A range of the edited file, the frames below it (in libraries), and the ones above."""
 
     range: Range
@@ -48,13 +48,15 @@ class SourceText:
             elif isinstance(node, ast.IfExp):
                 self._headers[extent(node)] = extent(node.test)
 
-    def locate(self, stack: Stack, fallback: Range) -> Place:
+    def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """The place of a stack; ``fallback`` where no frame is in this file."""
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
             if stack[index].path == self.path:
-                return Place(self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index])
-        return Place(fallback, shown, shown, ())
+                return FindingPlace(
+                    self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index]
+                )
+        return FindingPlace(fallback, shown, shown, ())
 
     def innermost(self, stack: Stack) -> Frame | None:
         """The innermost frame of a stack that is in this file."""
@@ -160,7 +162,7 @@ def with_text(frame: Frame) -> Frame:
     return replace(frame, text=linecache.getline(frame.path, frame.line + 1).strip("\n"))
 
 
-def related_to(place: Place, limit: int = 8) -> tuple[Related, ...]:
+def related_to(place: FindingPlace, limit: int = 8) -> tuple[Related, ...]:
     """Library frames below the place and callers above it, nearest first."""
     related = []
     for frame, words in (

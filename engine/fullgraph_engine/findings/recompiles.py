@@ -9,7 +9,7 @@ from ..protocol import Finding, Position, Range, Related
 from ..protocol.evidence import GuardFailure, GuardFrame, RecompileEvidence
 from ..protocol.sources import condition_in_user_words, in_user_words
 from ..tracing.recording import FailedGuard, GuardFamily, Recompile, Recording
-from .places import Place, SourceText, identity, related_to
+from .places import FindingPlace, SourceText, identity, related_to
 
 MOST = 8
 """Findings of one recompile; the other guards that failed are told in each of them."""
@@ -107,13 +107,13 @@ def of_limit(recompile: Recompile, source: SourceText, fallback: Range) -> Findi
 
 def place_of(
     failed: FailedGuard, recompile: Recompile, source: SourceText, fallback: Range
-) -> Place:
+) -> FindingPlace:
     """Where the guard comes from, else what was called, else the function itself."""
     if any(frame.path == source.path for frame in failed.stack):
         return source.locate(failed.stack, fallback)
     if recompile.path == source.path:
         place = source.locate((), source.header(recompile.line))
-        return Place(place.range, failed.stack or place.stack, failed.stack, ())
+        return FindingPlace(place.range, failed.stack or place.stack, failed.stack, ())
     return source.locate(recompile.stack, fallback)
 
 

@@ -18,9 +18,9 @@ from ..documents.writer import Writer
 from ..protocol import (
     Finding,
     FoundProbe,
-    Origin,
     Part,
     ProbeInfo,
+    ProbeOrigin,
     Range,
     RunId,
     SeenValue,
@@ -76,7 +76,7 @@ REAL_BYTES = 512 << 20
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """How a run ended. ``needs_real`` says why it should be repeated with real tensors."""
 
     report: TargetReport
@@ -109,7 +109,7 @@ def run_target(
     branch: Branch | None = None,
     forecast_recompiles: Callable[[Forecast], None] | None = None,
     known: str = "",
-) -> Outcome:
+) -> RunOutcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
     The parts know nothing of each other, so they can be processes side by side. The second only
@@ -148,7 +148,7 @@ def run_target(
     report = attempt.report(time.perf_counter() - started)
     ledger.finish()
     further = attempt.further() if part == "first" and needs_real is None else 0
-    return Outcome(
+    return RunOutcome(
         report,
         ledger.findings,
         needs_real,
@@ -243,7 +243,7 @@ class _Attempt:
         self.error: str | None = None
         self.auto_failure: str | None = None
         self.asked_dynamic = False
-        self.given = value_guards.Given()
+        self.given = value_guards.CalledWith()
         self.finished = False
         self.without_probe = False
         """The probe turned out to be none."""
@@ -333,11 +333,11 @@ class _Attempt:
     def _trace(self, call: Call, mode: Any) -> Recording:
         self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
         if call.source:
-            origin: Origin = "synthesis" if call.comment else "harvest"
+            origin: ProbeOrigin = "synthesis" if call.comment else "harvest"
             self.info = dataclasses.replace(
                 self.info, origin=origin, init=call.init, source=call.source, comment=call.comment
             )
-        self.given = value_guards.Given.of(call.function, call.args, call.kwargs)
+        self.given = value_guards.CalledWith.of(call.function, call.args, call.kwargs)
         self.asked_dynamic = bool(call.dynamic)
         if mode is not None:
             mode.prefer_real = self.auto and self._could_be_real(call)

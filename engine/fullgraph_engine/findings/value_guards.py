@@ -46,7 +46,7 @@ _STEADY = ("module", "NoneType", "bool", "wrapper_descriptor", "property")
 
 
 @dataclass(frozen=True)
-class Given:
+class CalledWith:
     """What a target was called with: the code that was called, and its arguments by name."""
 
     code: types.CodeType | None = None
@@ -55,7 +55,7 @@ class Given:
     """It is the method of an object, which is the same one at every call."""
 
     @classmethod
-    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
+    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CalledWith:
         called = function.forward if isinstance(function, torch.nn.Module) else function
         code = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__code__", None)
         try:
@@ -78,7 +78,7 @@ class Given:
 
 
 def of_recording(
-    recording: Recording, source: SourceText, given: Given, fallback: Range
+    recording: Recording, source: SourceText, given: CalledWith, fallback: Range
 ) -> tuple[Finding, ...]:
     """Each once, in the order in which the guards were made."""
     found: dict[str, Finding] = {}
@@ -89,7 +89,7 @@ def of_recording(
 
 class _Unsteady:
     def __init__(
-        self, recording: Recording, source: SourceText, given: Given, fallback: Range
+        self, recording: Recording, source: SourceText, given: CalledWith, fallback: Range
     ) -> None:
         self._recording, self._source = recording, source
         self._given, self._fallback = given, fallback

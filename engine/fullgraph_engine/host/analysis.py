@@ -122,7 +122,7 @@ class Attempt:
 
 
 @dataclass
-class Run:
+class LaunchedRun:
     """A launched run; ``watched.pid`` is 0 until its process is known."""
 
     attempt: Attempt
@@ -227,7 +227,7 @@ class Analysis:
         """Targets of which a first run has ended, with their names."""
         self._waiting: dict[int, list[PlannedRun]] = {}
         """By target: runs for which an earlier one may ask."""
-        self._running: dict[int, Run] = {}
+        self._running: dict[int, LaunchedRun] = {}
         self._enclosing: dict[tuple[int, bool], EnclosingRun | None] = {}
         """By their number, and whether tensors are real; None where there cannot be one."""
         self._number = 0
@@ -235,11 +235,11 @@ class Analysis:
         self._told: set[bytes] = set()
         """Findings and reports of an attempt are repeated by the next one."""
         self._begun: set[int] = set()
-        self._given_up: dict[tuple[int, int], Run] = {}
+        self._given_up: dict[tuple[int, int], LaunchedRun] = {}
         """Attempts that are made again, by target and probe."""
         self._until: dict[Part, float] = {}
         """When all runs of a part have to be through, once the first of them is launched."""
-        self._firsts: dict[tuple[int, int], Run] = {}
+        self._firsts: dict[tuple[int, int], LaunchedRun] = {}
         """Runs that were traced, by target and probe, of which there may be further paths."""
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
@@ -539,7 +539,7 @@ class Analysis:
             watched.started, watched.deadline = now, now + seconds
         else:
             watched = self._watched(made, "run", seconds)
-        self._running[number] = Run(attempt, watched, enclosing)
+        self._running[number] = LaunchedRun(attempt, watched, enclosing)
         self._host.watch(made.channels.reports, lambda: self._read_run(number))
         if planned.target not in self._begun:
             self._begun.add(planned.target)
@@ -566,7 +566,7 @@ class Analysis:
             # How it ended is told by the module process, with the status.
             self._host.unwatch(launched.watched.reports.descriptor)
 
-    def _from_run(self, launched: Run, line: bytes) -> None:
+    def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
         message = wire.received(line)
         if isinstance(message, Begun):
             self._begins(launched.watched, message)
@@ -602,7 +602,7 @@ class Analysis:
         self._conclude(launched, code)
         self._launch()
 
-    def _conclude(self, launched: Run, code: int | None) -> None:
+    def _conclude(self, launched: LaunchedRun, code: int | None) -> None:
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
@@ -817,7 +817,7 @@ class Analysis:
             paths = (PathReport("along other paths", status, reason),)
             self._report(replace(first.done.report, probe_number=plan.probe, paths=paths))
 
-    def _retract(self, before: Run, launched: Run) -> None:
+    def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""
         for identity, finding in before.findings.items():
             if identity and identity not in launched.findings:
@@ -828,7 +828,7 @@ class Analysis:
         number, target = self.request.request, planned.info.name
         self._host.send(ForecastFound(number, target, run_, note=note))
 
-    def _crashed(self, launched: Run, cause: str, words: LastWords) -> None:
+    def _crashed(self, launched: LaunchedRun, cause: str, words: LastWords) -> None:
         planned, watched = launched.attempt.plan, launched.watched
         here = frames.innermost(words.stack, self.request.path)
         where = self._range(here) or words.place or planned.info.range

@@ -26,7 +26,7 @@ Executor = Callable[[types.ModuleType], None]
 
 
 @dataclass(frozen=True)
-class Place:
+class ModulePlace:
     """Where a text belongs: its module name, and the folders that its imports are looked up in."""
 
     name: str
@@ -39,7 +39,7 @@ class Place:
 
 def place(
     path: str, roots: Sequence[str], user_path: Sequence[str] = (), tree: ast.Module | None = None
-) -> Place:
+) -> ModulePlace:
     """As Python would import the file: with its packages, from the folder above them.
 
     ``user_path`` is the interpreter's own ``sys.path``. Folders without ``__init__.py`` are
@@ -47,11 +47,11 @@ def place(
     """
     file = Path(path)
     if not file.is_absolute():
-        return Place(_free(_stem(path)), False, tuple(roots))
+        return ModulePlace(_free(_stem(path)), False, tuple(roots))
     package = file.name == "__init__.py"
     installed = _editable(file)
     if installed and installed not in sys.modules:
-        return Place(installed, package, tuple(roots), str(file.parent))
+        return ModulePlace(installed, package, tuple(roots), str(file.parent))
     folder = file.parent
     parents: list[str] = []
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
@@ -65,17 +65,17 @@ def place(
     if not parents or not all(name.isidentifier() for name in parents):
         # A script: its own folder goes first, as when it is started.
         search = tuple(dict.fromkeys((str(file.parent), *roots)))
-        return Place(_free(_stem(path)), False, search)
+        return ModulePlace(_free(_stem(path)), False, search)
     parts = parents if package else [*parents, _stem(path)]
     beside = str(file.parent)
     loaded = sys.modules.get(parents[0])
     if loaded is not None and not _is_at(loaded, folder / parents[0]):
-        return Place(_free(_stem(path)), False, search, beside)
+        return ModulePlace(_free(_stem(path)), False, search, beside)
     if ".".join(parts) in sys.modules:  # a module of torch itself
         parts, package = [*parents, f"{_stem(path)}__file"], False
     if loaded is None and not _is_first(folder / parents[0], (*search, *user_path)):
         search = tuple(dict.fromkeys((str(folder), *search)))
-    return Place(".".join(parts), package, search, beside)
+    return ModulePlace(".".join(parts), package, search, beside)
 
 
 def _editable(file: Path) -> str:
@@ -149,7 +149,7 @@ def _free(name: str) -> str:
     return f"{name}__file" if taken else name
 
 
-class Source(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Finds and loads one module: the analyzed text, whatever is on disk.
 
     It stands in ``sys.meta_path``, so that a package whose ``__init__`` imports the file gets the

@@ -41,7 +41,7 @@ from .index_builder import Inventory
 from .lines import LineReader
 from .pipeline import Pipeline, chosen
 from .process_backends import Launched, ProcessBackend, descriptors, limits, processes
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .process_backends.forking import Forking
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
@@ -255,7 +255,7 @@ class Host:
         """Those that no other process inherits."""
         return self._own
 
-    def perform(self, order: Order, given: Given) -> NoReturn:
+    def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
         """In a process that was forked for an order."""
         orders.perform(order, given, self.pipeline, self._user_path, forks=True)
 

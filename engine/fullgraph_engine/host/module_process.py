@@ -50,7 +50,7 @@ from .import_failures import TIME_USED_UP, TimeIsUp
 from .import_progress import ImportProgress
 from .pipeline import Pipeline, Probe, Target
 from .process_backends import descriptors, limits, processes, spare
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
 from .wire import (
     PACKAGES,
@@ -84,7 +84,7 @@ class Keeping:
 
 def main(
     job: Job,
-    given: Given,
+    given: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
     *,
@@ -111,7 +111,7 @@ class _Module:
     def __init__(
         self,
         job: Job,
-        given: Given,
+        given: ProcessEnds,
         pipeline: Pipeline,
         user_path: list[str],
         forks: bool,
@@ -129,8 +129,8 @@ class _Module:
         self.refused: tuple[Range, ...] = ()
         self.wanted: list[int] = []
         self.note = ""
-        self.source: import_hook.Source | None = None
-        self.place = import_hook.Place("", False, ())
+        self.source: import_hook.TextImporter | None = None
+        self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
         """When the text was executed, if packages that import it were not through then."""
@@ -206,7 +206,7 @@ class _Module:
             traced.differs = True
         run.main(traced, given)
 
-    def command(self) -> tuple[wire.Downward, Given]:
+    def command(self) -> tuple[wire.Downward, ProcessEnds]:
         """What this process is to be a run for."""
         given = self.given
         if self.forks:
@@ -351,7 +351,7 @@ class _Module:
         sys.path[:] = [*own, *self.user_path]
         import_hook.show(path, text)
         self.progress = ImportProgress(self.say_import)
-        self.source = import_hook.Source(
+        self.source = import_hook.TextImporter(
             place.name, path, text, place.package, self.statements, self.progress.begins
         )
         sys.meta_path.insert(0, self.source)
@@ -366,7 +366,7 @@ class _Module:
         blackbox.undo_dump()
         descriptors.flush()
 
-    def load(self, place: import_hook.Place) -> None:
+    def load(self, place: import_hook.ModulePlace) -> None:
         """Import the module, and with it the packages above it, as Python would."""
         skipped = next((skip for skip in self.job.skip if skip.statement == PACKAGES), None)
         failed, reason = None, skipped.reason if skipped is not None else ""
@@ -536,7 +536,7 @@ class _Module:
         path = self.analyze.path
         return preamble.dependencies(loaded, noted, keeping.unfound, self.user_path, path)
 
-    def go_on(self, fresh: Given, imports: int) -> None:
+    def go_on(self, fresh: ProcessEnds, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
             self.job = wire.decode(file.read())

@@ -10,7 +10,7 @@ from typing import NoReturn
 from . import index_builder, module_process, reducer
 from .pipeline import Pipeline, chosen
 from .process_backends import descriptors, limits, processes, spare
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares
 from .wire import Job, Order, Reduction, Trial
@@ -18,7 +18,7 @@ from .wire import Job, Order, Reduction, Trial
 
 def perform(
     order: Order,
-    given: Given,
+    given: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
     *,

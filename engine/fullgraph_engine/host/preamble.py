@@ -22,7 +22,7 @@ from . import syntax, wire
 from .import_hook import INSTALLED
 from .lines import LineReader
 from .process_backends import Owner, descriptors, packets, processes
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .process_backends.limits import MIB
 from .wire import Ahead, Continue, Exited, FileState, Followed, Forked, Job, Kept, Stale
 
@@ -168,7 +168,7 @@ class Preamble:
             return False
         return all(state(file.path) == file for file in self.kept.files)
 
-    def proceed(self, job: Job, given: Given, generation: Owner) -> bool:
+    def proceed(self, job: Job, given: ProcessEnds, generation: Owner) -> bool:
         """Fork a generation; False if the process is gone."""
         self._number += 1
         paper = descriptors.in_memory("fullgraph-job")

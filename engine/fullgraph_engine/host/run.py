@@ -37,7 +37,7 @@ from . import blackbox, exits, frames, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .wire import Begun, CandidatesMade, Launch, RunDone, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
@@ -72,7 +72,7 @@ class Run:
     def id(self) -> RunId:
         return RunId(self.tracee.target.name, self.launch.probe, self.launch.part)
 
-    def live(self, given: Given) -> None:
+    def live(self, given: ProcessEnds) -> None:
         """Trace, and tell what came of it."""
         self.settle(given)
         if self.forking is None:
@@ -97,7 +97,7 @@ class Run:
         descriptors.flush()
         self.tell(done)
 
-    def settle(self, given: Given) -> None:
+    def settle(self, given: ProcessEnds) -> None:
         """Take up the descriptors, listen to the parent, and keep within the limits."""
         given.raise_all()
         self.report, self.box = given.report, given.box
@@ -262,7 +262,7 @@ class Run:
 
 
 def settle(
-    given: Given,
+    given: ProcessEnds,
     interrupted: Callable[[int, FrameType | None], None],
     memory: int,
     seconds: float | None = None,
@@ -281,7 +281,7 @@ def settle(
     placeholder.touched.clear()
 
 
-def main(run: Run, given: Given) -> NoReturn:
+def main(run: Run, given: ProcessEnds) -> NoReturn:
     """Never returns, whatever the user's code does to the interpreter."""
     try:
         run.live(given)

@@ -11,7 +11,7 @@ from .found import FoundProbes
 from .lines import LineReader
 from .pipeline import Pipeline
 from .process_backends import Launched, ProcessBackend
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .wire import Order
 
 
@@ -57,7 +57,7 @@ class Services(Protocol):
 
     # -- processes ----------------------------------------------------------------------------
 
-    def perform(self, order: Order, given: Given) -> NoReturn:
+    def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
         """Carry out an order, in a process that was forked for it."""
 
     def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:

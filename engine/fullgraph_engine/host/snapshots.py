@@ -15,7 +15,7 @@ from ..targets import deadline
 from . import run, wire
 from .pipeline import Pipeline, Probe, Target
 from .process_backends import descriptors, packets, processes
-from .process_backends.channels import Given
+from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
 from .wire import Enclose, Launch, PlannedRun, SnapshotTaken
 
@@ -26,7 +26,11 @@ class Snapshots:
     """Those of one enclosing run, in its process. ``forking`` is as a fork server has it."""
 
     def __init__(
-        self, command: Enclose, given: Given, pipeline: Pipeline, forking: Callable[[bool], None]
+        self,
+        command: Enclose,
+        given: ProcessEnds,
+        pipeline: Pipeline,
+        forking: Callable[[bool], None],
     ) -> None:
         self._command, self._given = command, given
         self._pipeline, self._forking = pipeline, forking
@@ -37,7 +41,7 @@ class Snapshots:
         runs: Sequence[tuple[PlannedRun, Target, Probe]],
         namespace: dict[str, Any],
         text: str,
-    ) -> tuple[Launch, Given]:
+    ) -> tuple[Launch, ProcessEnds]:
         """Run what encloses these. Returns in a run that a snapshot has forked."""
         self._given.raise_all()
         run.settle(self._given, lambda number, frame: None, self._command.memory)
@@ -62,7 +66,7 @@ class Snapshots:
         given = self._given
         try:
             onward, control = packets.pair()
-            fresh = Given(_dup(given.report), -1, -1, -1, control)
+            fresh = ProcessEnds(_dup(given.report), -1, -1, -1, control)
         except OSError:
             return False
         server = ForkServer(given.control, given.report, self._forking)
@@ -79,7 +83,7 @@ class Snapshots:
         self._server = server
         return True
 
-    def serve(self, taken: PlannedRun | None) -> tuple[Launch, Given]:
+    def serve(self, taken: PlannedRun | None) -> tuple[Launch, ProcessEnds]:
         """Fork the runs of a snapshot, or of none, to the end; returns in a run."""
         server = self._server
         if server is None:

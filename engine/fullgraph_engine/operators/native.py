@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from ..protocol.operators import Fake, Operator, Origin, Overload, Signature
+from ..protocol.operators import Fake, Operator, OperatorOrigin, Overload, Signature
 from .bindings import operator_of
 from .derivatives import Derivatives
 
@@ -136,7 +136,7 @@ def operators(
         full = operator_of(function)
         kernels = known.kernels[full]
         verdict, formulas = derivatives.of(function, implicit=_IMPLICIT in kernels)
-        origin: Origin = "generated" if "generated" in function.tags else "native"
+        origin: OperatorOrigin = "generated" if "generated" in function.tags else "native"
         name = f"{function.namespace}::{function.func.name.name}"
         grouped.setdefault(name, []).append(
             Overload(

@@ -15,7 +15,7 @@ from .derivatives import Derivatives
 from .native import callers, natives, operators
 from .notes import attempt
 from .sources import NoTorch, Sources, sources
-from .stubs import Written, written_names
+from .stubs import StubNames, written_names
 
 _NATIVE = "ATen/native/native_functions.yaml"
 _TAGS = "ATen/native/tags.yaml"
@@ -88,7 +88,7 @@ def static_index(found: Sources) -> tuple[list[Name], list[Operator], tuple[str,
         if made is not None:
             signatures = made.signatures
             notes += made.notes
-    written: Written = written_names(found, frozenset(signatures))
+    written: StubNames = written_names(found, frozenset(signatures))
     names = {name.path: name for name in written.names}
     for name in names_of(signatures, written.aliases, names):
         names.setdefault(name.path, name)

@@ -27,14 +27,14 @@ _MODULES = {
 
 
 @dataclass(frozen=True)
-class Written:
+class StubNames:
     """``aliases`` maps public paths to the bindings that torch's Python modules assign to them."""
 
     names: tuple[Name, ...]
     aliases: dict[str, str]
 
 
-def written_names(found: Sources, bound: frozenset[str]) -> Written:
+def written_names(found: Sources, bound: frozenset[str]) -> StubNames:
     """Names of sources and stubs; those of stubs only where ``bound`` has no binding."""
     names: dict[str, Name] = {}
     aliases: dict[str, str] = {}
@@ -66,7 +66,7 @@ def written_names(found: Sources, bound: frozenset[str]) -> Written:
             names[path] = Name(path, kind, signatures, f"{holder}.{leaf}")  # type: ignore[arg-type]
     for name in _attributes(tensor):
         names.setdefault(name.path, name)
-    return Written(tuple(names.values()), aliases)
+    return StubNames(tuple(names.values()), aliases)
 
 
 # -- torch's Python ---------------------------------------------------------------------------

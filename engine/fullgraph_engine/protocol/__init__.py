@@ -57,7 +57,7 @@ TraceMode = Literal["fake", "real"]
 TargetKind = Literal["module", "function", "call"]
 ExampleKind = Literal["main", "docstring"]
 """Code of a file that uses what it defines: its ``__main__`` block, examples in docstrings."""
-Origin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
+ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]
 SeenKind = Literal["tensor", "module", "other"]
@@ -155,7 +155,7 @@ class Finding:
 class ProbeInfo:
     """The probe that a target was traced with, in probe notation."""
 
-    origin: Origin
+    origin: ProbeOrigin
     inputs: str
     init: str = ""
     source: str = ""

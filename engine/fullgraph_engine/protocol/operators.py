@@ -24,7 +24,7 @@ NameKind = Literal[
     "constant", "exception",
 ]  # fmt: skip
 
-Origin = Literal["native", "generated", "registered", "torchscript"]
+OperatorOrigin = Literal["native", "generated", "registered", "torchscript"]
 """Where an overload comes from: native_functions.yaml, torchgen's own additions to it, a
 registration that only the running dispatcher knows, or TorchScript alone."""
 
@@ -144,7 +144,7 @@ class Overload:
 
     name: str
     schema: str
-    origin: Origin
+    origin: OperatorOrigin
     tags: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     fake: Fake = "unknown"

@@ -12,7 +12,7 @@ from .inputs import needed
 from .verify.check import Check
 from .verify.finding_signature import FindingSignature
 
-Origin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
+CandidateOrigin = Literal["expression", "statement", "function", "target", "slice", "file", "graph"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Candidate:
     """
 
     text: str
-    origin: Origin
+    origin: CandidateOrigin
     notes: tuple[str, ...] = ()
 
 

@@ -7,7 +7,7 @@ name: no trace needs them, and what they use of torch may be missing.
 from .explanation import Explanation, Step, Violation, explain, final_value, violations
 from .replay import Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
 from .symbol_history import SymbolHistory, follow
-from .tape import Operand, Operator, Place, Refusal, Tape, record
+from .tape import EventPlace, Operand, Operator, Refusal, Tape, record
 from .timeline import Effect, Event, Timeline, stream, timeline
 from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unbacked
 from .upstream import missing
@@ -17,12 +17,12 @@ __all__ = [
     "DataDependent",
     "Effect",
     "Event",
+    "EventPlace",
     "Explanation",
     "GuardState",
     "Operand",
     "Operator",
     "OutOfTime",
-    "Place",
     "Refusal",
     "ReplayError",
     "RuntimeCheck",

@@ -28,7 +28,7 @@ from ..torch_internals.shapes import (
     symbolic_shapes,
 )
 from ..torch_internals.sympy_extensions import ValueRanges, functions, numbers
-from .tape import Operand, Operator, Place, Tape
+from .tape import EventPlace, Operand, Operator, Tape
 from .upstream import FakeTensorMeta, ShapeEnv, ShapeEnvEvent
 
 VERSION = 1
@@ -88,7 +88,7 @@ def read(text: str) -> Tape:
         raise ArchiveError(f"The tape has format {version}, and this reads format {VERSION}.")
     reader = _Reader(raw)
     events: list[ShapeEnvEvent] = []
-    places: list[Place] = []
+    places: list[EventPlace] = []
     for number, item in enumerate(raw["events"]):
         try:
             events.append(reader.event(item))
@@ -147,7 +147,7 @@ class _Writer:
         self._stack_numbers: dict[Any, int] = {}
         self._kept: list[Any] = []
 
-    def event(self, event: ShapeEnvEvent, place: Place) -> Any:
+    def event(self, event: ShapeEnvEvent, place: EventPlace) -> Any:
         written: dict[str, Any] = {
             "f": event.f.__name__,
             "name": event.name,
@@ -159,7 +159,7 @@ class _Writer:
             written["tracked"] = self.once(event.tracked_fakes, self._tracked)
         return written
 
-    def place(self, place: Place) -> int:
+    def place(self, place: EventPlace) -> int:
         known = self._place_numbers.get(id(place))
         if known is None:
             known = self._place_numbers[id(place)] = len(self.places)
@@ -321,16 +321,16 @@ class _Reader:
         self._stacks = [tuple(Frame(**frame) for frame in stack) for stack in raw["stacks"]]
         self._places = [self._place(item) for item in raw["places"]]
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> EventPlace:
         return self._places[number]
 
-    def _place(self, raw: Any) -> Place:
+    def _place(self, raw: Any) -> EventPlace:
         number, op = raw
         known = None
         if op is not None:
             operands = tuple(Operand(item["name"], tuple(item["sizes"])) for item in op["operands"])
             known = Operator(op["name"], operands)
-        return Place(stack=self._stacks[number], operator=known)
+        return EventPlace(stack=self._stacks[number], operator=known)
 
     def event(self, raw: dict[str, Any]) -> ShapeEnvEvent:
         args = None if raw["args"] is None else [self.value(item) for item in raw["args"]]

@@ -36,7 +36,7 @@ class Operator:
     operands: tuple[Operand, ...] = ()
 
 
-class Place:
+class EventPlace:
     """Where in the user's program an event happened.
 
     Most are never asked for: code objects and positions are kept, and resolved on demand.
@@ -90,7 +90,7 @@ class Refusal:
     expression: Any
     error: str
     message: str
-    place: Place
+    place: EventPlace
 
 
 @dataclass(eq=False)
@@ -102,7 +102,7 @@ class Tape:
 
     index: int
     events: list[ShapeEnvEvent] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[EventPlace] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     live: ShapeEnv | None = None
@@ -141,7 +141,7 @@ class _Reel(list[ShapeEnvEvent]):
         super().__init__(tape.events)
         self._tape, self._callers, self._limit = tape, callers, limit
         self._last: tuple[Any, Any, Any] = (None, None, None)
-        self._place = Place(callers=callers)
+        self._place = EventPlace(callers=callers)
         self._kept = True
         tape.events = self
         tape.places = [self._place] * len(self)
@@ -176,17 +176,17 @@ class _Reel(list[ShapeEnvEvent]):
         )
         return event
 
-    def _here(self) -> Place:
+    def _here(self) -> EventPlace:
         inner = frames.translator()
         if inner is None:
-            return Place(callers=self._callers)
+            return EventPlace(callers=self._callers)
         node = _node_under_way(inner)
         now = (inner, inner.current_instruction, node)
         if all(one is other for one, other in zip(now, self._last, strict=True)):
             return self._place  # most lines cause many events
         self._last = now
         raw = stacks.raw_of_translator(inner)
-        self._place = Place(raw, self._callers, _raw_operator(node))
+        self._place = EventPlace(raw, self._callers, _raw_operator(node))
         return self._place
 
     def close(self) -> None:

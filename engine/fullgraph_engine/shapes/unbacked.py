@@ -11,7 +11,7 @@ from ..protocol import Frame
 from ..torch_internals.shapes import hints_of
 from . import words
 from .replay import advance, playing
-from .tape import Place, Refusal, Tape
+from .tape import EventPlace, Refusal, Tape
 
 _NUMBERS = frozenset({"item", "_local_scalar_dense", "tolist", "__int__", "__index__", "__float__"})
 """Operators whose result is the symbol itself and not a tensor of that size."""
@@ -131,7 +131,7 @@ def _question(refusal: Refusal, known: dict[str, Unbacked], names: dict[str, str
     return DataDependent(shown, frame, code, about, settles, text)
 
 
-def _name(place: Place, symbol: str) -> str:
+def _name(place: EventPlace, symbol: str) -> str:
     operator = place.operator
     code = words.source_text(place.frame)
     assigned = words.assigned_name(place.frame)

@@ -16,8 +16,8 @@ from .notation import Notation, NotationError
 from .pairs import Pair
 from .sites import Site
 from .source import (
+    FileDefinitions,
     Function,
-    Source,
     body_range,
     byte_lines,
     name_range,
@@ -30,7 +30,7 @@ _TEXT_LIMIT = 60
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenProbe:
     """A probe comment: what it says and on which zero-based line."""
 
     notation: Notation
@@ -53,7 +53,7 @@ class Target:
     range: Range
     body: Range
     subject: str
-    written: tuple[Written, ...] = ()
+    written: tuple[WrittenProbe, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     init: tuple[Parameter, ...] = ()
     method: str = "forward"
@@ -104,7 +104,7 @@ def discover(text: str, path: str = "") -> Discovery:
 
 
 class _Finder:
-    def __init__(self, source: Source, comments: Comments) -> None:
+    def __init__(self, source: FileDefinitions, comments: Comments) -> None:
         self.source = source
         self.comments = comments
         self.lines = byte_lines(source.text)
@@ -383,7 +383,7 @@ class _Finder:
 
     # -- comments --
 
-    def read(self, found: tuple[Comment, ...], *, method: str) -> list[Written]:
+    def read(self, found: tuple[Comment, ...], *, method: str) -> list[WrittenProbe]:
         """The probes of some comments; those that cannot be read become findings."""
         written = []
         for comment in found:
@@ -399,7 +399,7 @@ class _Finder:
                 continue
             if method and not probe.method and probe.inputs is not None:
                 probe = replace(probe, method=method)
-            written.append(Written(probe, comment.line, comment.text))
+            written.append(WrittenProbe(probe, comment.line, comment.text))
         return written
 
     def hiding_nothing(self) -> None:
@@ -485,7 +485,7 @@ def _mentions(node: ast.ClassDef, name: str) -> bool:
     )
 
 
-def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
+def _with_users(source: FileDefinitions, targets: list[Target]) -> tuple[Target, ...]:
     """Fill ``used_by``: the other targets that reach a definition, however indirectly."""
     reached: dict[str, set[str]] = {}
     for target in targets:
@@ -503,7 +503,7 @@ def _with_users(source: Source, targets: list[Target]) -> tuple[Target, ...]:
     return tuple(replace(target, used_by=users(target)) for target in targets)
 
 
-def _with_examples(source: Source, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+def _with_examples(source: FileDefinitions, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     found = examples.find(source, (target.definition for target in targets))
 
     def of(target: Target) -> tuple[Example, ...]:

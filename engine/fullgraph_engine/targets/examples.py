@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..protocol import ExampleKind
-from .source import Source
+from .source import FileDefinitions
 
 _FENCE = re.compile(r"^([ \t]*)```(?:python|py)[ \t]*\n(.*?)^\1```", re.M | re.S)
 
@@ -35,7 +35,7 @@ class Example:
     direct: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-def find(source: Source, targets: Iterable[str]) -> list[Example]:
+def find(source: FileDefinitions, targets: Iterable[str]) -> list[Example]:
     """The examples of a file that mention something of it. ``targets`` are the definitions that
     can be traced."""
     known = frozenset(targets)
@@ -47,7 +47,7 @@ def find(source: Source, targets: Iterable[str]) -> list[Example]:
     return [one for one in (_reaching(source, one, known) for one in found) if one.reaches]
 
 
-def _reaching(source: Source, example: Example, targets: frozenset[str]) -> Example:
+def _reaching(source: FileDefinitions, example: Example, targets: frozenset[str]) -> Example:
     nodes = [node for statement in example.body for node in ast.walk(statement)]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     # ``package.ops.Pool`` is the Pool of this file, perhaps.
@@ -66,7 +66,7 @@ def _reaching(source: Source, example: Example, targets: frozenset[str]) -> Exam
 # -- docstrings -------------------------------------------------------------------------------
 
 
-def _docstrings(source: Source) -> Iterator[Example]:
+def _docstrings(source: FileDefinitions) -> Iterator[Example]:
     yield from _in_docstring(source.tree, "the example in the file's docstring", "")
     for node in source.definitions:
         yield from _in_docstring(node, f"the example in {node.name}'s docstring", node.name)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..protocol import Range
-from .source import Source, byte_lines, name_range, range_of, required_parameters
+from .source import FileDefinitions, byte_lines, name_range, range_of, required_parameters
 
 _BUILD = re.compile(r"_*(build|make|create)(_\w+)?")
 _EXAMPLE = re.compile(r"_*(example|sample)_inputs?(_|$)")
@@ -39,7 +39,7 @@ class Pair:
     """Name of the function of this file that builds, empty if it comes from elsewhere."""
 
 
-def find(source: Source) -> tuple[Pair, ...]:
+def find(source: FileDefinitions) -> tuple[Pair, ...]:
     """The pairs of a file, in the order of their builders."""
     lines = byte_lines(source.text)
     found: dict[tuple[str, str], Pair] = {}
@@ -61,7 +61,11 @@ def _order(place: Range) -> tuple[int, int]:
 
 
 def _pair(
-    source: Source, builder: str, example: str, place: Range | None, lines: tuple[bytes, ...]
+    source: FileDefinitions,
+    builder: str,
+    example: str,
+    place: Range | None,
+    lines: tuple[bytes, ...],
 ) -> Pair:
     if builder in source.functions:
         return Pair(builder, example, name_range(source.functions[builder], lines), builder)
@@ -72,22 +76,22 @@ def _pair(
     return Pair(builder, example, range_of(source.assignments[builder]), "")
 
 
-def _names(source: Source) -> set[str]:
+def _names(source: FileDefinitions) -> set[str]:
     return {*source.functions, *source.assignments, *source.imports}
 
 
-def _builders(source: Source) -> Iterator[str]:
+def _builders(source: FileDefinitions) -> Iterator[str]:
     for name in (*source.functions, *source.assignments, *source.imports):
         if _BUILD.fullmatch(name) and _callable_without_arguments(source, name):
             yield name
 
 
-def _callable_without_arguments(source: Source, name: str) -> bool:
+def _callable_without_arguments(source: FileDefinitions, name: str) -> bool:
     function = source.functions.get(name)
     return function is None or not required_parameters(function)
 
 
-def _example_for(source: Source, builder: str) -> str:
+def _example_for(source: FileDefinitions, builder: str) -> str:
     names = _names(source)
     match = _BUILD.fullmatch(builder)
     suffix = (match[2] or "") if match is not None else ""
@@ -114,11 +118,11 @@ def _example_for(source: Source, builder: str) -> str:
     return ""
 
 
-def _is_example(source: Source, name: str, names: set[str]) -> bool:
+def _is_example(source: FileDefinitions, name: str, names: set[str]) -> bool:
     return name in names and _callable_without_arguments(source, name)
 
 
-def _builds_module(source: Source, builder: str) -> bool:
+def _builds_module(source: FileDefinitions, builder: str) -> bool:
     """Whether a function says that it returns a module: ``build_vocabulary`` does not."""
     function = source.functions.get(builder)
     if function is None:
@@ -139,13 +143,13 @@ def _builds_module(source: Source, builder: str) -> bool:
     return False
 
 
-def _only_aliases(source: Source, found: dict[tuple[str, str], Pair]) -> bool:
+def _only_aliases(source: FileDefinitions, found: dict[tuple[str, str], Pair]) -> bool:
     """Whether ``build`` only renames a builder that has a pair of its own."""
     value = source.assignments.get("build")
     return isinstance(value, ast.Name) and any(key[0] == value.id for key in found)
 
 
-def _rows(source: Source) -> Iterator[tuple[str, str, Range]]:
+def _rows(source: FileDefinitions) -> Iterator[tuple[str, str, Range]]:
     """Builders and examples that stand side by side in some table."""
     names = _names(source)
     for value in _tables(source):
@@ -156,7 +160,7 @@ def _rows(source: Source) -> Iterator[tuple[str, str, Range]]:
                     yield (*both, range_of(left))
 
 
-def _tables(source: Source) -> Iterator[ast.expr]:
+def _tables(source: FileDefinitions) -> Iterator[ast.expr]:
     for name, value in source.assignments.items():
         if not isinstance(value, (ast.Constant, ast.Name)) and name != "__all__":
             yield value
@@ -181,11 +185,11 @@ def _is_row(builder: str, example: str) -> bool:
     return not named and (builds or _EXAMPLE.match(example.rpartition(".")[2]) is not None)
 
 
-def _all_callable(source: Source, names: tuple[str, ...]) -> bool:
+def _all_callable(source: FileDefinitions, names: tuple[str, ...]) -> bool:
     return all(_callable_without_arguments(source, name) for name in names)
 
 
-def _named(source: Source, element: ast.expr, names: set[str]) -> str:
+def _named(source: FileDefinitions, element: ast.expr, names: set[str]) -> str:
     """The module-level name that an element of a row is, or spells."""
     if isinstance(element, ast.Constant) and isinstance(element.value, str):
         return element.value if element.value in names else ""

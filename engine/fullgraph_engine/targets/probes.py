@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ..protocol import ProbeInfo
 from . import notation, tensors
 from .annotations import Parameter
-from .discovery import Target, Written
+from .discovery import Target, WrittenProbe
 from .notation import Arguments, Notation, Value
 from .sites import Site
 from .tensors import Built, Dynamic, ProbeError
@@ -205,7 +205,7 @@ def _from_comments(target: Target, namespace: Namespace) -> list[Probe]:
     return probes
 
 
-def _inputs_of(target: Target, written: Written) -> Arguments | None:
+def _inputs_of(target: Target, written: WrittenProbe) -> Arguments | None:
     """What a comment calls the target with, completed by annotations where it is silent."""
     said = written.notation
     ours = said.method in ("", target.method, target.subject)

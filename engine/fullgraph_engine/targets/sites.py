@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..protocol import Range
-from .source import Source, range_of
+from .source import FileDefinitions, range_of
 
 Form = Literal["call", "export", "onnx", "trace", "summary", "torchsummary"]
 
@@ -63,7 +63,7 @@ _FIRST_PARAMETER = ("model", "mod", "func", "f")
 
 
 def is_compile(
-    source: Source, expression: ast.expr, known: dict[str, _Bound] | None = None
+    source: FileDefinitions, expression: ast.expr, known: dict[str, _Bound] | None = None
 ) -> bool:
     """Whether an expression is ``torch.compile``, or ``torch.compile(…)`` without a model,
     or a ``partial`` of it: something that compiles what it is given."""
@@ -103,7 +103,7 @@ class _Bound:
     compiler: bool = False
 
 
-def find(source: Source) -> tuple[list[Site], list[Compiled]]:
+def find(source: FileDefinitions) -> tuple[list[Site], list[Compiled]]:
     """The sites of a file and what it compiles at module level, in the order of the text."""
     finder = _Finder(source)
     for statement in source.statements:
@@ -112,7 +112,7 @@ def find(source: Source) -> tuple[list[Site], list[Compiled]]:
 
 
 class _Finder:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FileDefinitions) -> None:
         self.source = source
         self.sites: list[Site] = []
         self.compiled: list[Compiled] = []

@@ -24,7 +24,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass
-class Source:
+class FileDefinitions:
     """The definitions of one file. Statements under ``if``, ``try`` and ``with`` count as module
     level; a ``__main__`` block does not, since it is not executed with them."""
 
@@ -168,14 +168,14 @@ _OTHER_BASES = frozenset(_OTHER_BASES_WORDS.split())
 
 
 @functools.lru_cache(maxsize=4)
-def read(text: str) -> Source:
+def read(text: str) -> FileDefinitions:
     """The definitions of a text.
 
     Raises:
         SyntaxError: the text does not parse.
     """
     tree = parse(text)
-    source = Source(text, tree)
+    source = FileDefinitions(text, tree)
     _collect(source, tree.body)
     return source
 
@@ -192,7 +192,7 @@ def parse(text: str) -> ast.Module:
         raise SyntaxError("the text is nested too deeply to parse") from None
 
 
-def _collect(source: Source, body: list[ast.stmt]) -> None:
+def _collect(source: FileDefinitions, body: list[ast.stmt]) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             if isinstance(node, ast.ClassDef):

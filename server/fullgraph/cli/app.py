@@ -22,7 +22,7 @@ from fullgraph.cli.doctor import examine
 from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
 from fullgraph.cli.report import Format, Report
-from fullgraph.cli.sources import Source, Unreadable
+from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.domain.codes import is_known_selector
 from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
@@ -741,13 +741,13 @@ class _Job:
             return _Given(named, problems=(str(error),))
         # A name that is no path stays one: the engine must not look for such a file.
         path = Path(name) if name.startswith("<") else Path.cwd() / name
-        return _Given(named, files=(Source(name, path, named=True),))
+        return _Given(named, files=(SourceFile(name, path, named=True),))
 
 
 @dataclass(frozen=True)
 class _Given:
     named: tuple[str, ...]
-    files: tuple[Source, ...] = ()
+    files: tuple[SourceFile, ...] = ()
     problems: tuple[str, ...] = ()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fullgraph.cli import sources
-from fullgraph.cli.sources import Source, Unreadable
+from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
@@ -104,7 +104,7 @@ class Check:
 
     def __init__(
         self,
-        files: Sequence[Source],
+        files: Sequence[SourceFile],
         *,
         settings: Settings,
         project: Path,
@@ -134,7 +134,7 @@ class Check:
         began = time.monotonic()
         room = asyncio.Semaphore(self._parallel)
 
-        async def checked(source: Source) -> CheckedFile:
+        async def checked(source: SourceFile) -> CheckedFile:
             async with room:
                 return await self._file(source)
 
@@ -169,7 +169,7 @@ class Check:
             problems=tuple(problems),
         )
 
-    async def _file(self, source: Source) -> CheckedFile:
+    async def _file(self, source: SourceFile) -> CheckedFile:
         absolute = str(source.absolute)
         try:
             text = self._texts.get(source.path)
@@ -255,6 +255,6 @@ class Check:
         return self._settle(traced)
 
 
-def _noted(file: CheckedFile, source: Source, note: str) -> CheckedFile:
+def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:
     """With a note where the user asked for this very file, and would wonder at silence."""
     return dataclasses.replace(file, notes=(*file.notes, note)) if source.named else file

@@ -12,7 +12,7 @@ from typing import Any
 from fullgraph.cli import sources
 from fullgraph.cli.check import Unusable, working
 from fullgraph.cli.show import Chosen
-from fullgraph.cli.sources import Source
+from fullgraph.cli.sources import SourceFile
 from fullgraph.domain import codes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import listing
@@ -124,7 +124,7 @@ async def reproduced(
         Unusable: the engine cannot work.
         Nothing: there is no such finding or target.
     """
-    source = Source(wish.place.file, Path.cwd() / wish.place.file, named=True)
+    source = SourceFile(wish.place.file, Path.cwd() / wish.place.file, named=True)
     text = sources.read(source)
     if wish.code:
         settings = dataclasses.replace(settings, select=(wish.code,), ignore=())

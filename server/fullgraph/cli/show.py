@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fullgraph.cli import sources
 from fullgraph.cli.check import Tracer, working
-from fullgraph.cli.sources import Source
+from fullgraph.cli.sources import SourceFile
 from fullgraph.engines import sentences
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.request import analyze_request
@@ -124,7 +124,7 @@ async def documents_of(
         Unusable: the engine cannot work.
         NoTarget: the file has no such target, or does not parse.
     """
-    source = Source(chosen.file, Path.cwd() / chosen.file, named=True)
+    source = SourceFile(chosen.file, Path.cwd() / chosen.file, named=True)
     text = sources.read(source)
     request = analyze_request(
         name=str(source.absolute),

@@ -18,7 +18,7 @@ _NEVER = {"node_modules", "__pycache__", "site-packages"}
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file to check. ``path`` is as the user wrote it, or below a folder as they wrote that."""
 
     path: str
@@ -31,7 +31,7 @@ class Source:
 class Sources:
     """The files of a check; ``problems`` and ``remarks`` are sentences."""
 
-    files: tuple[Source, ...]
+    files: tuple[SourceFile, ...]
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
     """What a user should know, though nothing went wrong."""
@@ -51,7 +51,7 @@ def find(
 
     ``located`` says where a path is that is not where it says; ``root`` is in the same place.
     """
-    files: dict[Path, Source] = {}
+    files: dict[Path, SourceFile] = {}
     problems: list[str] = []
     remarks: list[str] = []
     excluded = GitIgnoreSpec.from_lines(exclude)
@@ -63,7 +63,7 @@ def find(
                 if not found:
                     remarks.append(f"There are no Python files in {given} that are not ignored.")
             elif path.exists():
-                found = [Source(given, path, named=True)]
+                found = [SourceFile(given, path, named=True)]
             else:
                 problems.append(f"{given} does not exist; check the path.")
                 continue
@@ -77,7 +77,7 @@ def find(
     return Sources(tuple(files.values()), tuple(problems), tuple(remarks))
 
 
-def read(source: Source) -> str:
+def read(source: SourceFile) -> str:
     """The text of a file, decoded as Python would.
 
     Raises:
@@ -147,10 +147,10 @@ class _Ignore:
         return self.spec.check_file(relative).include
 
 
-def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterator[Source]:
+def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterator[SourceFile]:
     exclude = _Ignore(root, excluded)
 
-    def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[Source]:
+    def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[SourceFile]:
         ignores = (*ignores, *_ignore(folder, ".gitignore"))
         # A folder that may not be listed hides only itself.
         try:
@@ -170,7 +170,7 @@ def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterat
                 if entry.name not in _NEVER and not (path / "pyvenv.cfg").exists():
                     yield from visit(path, shown / entry.name, ignores)
             elif entry.name.endswith(".py") and entry.is_file():
-                yield Source(str(shown / entry.name), path, named=False)
+                yield SourceFile(str(shown / entry.name), path, named=False)
 
     yield from visit(top, given, _above(top))
 

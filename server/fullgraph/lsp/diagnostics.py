@@ -11,7 +11,7 @@ from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.places import OtherTexts, range_in
-from fullgraph.render.terminal import Place, finding_text
+from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document
@@ -87,7 +87,7 @@ def _data(item: FileFinding, document: Document) -> dict[str, Any]:
     """What a client may show beyond a diagnostic, as plain JSON."""
     finding = item.finding
     name = document.name
-    place = Place(name.rsplit("/", 1)[-1], name, document.positions)
+    place = FindingFile(name.rsplit("/", 1)[-1], name, document.positions)
     return {
         "rendered": finding_text(item, place),
         "href": item.href,

@@ -19,7 +19,7 @@ _MOST_KEPT = 8
 
 
 @dataclass(frozen=True)
-class Wish:
+class DocumentKey:
     """A document about a target of a text that is open."""
 
     uri: str
@@ -27,7 +27,7 @@ class Wish:
     target: str
 
 
-Shown = Callable[[Wish, Callable[[], None]], Callable[[], None]]
+Shown = Callable[[DocumentKey, Callable[[], None]], Callable[[], None]]
 """Shows that a document is being written; given a way to cancel, it returns one to end that."""
 
 
@@ -46,7 +46,7 @@ class DocumentService:
     def __init__(self, services: Services, shown: Shown) -> None:
         self._services = services
         self._shown = shown
-        self._written: dict[Wish, _Written] = {}
+        self._written: dict[DocumentKey, _Written] = {}
         self._turn = asyncio.Lock()
 
     async def text(
@@ -60,12 +60,12 @@ class DocumentService:
         await self._services.configured()
         found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
         if found is None:
-            found = await self._read(unit, Wish(unit.document.uri, kind, target))
+            found = await self._read(unit, DocumentKey(unit.document.uri, kind, target))
         if isinstance(found, str):
             return found
         return (found if probe is None else found.of(probe)).text(_short_name(unit))
 
-    async def _read(self, unit: Unit, wish: Wish) -> Draft | str:
+    async def _read(self, unit: Unit, wish: DocumentKey) -> Draft | str:
         """A document, or why there is none."""
         while True:
             written = self._begun(unit, wish)
@@ -95,7 +95,7 @@ class DocumentService:
                 written.task.cancel()
                 self._forget(wish, written)
 
-    def _begun(self, unit: Unit, wish: Wish) -> _Written:
+    def _begun(self, unit: Unit, wish: DocumentKey) -> _Written:
         basis = self._basis(unit)
         known = self._written.get(wish)
         if known is not None and known.basis == basis and not _lost(known.task):
@@ -114,11 +114,11 @@ class DocumentService:
     def _basis(self, unit: Unit) -> object:
         return unit.document.hash, self._services.settings(unit).tracing()
 
-    def _forget(self, wish: Wish, written: _Written) -> None:
+    def _forget(self, wish: DocumentKey, written: _Written) -> None:
         if self._written.get(wish) is written:
             del self._written[wish]
 
-    async def _write(self, unit: Unit, wish: Wish) -> Draft | str:
+    async def _write(self, unit: Unit, wish: DocumentKey) -> Draft | str:
         async with self._turn:
             refusal = self._services.permits(unit, Reason.ASKED)
             engine = refusal or self._services.engine(unit)
@@ -137,7 +137,7 @@ class DocumentService:
         return draft
 
     @contextlib.contextmanager
-    def _bar(self, wish: Wish, cancel: Callable[[], None]) -> Iterator[None]:
+    def _bar(self, wish: DocumentKey, cancel: Callable[[], None]) -> Iterator[None]:
         end = self._shown(wish, cancel)
         try:
             yield

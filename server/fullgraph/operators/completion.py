@@ -42,7 +42,7 @@ _CONSTANTS: dict[str, EntryKind] = {
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CompletionCandidate:
     """``label`` is also what is inserted. ``filter`` is what is held against what was typed, where
     that is something else. ``path`` leads to its page."""
 
@@ -60,7 +60,7 @@ class Completions:
     """The best first. ``start`` and ``end`` are what is replaced; not ``complete``: there is more
     than is listed."""
 
-    items: tuple[Candidate, ...]
+    items: tuple[CompletionCandidate, ...]
     start: int
     end: int
     complete: bool
@@ -122,7 +122,9 @@ def detail(index: OperatorIndex, path: str) -> str:
 # -- members ----------------------------------------------------------------------------------
 
 
-def _members(text: str, index: OperatorIndex, dotted: Dotted, full: bool) -> Iterable[Candidate]:
+def _members(
+    text: str, index: OperatorIndex, dotted: Dotted, full: bool
+) -> Iterable[CompletionCandidate]:
     base = dotted.base
     if base == OPERATORS:
         return _namespaces(index, full)
@@ -137,36 +139,38 @@ def _members(text: str, index: OperatorIndex, dotted: Dotted, full: bool) -> Ite
     return found
 
 
-def _namespaces(index: OperatorIndex, full: bool) -> Iterator[Candidate]:
+def _namespaces(index: OperatorIndex, full: bool) -> Iterator[CompletionCandidate]:
     for namespace in sorted(index.namespaces, key=lambda name: (name.startswith("_"), name)):
         number = len(index.operators(namespace))
         note = f"{number} operator{'s' if number != 1 else ''}"
-        yield Candidate(namespace, "namespace", note=note)
+        yield CompletionCandidate(namespace, "namespace", note=note)
     if full:
         yield from _ranked(index, OPERATORS, "")
 
 
-def _overloads(index: OperatorIndex, namespace: str, name: str) -> Iterator[Candidate]:
+def _overloads(index: OperatorIndex, namespace: str, name: str) -> Iterator[CompletionCandidate]:
     operator = index.operator(f"{namespace}::{name}")
     for overload in operator.overloads if operator is not None else ():
         shown = overload.name or "default"
         signature = of_overload(overload)
         note = label(signature, "")[0] if signature is not None else ""
-        yield Candidate(shown, "overload", f"{OPERATORS}.{namespace}.{name}.{shown}", note)
+        yield CompletionCandidate(
+            shown, "overload", f"{OPERATORS}.{namespace}.{name}.{shown}", note
+        )
 
 
-_RANKED: weakref.WeakKeyDictionary[OperatorIndex, dict[str, tuple[Candidate, ...]]] = (
+_RANKED: weakref.WeakKeyDictionary[OperatorIndex, dict[str, tuple[CompletionCandidate, ...]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def _ranked(index: OperatorIndex, base: str, namespace: str) -> tuple[Candidate, ...]:
+def _ranked(index: OperatorIndex, base: str, namespace: str) -> tuple[CompletionCandidate, ...]:
     """All members of a module, class or namespace, in the order in which they are offered."""
     known = _RANKED.setdefault(index, {})
     if base not in known:
         entries = index.operators(namespace) if namespace else index.members(base)
         known[base] = tuple(
-            Candidate(leaf, entry.kind, f"{base}.{leaf}", deprecated=entry.deprecated)
+            CompletionCandidate(leaf, entry.kind, f"{base}.{leaf}", deprecated=entry.deprecated)
             for leaf, entry in sorted(((_leaf(entry), entry) for entry in entries), key=_rank)
         )
     return known[base]
@@ -191,7 +195,7 @@ def _line_of(text: str, offset: int) -> str:
 
 def _keywords(
     text: str, index: OperatorIndex, dotted: Dotted, call: ActiveCall | None, full: bool
-) -> Iterator[Candidate]:
+) -> Iterator[CompletionCandidate]:
     """``name=`` of the parameters that have no argument yet."""
     if call is None or call.active >= len(call.arguments):
         return
@@ -210,7 +214,7 @@ def _keywords(
                 found.setdefault(parameter.name, parameter)
     for parameter in sorted(found.values(), key=lambda parameter: parameter.keyword_only):
         note = parameter_text(parameter).removeprefix(parameter.name).lstrip(": ")
-        yield Candidate(
+        yield CompletionCandidate(
             f"{parameter.name}=", "keyword", call.subject.path, note, filter=parameter.name
         )
 
@@ -231,7 +235,7 @@ def _is_typed(argument: Argument, dotted: Dotted) -> bool:
 
 def _values(
     text: str, offset: int, index: OperatorIndex, dotted: Dotted, call: ActiveCall
-) -> Iterator[Candidate]:
+) -> Iterator[CompletionCandidate]:
     """Constants and strings that the argument at the cursor may be."""
     if call.active >= len(call.arguments):
         return
@@ -245,7 +249,7 @@ def _values(
         return
     for parameter in _expected(text, index, call):
         for choice in parameter.choices if at_root else ():
-            yield Candidate(f'"{choice}"', "string", note=parameter.name)
+            yield CompletionCandidate(f'"{choice}"', "string", note=parameter.name)
         kind = _CONSTANTS.get(parameter.type)
         for constant in _ranked(index, "torch", "") if kind is not None else ():
             if constant.kind != kind:
@@ -255,7 +259,7 @@ def _values(
                 continue
             root = _root(text, offset)
             leaf_typed = dotted.prefix and constant.label.startswith(dotted.prefix)
-            yield Candidate(
+            yield CompletionCandidate(
                 f"{root}.{constant.label}",
                 kind,
                 constant.path,
@@ -331,7 +335,7 @@ def _inside_string(text: str, offset: int, index: OperatorIndex, seen: Seen) -> 
         return None
     start = begins + 1
     choices = [
-        Candidate(choice, "string", note=parameter.name)
+        CompletionCandidate(choice, "string", note=parameter.name)
         for parameter in _expected(text, index, call)
         for choice in parameter.choices
     ]
@@ -343,13 +347,13 @@ def _inside_string(text: str, offset: int, index: OperatorIndex, seen: Seen) -> 
 # -- what fits --------------------------------------------------------------------------------
 
 
-def _best(found: Iterable[Candidate], prefix: str, start: int, end: int) -> Completions:
+def _best(found: Iterable[CompletionCandidate], prefix: str, start: int, end: int) -> Completions:
     """Those that fit to what is typed: itself first, then what begins with it, has it somewhere,
     has its letters in that order."""
     if not prefix:
         fitting = list(found)
     else:
-        graded: tuple[list[Candidate], ...] = ([], [], [], [])
+        graded: tuple[list[CompletionCandidate], ...] = ([], [], [], [])
         wanted = prefix.lower()
         letters = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
         for candidate in found:

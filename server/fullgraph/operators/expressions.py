@@ -16,7 +16,7 @@ from .imports import Bound, Imports, hidden
 from .index import OperatorIndex
 from .scopes import Binding, Scope
 from .seen import Seen
-from .text import Code, Place, is_name, is_string
+from .text import Code, TextPlace, is_name, is_string
 
 Certainty = Literal["certain", "traced", "unambiguous", "guess"]
 """How a name was resolved: through imports and aliases; by what the last trace saw its receiver to
@@ -116,7 +116,7 @@ class Expressions:
 
     # -- names --------------------------------------------------------------------------------
 
-    def name(self, place: Place, word: int, *, guess: bool = True) -> Value:
+    def name(self, place: TextPlace, word: int, *, guess: bool = True) -> Value:
         """What the name that ends with a word stands for: a root, or a member of its receiver."""
         code = place.code
         if code.word(word - 1) != ".":
@@ -124,11 +124,11 @@ class Expressions:
         receiver = self.receiver(place, word - 1)
         return self._member(receiver, code.words[word], guess=guess)
 
-    def receiver(self, place: Place, dot: int) -> Value:
+    def receiver(self, place: TextPlace, dot: int) -> Value:
         """What is left of a dot."""
         return self._operand(place, dot - 1, 0)
 
-    def _operand(self, place: Place, last: int, deep: int) -> Value:
+    def _operand(self, place: TextPlace, last: int, deep: int) -> Value:
         code = place.code
         if last < 0 or deep > _DEEP:
             return _UNKNOWN
@@ -153,7 +153,7 @@ class Expressions:
             value = self._as_seen(value, code, first, at)
         return value
 
-    def _atom(self, place: Place, first: int, deep: int) -> tuple[Value, int]:
+    def _atom(self, place: TextPlace, first: int, deep: int) -> tuple[Value, int]:
         """The value of an operand without what follows it, and its last word."""
         code = place.code
         word = code.words[first]
@@ -166,7 +166,7 @@ class Expressions:
             return self._root(place, first, deep), first
         return _OTHER, first
 
-    def _group(self, place: Place, first: int, last: int, deep: int) -> Value:
+    def _group(self, place: TextPlace, first: int, last: int, deep: int) -> Value:
         """The value of an expression: an operand, or arithmetic with a tensor."""
         code = place.code
         if last < first:
@@ -199,7 +199,7 @@ class Expressions:
             return next(value for value in values if value.kind == "tensor")
         return _OTHER if values and all(value.kind == "other" for value in values) else _UNKNOWN
 
-    def _root(self, place: Place, word: int, deep: int) -> Value:
+    def _root(self, place: TextPlace, word: int, deep: int) -> Value:
         code = place.code
         name = code.words[word]
         if not is_name(name):
@@ -277,12 +277,12 @@ class Expressions:
         if code is None or binding.last < binding.first:
             return _UNKNOWN
         statement = self.source.statement_before(binding.offset)
-        place = Place(code, statement, self.source.columns[statement])
+        place = TextPlace(code, statement, self.source.columns[statement])
         if binding.kind == "annotated":
             return self._annotation(place, binding.first, binding.last, deep)
         return self._group(place, binding.first, binding.last, deep)
 
-    def _annotation(self, place: Place, first: int, last: int, deep: int) -> Value:
+    def _annotation(self, place: TextPlace, first: int, last: int, deep: int) -> Value:
         """What a variable with an annotation is."""
         code = place.code
         words = code.words
@@ -324,7 +324,7 @@ class Expressions:
             return _OTHER if value.kind == "foreign" and value.path else _UNKNOWN
         return _UNKNOWN
 
-    def _wraps(self, place: Place, first: int, opener: int) -> bool:
+    def _wraps(self, place: TextPlace, first: int, opener: int) -> bool:
         """Whether ``X[Tensor, ...]`` is a tensor: Optional and the like, and jaxtyping's types."""
         code = place.code
         bound = self.imports.bound(code.words[first], place, first)
@@ -397,7 +397,7 @@ class Expressions:
     def _of_self(self, header: int, leaf: str) -> Value:
         if self.imports.scopes.defines(leaf):
             return _UNKNOWN
-        statement = Place(self.source.code(header), header, self.source.columns[header])
+        statement = TextPlace(self.source.code(header), header, self.source.columns[header])
         for code, first, last in self.imports.scopes.bases(header):
             if code.operand(last) != first:
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .scopes import Binding, Scope, Scopes, bound_inside
-from .text import Code, Place, Source, is_name
+from .text import Code, SourceText, TextPlace, is_name
 
 ROOT = "torch"
 _ALIASES_DEEP = 8
@@ -26,7 +26,7 @@ class Imports:
     """What the imports and aliases of a text bind, found without parsing it."""
 
     def __init__(self, text: str) -> None:
-        self.source = Source.of(text)
+        self.source = SourceText.of(text)
         self.scopes = Scopes(self.source)
 
     @classmethod
@@ -43,19 +43,19 @@ class Imports:
         root, dot, rest = dotted.partition(".")
         place = None if offset is None else self.source.place(offset)
         if place is None:
-            place = Place(Code("", (), ()), len(self.source.firsts) - 1, 0)
+            place = TextPlace(Code("", (), ()), len(self.source.firsts) - 1, 0)
         word = max(place.code.before(offset + 1), 0) if offset is not None else 0
         found = self.root(root, place, word)
         return None if found is None else found + dot + rest
 
-    def bound(self, name: str, place: Place, word: int) -> Bound | None:
+    def bound(self, name: str, place: TextPlace, word: int) -> Bound | None:
         """What binds a name where a word of a place uses it."""
         scopes = self.scopes.around(place, word)
         code = place.code
         offset = code.starts[word] if word < len(code) else len(self.source.text)
         return self._bound(name, scopes, offset)
 
-    def root(self, name: str, place: Place, word: int) -> str | None:
+    def root(self, name: str, place: TextPlace, word: int) -> str | None:
         """The path in torch that a name stands for where a word of a place uses it."""
         if hidden(place, word, name):
             return None
@@ -66,7 +66,7 @@ class Imports:
         """The path in torch that a binding stands for, through aliases."""
         return self._path(bound, scopes, _ALIASES_DEEP)
 
-    def stars(self, place: Place, word: int) -> tuple[str, ...]:
+    def stars(self, place: TextPlace, word: int) -> tuple[str, ...]:
         """The modules of torch from which everything is imported where a word is."""
         return tuple(
             module
@@ -114,7 +114,7 @@ def is_torch(path: str) -> bool:
     return path == ROOT or path.startswith(ROOT + ".")
 
 
-def hidden(place: Place, word: int, name: str) -> bool:
+def hidden(place: TextPlace, word: int, name: str) -> bool:
     """Whether a comprehension or a lambda around a word means something else by a name."""
     if word < len(place.code) and bound_inside(place.code, word, name):
         return True

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .imports import Imports
-from .text import Code, Place, Source, is_string
+from .text import Code, SourceText, TextPlace, is_string
 
 Part = Literal["schema", "name"]
 
@@ -64,7 +64,7 @@ def schema_string_at(text: str, offset: int) -> SchemaString | None:
     """The string around an offset, if a call of ``torch.library`` takes it for a schema or name."""
     if "library" not in text and "Library" not in text:
         return None
-    source = Source.of(text)
+    source = SourceText.of(text)
     word = bisect_right(source.starts, offset, hi=len(source.words)) - 1
     if word < 0 or not is_string(source.words[word]):
         return None
@@ -78,12 +78,12 @@ def schema_string_at(text: str, offset: int) -> SchemaString | None:
     opener = code.parent[index]
     if opener < 1 or code.words[opener] != "(":
         return None
-    place = Place(code, statement, source.columns[statement])
+    place = TextPlace(code, statement, source.columns[statement])
     return _argument(Imports.of(text), place, opener, index, offset)
 
 
 def _argument(
-    imports: Imports, place: Place, opener: int, index: int, offset: int
+    imports: Imports, place: TextPlace, opener: int, index: int, offset: int
 ) -> SchemaString | None:
     """What a call does with the string that is one of its arguments."""
     code = place.code
@@ -144,7 +144,7 @@ def _first(code: Code, opener: int) -> str:
     return read.value if read.plain and code.word(last + 1) in (",", ")") else ""
 
 
-def _namespace(imports: Imports, place: Place, opener: int) -> str | None:
+def _namespace(imports: Imports, place: TextPlace, opener: int) -> str | None:
     """The namespace of the library in ``library.define(``; None where it may be none."""
     code = place.code
     last = opener - 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .text import Code, Place, Source, is_name
+from .text import Code, SourceText, TextPlace, is_name
 
 _SUITES = frozenset(("if", "elif", "else", "try", "except", "finally", "while", "for", "with"))
 _BINDING = frozenset(("import", "from", "async", "global", "nonlocal"))
@@ -49,11 +49,11 @@ class Scope:
 class Scopes:
     """The scopes of a text, each looked at when something in it is asked for."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self._scopes: dict[int, Scope] = {}
 
-    def around(self, place: Place, word: int) -> tuple[Scope, ...]:
+    def around(self, place: TextPlace, word: int) -> tuple[Scope, ...]:
         """The scopes that a word of a place is in, from the module's to the innermost."""
         found = [self._scope(-1, None)]
         outer = place.outer

@@ -11,7 +11,7 @@ from .imports import is_torch
 from .index import OperatorIndex
 from .scopes import suite_colon
 from .seen import NOTHING_SEEN, Seen
-from .text import Code, Place, is_name
+from .text import Code, TextPlace, is_name
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def subject_at(
     return subject_of(expressions, place, word)
 
 
-def subject_of(expressions: Expressions, place: Place, word: int) -> Subject | None:
+def subject_of(expressions: Expressions, place: TextPlace, word: int) -> Subject | None:
     """The subject that is the name ending with a word of a place."""
     if not place.code.words[word].isidentifier():
         return None

@@ -220,7 +220,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """Where an offset is: in the code of a statement, or where one may begin (no words then).
 
     ``statement`` is the index of the statement, or of the last one before. For an expression in a
@@ -230,10 +230,10 @@ class Place:
     code: Code
     statement: int
     column: int
-    outer: Place | None = None
+    outer: TextPlace | None = None
 
 
-class Source:
+class SourceText:
     """A text cut into words and statements.
 
     ``firsts`` and ``stops`` are the first word of each statement and the one behind its last,
@@ -254,7 +254,7 @@ class Source:
             self._split(structure, unclosed)
 
     @classmethod
-    def of(cls, text: str) -> Source:
+    def of(cls, text: str) -> SourceText:
         return _source(text)
 
     def code(self, statement: int) -> Code:
@@ -270,7 +270,7 @@ class Source:
         word = bisect_right(self.starts, offset, hi=len(self.words)) - 1
         return bisect_right(self.firsts, word) - 1
 
-    def place(self, offset: int) -> Place | None:
+    def place(self, offset: int) -> TextPlace | None:
         """Where an offset is; None in comments, in strings, and outside of the text."""
         if not 0 <= offset <= len(self.text):
             return None
@@ -282,21 +282,23 @@ class Source:
             if word[:1] == "#":
                 return None
             if is_string(word) and (inside := self._in_string(left, offset)) is not None:
-                outer = Place(self.code(statement), statement, self.columns[statement])
+                outer = TextPlace(self.code(statement), statement, self.columns[statement])
                 return self._formatted(inside, offset, outer)
         at_start = bisect_right(self.firsts, left + 1) - 1
         if at_start > statement and self.starts[left + 1] == offset:
-            return Place(self.code(at_start), at_start, self.columns[at_start])
+            return TextPlace(self.code(at_start), at_start, self.columns[at_start])
         if statement < 0 or left >= self.stops[statement]:
             begin = max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
-            return Place(Code(self.text, (), ()), statement, indentation(self.text[begin:offset]))
-        return Place(self.code(statement), statement, self.columns[statement])
+            return TextPlace(
+                Code(self.text, (), ()), statement, indentation(self.text[begin:offset])
+            )
+        return TextPlace(self.code(statement), statement, self.columns[statement])
 
-    def _formatted(self, span: tuple[int, int], offset: int, outer: Place) -> Place | None:
+    def _formatted(self, span: tuple[int, int], offset: int, outer: TextPlace) -> TextPlace | None:
         """The place in an expression of a formatted string, which may be in another such one."""
         while span != _IN_STRING:
             begin = span[0]
-            fragment = Source(self.text[begin : span[1]])
+            fragment = SourceText(self.text[begin : span[1]])
             left = bisect_left(fragment.starts, offset - begin, hi=len(fragment.words)) - 1
             inside = None
             if left >= 0 and is_string(fragment.words[left]):
@@ -304,7 +306,7 @@ class Source:
             if inside is None:
                 starts = [begin + start for start in fragment.starts]
                 code = Code(self.text, fragment.words, starts)
-                return Place(code, outer.statement, outer.column, outer)
+                return TextPlace(code, outer.statement, outer.column, outer)
             span = inside if inside == _IN_STRING else (begin + inside[0], begin + inside[1])
         return None
 
@@ -461,5 +463,5 @@ def _expressions(content: str, index: int) -> Iterator[tuple[int, int]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _source(text: str) -> Source:
-    return Source(text)
+def _source(text: str) -> SourceText:
+    return SourceText(text)

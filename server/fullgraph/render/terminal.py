@@ -21,7 +21,7 @@ from fullgraph_engine.protocol import Finding, Fix, Frame, Related
 
 
 @dataclass(frozen=True)
-class Place:
+class FindingFile:
     """The file that a finding is in: its name as shown, as the engine knows it, and its text."""
 
     path: str
@@ -36,14 +36,14 @@ class Place:
         return short_path(path, folder or str(Path.cwd()))
 
 
-def finding_text(item: FileFinding, place: Place, paint: Paint = PLAIN) -> str:
+def finding_text(item: FileFinding, place: FindingFile, paint: Paint = PLAIN) -> str:
     """A finding in full, as in ``fullgraph check`` and in the ``rendered`` data of a diagnostic."""
     return "\n".join(_finding(item, place, paint))
 
 
 def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -> str:
     """Everything about one file; empty where there is nothing to say."""
-    place = Place(file.path, file.absolute, file.text)
+    place = FindingFile(file.path, file.absolute, file.text)
     blocks = [finding_text(item, place, paint) for item in file.findings]
     if not quiet and (file.targets or file.notes):
         blocks.append("\n".join(_file_summary(file, paint)))
@@ -67,7 +67,7 @@ def check_text(checked: Checked, paint: Paint = PLAIN) -> str:
     return head + paint(Style.DIM, rest)
 
 
-def _finding(item: FileFinding, place: Place, paint: Paint) -> Iterator[str]:
+def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[str]:
     finding = item.finding
     style = OF_SEVERITY.get(item.severity, Style.HINT)
     first, *more = cells.printable_lines(finding.message) or [""]
@@ -135,7 +135,7 @@ class _Notes:
         return self._excerpt.gutter("=" if first else " ")
 
 
-def _stack(frames: tuple[Frame, ...], place: Place, notes: _Notes) -> Iterator[str]:
+def _stack(frames: tuple[Frame, ...], place: FindingFile, notes: _Notes) -> Iterator[str]:
     paint = notes.paint
     rows: list[str] = []
     shown = folded(frames)
@@ -158,13 +158,13 @@ def _stack(frames: tuple[Frame, ...], place: Place, notes: _Notes) -> Iterator[s
     yield from notes.rows("stack", rows)
 
 
-def _source(frame: Frame, place: Place) -> str:
+def _source(frame: Frame, place: FindingFile) -> str:
     if frame.text or frame.path != place.absolute:
         return frame.text
     return place.text.line(frame.line)
 
 
-def _related(item: FileFinding, place: Place, notes: _Notes) -> Iterator[str]:
+def _related(item: FileFinding, place: FindingFile, notes: _Notes) -> Iterator[str]:
     on_stack = {(frame.path, frame.line) for frame in item.finding.stack}
     for related in item.finding.related:
         if len(item.finding.stack) > 1 and (related.path, related.range.start.line) in on_stack:
@@ -172,7 +172,7 @@ def _related(item: FileFinding, place: Place, notes: _Notes) -> Iterator[str]:
         yield from notes.named("see", f"{_where(related, place)}: {related.message}")
 
 
-def _where(related: Related, place: Place) -> str:
+def _where(related: Related, place: FindingFile) -> str:
     start = related.range.start
     own = related.path in (place.absolute, place.path)
     column = place.text.column(start) if own else start.byte
@@ -198,7 +198,7 @@ def _shown_fixes(finding: Finding) -> tuple[Fix, ...]:
     return tuple(fix for fix in finding.fixes if fix.preferred) or finding.fixes[:1]
 
 
-def _fix(fix: Fix, place: Place, excerpt: Excerpt, notes: _Notes) -> Iterator[str]:
+def _fix(fix: Fix, place: FindingFile, excerpt: Excerpt, notes: _Notes) -> Iterator[str]:
     yield from notes.named("fix", fix.title)
     for edit in fix.edits:
         yield from excerpt.edit(place.text, edit)

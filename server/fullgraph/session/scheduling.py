@@ -20,7 +20,7 @@ REST = 1.5
 """Seconds after an edit before anything is made of a text that takes much longer than a trace."""
 
 
-class Run(Protocol):
+class Cancelable(Protocol):
     """Something that goes on, can be ended, and then is ended."""
 
     def cancel(self) -> None:
@@ -35,9 +35,9 @@ class Schedule:
     calls ``ended`` once.
     """
 
-    def __init__(self, begin: Callable[[], Run | None]) -> None:
+    def __init__(self, begin: Callable[[], Cancelable | None]) -> None:
         self._begin = begin
-        self._running: Run | None = None
+        self._running: Cancelable | None = None
         self._due: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._seconds: deque[float] = deque(maxlen=5)

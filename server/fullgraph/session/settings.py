@@ -531,7 +531,7 @@ _EDITOR = "the editor"
 
 
 @dataclass(frozen=True)
-class Source:
+class SettingsSource:
     """Raw values from one place. ``origin`` is how a user knows it: a path, "the editor"."""
 
     origin: str
@@ -557,7 +557,7 @@ class Resolved:
 _CLIENT_ONLY = frozenset({"trace", "server", "enable", "gutter"})
 
 
-def resolve(*sources: Source) -> Resolved:
+def resolve(*sources: SettingsSource) -> Resolved:
     """The settings of all sources; a later source wins. A bad value keeps the one before it."""
     known = {declaration.name: declaration for declaration in declarations()}
     values: dict[str, Any] = {}
@@ -595,12 +595,12 @@ def _flat(values: Mapping[str, Any], known: Mapping[str, Declaration]) -> Iterab
             yield key, raw
 
 
-def editor_source(raw: object) -> Source:
+def editor_source(raw: object) -> SettingsSource:
     """What ``workspace/configuration``, ``didChangeConfiguration`` or a client's start gave.
 
     All of it is taken as chosen by the user: a client leaves out what the user has not set.
     """
-    return Source(_EDITOR, dict(without_section(raw)))
+    return SettingsSource(_EDITOR, dict(without_section(raw)))
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
@@ -609,9 +609,9 @@ def without_section(raw: object) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else {}
 
 
-def command_line_source(flags: Mapping[str, Any]) -> Source:
+def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:
     """Flags by name; those that were not given are None."""
-    return Source(_COMMAND_LINE, {k: v for k, v in flags.items() if v is not None})
+    return SettingsSource(_COMMAND_LINE, {k: v for k, v in flags.items() if v is not None})
 
 
 @dataclass(frozen=True)
@@ -619,7 +619,7 @@ class Project:
     """The folder that settings and relative paths belong to."""
 
     root: Path
-    source: Source
+    source: SettingsSource
     problems: tuple[str, ...] = ()
 
 
@@ -640,12 +640,12 @@ def find_project(start: Path) -> Project:
             if problem:
                 problems.append(problem)
             if table is not None:
-                return Project(candidate, Source(str(manifest), table), tuple(problems))
+                return Project(candidate, SettingsSource(str(manifest), table), tuple(problems))
         if (candidate / ".git").exists():
             marked = marked or candidate
             # Settings above the repository belong to something else.
             break
-    return Project(marked or folder, Source("pyproject.toml", {}), tuple(problems))
+    return Project(marked or folder, SettingsSource("pyproject.toml", {}), tuple(problems))
 
 
 def _table(manifest: Path) -> tuple[Mapping[str, Any] | None, str]:
@@ -674,7 +674,7 @@ def _kebab(key: object) -> str:
     return text.replace("_", "-").replace(".", "-").lower()
 
 
-def _unknown(source: Source, key: str, known: Iterable[str]) -> str:
+def _unknown(source: SettingsSource, key: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(_kebab(key), list(known), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else " and is not used."
     return f"{source.named(key)} is unknown{hint}"

@@ -23,7 +23,7 @@ class Channels:
 
 
 @dataclass
-class Given:
+class ProcessEnds:
     """The ends of the process."""
 
     report: int
@@ -58,7 +58,7 @@ class Given:
                 setattr(self, name, descriptors.raised(getattr(self, name)))
 
 
-def opened() -> tuple[Channels, Given]:
+def opened() -> tuple[Channels, ProcessEnds]:
     """New descriptors, none inherited by a program that is executed.
 
     Raises:
@@ -77,4 +77,4 @@ def opened() -> tuple[Channels, Given]:
     except OSError:
         descriptors.close_all(made)
         raise
-    return Channels(reports, out, err, box), Given(report, out_in, err_in, theirs)
+    return Channels(reports, out, err, box), ProcessEnds(report, out_in, err_in, theirs)

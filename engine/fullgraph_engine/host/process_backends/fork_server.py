@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .. import wire
 from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch
 from . import descriptors, packets, processes
-from .channels import Given
+from .channels import ProcessEnds
 
 # Bound now: user code may replace them later in the same process.
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
@@ -41,7 +41,7 @@ class ForkServer:
         self,
         aside: Callable[[], None] | None = None,
         ahead: Callable[[Ahead], None] = lambda _: None,
-    ) -> tuple[Forks, Given]:
+    ) -> tuple[Forks, ProcessEnds]:
         """Serve until the parent goes. Returns only in a child, with what it was forked for.
 
         ``ahead`` is called when something is to be imported ahead. ``aside`` is called once, when
@@ -72,7 +72,7 @@ class ForkServer:
             if isinstance(command, Ahead):
                 ahead(command)
                 continue
-            given = Given(*packet[1])
+            given = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
                 if onward is None or not packets.send(onward, packet[0], packet[1]):
@@ -83,7 +83,7 @@ class ForkServer:
                 return command, given
             followed = True
 
-    def fork(self, command: Forks, given: Given | None = None) -> bool:
+    def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
         """Fork a child for a command; True in the child, which owns the given descriptors."""
         parent = _getpid()
         descriptors.flush()

@@ -12,7 +12,7 @@ from ..preamble import Preamble, Shelf
 from ..services import Services
 from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
 from . import BackendName, Launched, Owner, channels, descriptors, packets, processes
-from .channels import Channels, Given
+from .channels import Channels, ProcessEnds
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
@@ -59,7 +59,7 @@ class Forking:
     def keeps(self, scratch: str) -> bool:
         return self.shelf.keeps(scratch)
 
-    def fork(self, order: Order, given: Given, owner: Owner) -> int:
+    def fork(self, order: Order, given: ProcessEnds, owner: Owner) -> int:
         """A child of the parent itself that does what was ordered."""
         parent = os.getpid()
         pid = os.fork()
@@ -93,7 +93,7 @@ class ForkedSource:
             return None
         return Launched(ours)
 
-    def _send(self, command: Launch | Enclose, given: Given, owner: Owner) -> bool:
+    def _send(self, command: Launch | Enclose, given: ProcessEnds, owner: Owner) -> bool:
         control, rights = self._control, given.opened()
         sent = control is not None and packets.send(control, wire.encode(command), rights)
         given.close()
@@ -127,7 +127,7 @@ class ForkedModule(ForkedSource):
         self._preamble: Preamble | None = None
         """The one that this process is forked off, or becomes."""
 
-    def begin(self, job: Job, given: Given, *, keep: bool) -> None:
+    def begin(self, job: Job, given: ProcessEnds, *, keep: bool) -> None:
         backend, owner = self._backend, self._owner
         self._control, given.control = packets.pair()
         if not keep:

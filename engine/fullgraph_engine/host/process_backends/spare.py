@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import wire
 from . import channels, descriptors
-from .channels import Channels, Given
+from .channels import Channels, ProcessEnds
 
 _BOOT = Path(__file__).resolve().parents[2] / "boot.py"
 _HASH_SEED = "PYTHONHASHSEED"
@@ -123,12 +123,12 @@ class Starter:
 # -- in the spare -------------------------------------------------------------------------------
 
 
-def begun(text: str) -> tuple[Given, int]:
+def begun(text: str) -> tuple[ProcessEnds, int]:
     """What it was given, and its parent."""
     raw: dict[str, Any] = json.loads(text)
     for name in raw["unset"]:
         os.environ.pop(name, None)
-    return Given(*descriptors.inherited(raw["given"])), raw["parent"]
+    return ProcessEnds(*descriptors.inherited(raw["given"])), raw["parent"]
 
 
 def next_order(control: int) -> wire.Order:

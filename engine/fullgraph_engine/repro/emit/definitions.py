@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import cleaning, paths, sources
 from .scopes import Function, Use, bound, uses
-from .sources import Found, Home, Origin
+from .sources import Found, Home, ModuleOrigin
 from .unwritable import Unwritable
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Wanted:
     hint: str
     module: str
     qualified: str
-    origin: Origin
+    origin: ModuleOrigin
     found: Found | None = None
     inside: type | None = None
     name: str = ""

@@ -24,7 +24,7 @@ from .unwritable import Unwritable
 
 if TYPE_CHECKING:
     from ..inputs.store import Store
-    from .values import Written
+    from .values import NamedValues
 
 THIRD_PARTY_LINES = 400
 """So many lines of another package are inlined; if it needs more it stays an import."""
@@ -57,7 +57,7 @@ class _Before:
     """How a draft was before an attempt."""
 
     state: _State
-    written: Written | None
+    written: NamedValues | None
     definitions: int
     values: int
 
@@ -78,7 +78,7 @@ class Draft:
         self._aliases: dict[int, str] = {}
         self._depth = 0
         self._limit: int | None = None
-        self._written: Written | None = None
+        self._written: NamedValues | None = None
 
     # -- what others call ---------------------------------------------------------------------
 
@@ -87,12 +87,12 @@ class Draft:
         return self._state.notes
 
     @property
-    def written(self) -> Written:
+    def written(self) -> NamedValues:
         """The values that the program has already."""
         if self._written is None:
-            from .values import Written
+            from .values import NamedValues
 
-            self._written = Written()
+            self._written = NamedValues()
         return self._written
 
     def expression(self, value: object, hint: str = "value") -> str:

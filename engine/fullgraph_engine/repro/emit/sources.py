@@ -17,7 +17,7 @@ from typing import Any, Literal
 from ...code_objects import positions
 from .scopes import Function, bound
 
-Origin = Literal["torch", "standard", "third-party", "own"]
+ModuleOrigin = Literal["torch", "standard", "third-party", "own"]
 
 _TORCH = frozenset({"torch", "torchgen", "functorch"})
 _LIBRARIES = tuple(
@@ -28,7 +28,7 @@ _STANDARD = str(Path(sysconfig.get_path("stdlib")).resolve())
 _BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try)
 
 
-def origin_of(module: str, path: str | None = None) -> Origin:
+def origin_of(module: str, path: str | None = None) -> ModuleOrigin:
     """Whose code a module is. ``path`` decides where the name says nothing."""
     top = module.partition(".")[0]
     if top in _TORCH:
@@ -40,7 +40,7 @@ def origin_of(module: str, path: str | None = None) -> Origin:
     return _origin_of_path(path) if isinstance(path, str) else "own"
 
 
-def _origin_of_path(path: str) -> Origin:
+def _origin_of_path(path: str) -> ModuleOrigin:
     parts = Path(path).parts
     if "site-packages" in parts or "dist-packages" in parts or path.startswith(_LIBRARIES):
         return "third-party"
@@ -251,7 +251,7 @@ class Home:
     text: Text | None
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> ModuleOrigin:
         return origin_of(self.name, self.namespace.get("__file__"))
 
 

@@ -40,7 +40,7 @@ _LONG = 8
 _IMMUTABLE = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 
-class Written:
+class NamedValues:
     """Which values of a program have a name at module level, and which classes it has."""
 
     def __init__(self) -> None:

@@ -25,14 +25,14 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Given:
+class CallInputs:
     """What is given in one call, and whether gradients are recorded in it."""
 
     inputs: tuple[Input, ...]
     grad: bool = True
 
     @classmethod
-    def of(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Given:
+    def of(cls, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallInputs:
         """The arguments of a call of which the parameters are not known by name."""
         named = [Input(value, name, keyword=True) for name, value in kwargs.items()]
         return cls((*(Input(value, f"x{n}") for n, value in enumerate(args)), *named))
@@ -43,7 +43,7 @@ class Unit:
     """Something to call: an expression of the draft, and what it is given in each of its calls."""
 
     entry: str
-    calls: tuple[Given, ...]
+    calls: tuple[CallInputs, ...]
 
 
 class Invocation(Protocol):
@@ -142,7 +142,7 @@ def _compiled(draft: Draft, unit: Unit, several: Sequence[Sequence[str]]) -> lis
     return [*before, *(_call(called, given, texts) for given, texts in calls)]
 
 
-def _loop(draft: Draft, called: str, given: Given, several: Sequence[Sequence[str]]) -> str:
+def _loop(draft: Draft, called: str, given: CallInputs, several: Sequence[Sequence[str]]) -> str:
     """Calls that differ in nothing but some of their inputs."""
     texts, changing = list(several[0]), []
     for number, each in enumerate(given.inputs):
@@ -158,7 +158,7 @@ def _loop(draft: Draft, called: str, given: Given, several: Sequence[Sequence[st
     return f"for {target} in [{', '.join(items)}]:\n    {_call(called, given, texts)}"
 
 
-def _call(called: str, given: Given, texts: Sequence[str]) -> str:
+def _call(called: str, given: CallInputs, texts: Sequence[str]) -> str:
     passed = [
         f"{each.name}={text}" if each.keyword else text
         for each, text in zip(given.inputs, texts, strict=True)

@@ -20,7 +20,7 @@ from ..emit.program import Draft
 from ..emit.sources import home_of
 from ..emit.unwritable import Unwritable
 from .capture import Point, Variables
-from .invocation import Given, Input, Unit
+from .invocation import CallInputs, Input, Unit
 
 # -- one expression ---------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def of_expression(point: Point, outwards: int, draft: Draft) -> Unit:
     used = [name for name in _used(node) if name not in operands.names]
     inputs = list(operands.inputs)
     inputs += [Input(point.at(0)[name], name) for name in used if name in point.at(0)]
-    given = Given(tuple(inputs), point.at(0).grad)
+    given = CallInputs(tuple(inputs), point.at(0).grad)
     return Unit(_added([ast.Return(node)], inputs, point, draft), (given,))
 
 
@@ -220,7 +220,7 @@ def _function_of(
     used = _used(whole)
     passed = [name for name in used if name in variables and name not in flat.paths]
     calls = tuple(
-        Given(
+        CallInputs(
             (
                 *(Input(flat.value(name, each), name) for name in flat.paths),
                 *(Input(_value(each, name), name) for name in passed),
@@ -383,7 +383,7 @@ def _function(point: Point, several: Sequence[Variables], draft: Draft) -> Unit:
     code = point.code
     if code is None:
         raise Unwritable("the function is not called when the code runs without Dynamo")
-    calls = tuple(Given(tuple(_inputs(code, each)), each.grad) for each in several)
+    calls = tuple(CallInputs(tuple(_inputs(code, each)), each.grad) for each in several)
     name = _method(calls[0].inputs, code)
     if name is None:
         return Unit(draft.refer(_defined(point, code)), calls)

@@ -16,7 +16,7 @@ from ...protocol import Finding, Frame
 from ...protocol.evidence import RecompileEvidence, SpecializationEvidence
 from ...targets import Call, Tracee
 from ...tracing.stacks import is_machinery, is_torch
-from ..candidate import Candidate, Origin
+from ..candidate import Candidate, CandidateOrigin
 from ..emit.program import Draft
 from ..emit.slices import slice_of
 from ..emit.unwritable import Unwritable
@@ -144,11 +144,11 @@ class Programs:
         call = self.tracee.call()  # a new object: calls may have changed the one that made them
         return Unit(draft.expression(call.function), self._calls(call))
 
-    def _calls(self, call: Call) -> tuple[invocation.Given, ...]:
+    def _calls(self, call: Call) -> tuple[invocation.CallInputs, ...]:
         """Those that the finding is about: the one of the probe, or further ones."""
         if self._further is not None:
             return self._further.calls
-        return (invocation.Given.of(call.args, call.kwargs),)
+        return (invocation.CallInputs.of(call.args, call.kwargs),)
 
     def _eagerly(self) -> Any:
         if self._further is not None:
@@ -173,7 +173,7 @@ class Programs:
 
     # -- programs -----------------------------------------------------------------------------
 
-    def _written(self, origin: Origin, write: _Write) -> Iterator[Candidate]:
+    def _written(self, origin: CandidateOrigin, write: _Write) -> Iterator[Candidate]:
         for way, store in product(self._acts, self._stores):
             draft = Draft(store)
             try:
@@ -186,7 +186,7 @@ class Programs:
 
     def _from_text(self, *, sliced: bool) -> Iterator[Candidate]:
         """The user's own text with calls below it."""
-        origin: Origin = "slice" if sliced else "file"
+        origin: CandidateOrigin = "slice" if sliced else "file"
         for way, store in product(self._acts, self._stores):
             draft = Draft(store)
             try:
@@ -201,7 +201,7 @@ class Programs:
             else:
                 yield Candidate(text, origin, (*draft.notes, *_imported(text)))
 
-    def _leave_out(self, origin: Origin, error: Exception) -> None:
+    def _leave_out(self, origin: CandidateOrigin, error: Exception) -> None:
         """An object of the user's may raise anything, and so may a mistake of ours."""
         words = f"{type(error).__name__}: {error}"
         self.left_out.append(

@@ -15,7 +15,7 @@ from ...targets import Call
 from ...tracing import drive
 from ...tracing.recording import Recording
 from ...tracing.variations import Inputs
-from .invocation import Given
+from .invocation import CallInputs
 
 COUNT = 3
 """Calls after the first."""
@@ -35,9 +35,9 @@ class RepeatedCalls:
     arguments: list[Arguments] = field(default_factory=list)
 
     @property
-    def calls(self) -> tuple[Given, ...]:
+    def calls(self) -> tuple[CallInputs, ...]:
         """As programs make them."""
-        return tuple(Given.of(args, kwargs) for args, kwargs in self.arguments)
+        return tuple(CallInputs.of(args, kwargs) for args, kwargs in self.arguments)
 
     def trace(self) -> list[Recording]:
         """What Dynamo does in those of the calls that compile something again."""

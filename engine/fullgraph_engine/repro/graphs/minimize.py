@@ -21,7 +21,7 @@ from ..emit.script import lines_of_code
 from ..job import Surroundings
 from ..reduce import minimize
 from ..verify.check import Check
-from ..verify.oracle import Shown, Wish
+from ..verify.oracle import Requirement, Shown
 from . import minifier, oracle
 
 _STARTED = frozenset(
@@ -68,8 +68,8 @@ class Minimizer(minimize.Minimizer):
     def judge(self) -> minimize.Judge:
         return partial(oracle.judge, backend=self.backend)
 
-    def choose(self) -> tuple[Candidate, Wish] | None:
-        wish = Wish(self.candidates.signature, self.candidates.check, loose=True)
+    def choose(self) -> tuple[Candidate, Requirement] | None:
+        wish = Requirement(self.candidates.signature, self.candidates.check, loose=True)
         found = self.first(wish)
         if found is None:
             return None
@@ -99,11 +99,11 @@ class Minimizer(minimize.Minimizer):
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: Candidate, wish: Wish) -> None:
+    def reduce(self, candidate: Candidate, wish: Requirement) -> None:
         text = self.minified(candidate.text, wish)
         super().reduce(replace(candidate, text=text), wish)
 
-    def minified(self, text: str, wish: Wish) -> str:
+    def minified(self, text: str, wish: Requirement) -> str:
         """The graph made smaller by torch's strategies, in a process of their own.
 
         They run where the program was executed, which is nowhere else; what they propose is judged

@@ -19,10 +19,10 @@ from ...tracing.recording import Failure
 from ..candidate import Backend
 from ..verify.check import assembled
 from ..verify.finding_signature import FindingSignature
-from ..verify.oracle import PATH, Shown, Verdict, Wish, here
+from ..verify.oracle import PATH, Requirement, Shown, Verdict, here
 
 
-def judge(program: str, wish: Wish, backend: Backend) -> tuple[Verdict, Shown | None]:
+def judge(program: str, wish: Requirement, backend: Backend) -> tuple[Verdict, Shown | None]:
     """Execute a program in this process, which is spent by it; how it shows what is wanted.
 
     Nothing that the program raises passes through.
@@ -68,7 +68,9 @@ def _of_results(status: Any, failure: Failure | None) -> tuple[Verdict, Shown | 
     return Verdict(True), Shown(FindingSignature("backend", "", (), "", ""), False)
 
 
-def _of_failure(status: Any, failure: Failure | None, wish: Wish) -> tuple[Verdict, Shown | None]:
+def _of_failure(
+    status: Any, failure: Failure | None, wish: Requirement
+) -> tuple[Verdict, Shown | None]:
     if failure is None:
         return Verdict(False, "it compiles"), None
     if not wish.loose:

@@ -22,7 +22,7 @@ from ..verify import oracle, rng
 from ..verify.check import LOOKED_FOR
 from ..verify.finding_signature import own_names
 from ..verify.fresh_python import Ended, FreshPython
-from ..verify.oracle import Shown, Verdict, Wish
+from ..verify.oracle import Requirement, Shown, Verdict
 
 _TELL_EVERY = 0.2
 _BACKWARDS = 3
@@ -39,7 +39,7 @@ _EARLIER = (
 
 _monotonic = time.monotonic
 
-Judge = Callable[[str, Wish], tuple[Verdict, Shown | None]]
+Judge = Callable[[str, Requirement], tuple[Verdict, Shown | None]]
 
 
 class Minimizer:
@@ -85,7 +85,7 @@ class Minimizer:
         """What decides in a trial, of a program and what is wished."""
         return oracle.judge
 
-    def trials(self, wish: Wish) -> Trials:
+    def trials(self, wish: Requirement) -> Trials:
         work = partial(_judged, self.judge(), wish, self.kept)
         return self.around.trials(work, self.trial_seconds)
 
@@ -98,11 +98,11 @@ class Minimizer:
 
     # -- the first program --------------------------------------------------------------------
 
-    def choose(self) -> tuple[Candidate, Wish] | None:
+    def choose(self) -> tuple[Candidate, Requirement] | None:
         """The first candidate that shows the finding, and what smaller programs must show."""
         own = frozenset(self.candidates.own)
         for fake in (False, True):
-            wish = Wish(
+            wish = Requirement(
                 self.candidates.signature,
                 self.candidates.check,
                 own,
@@ -119,7 +119,7 @@ class Minimizer:
                 )
         return None
 
-    def first(self, wish: Wish) -> tuple[Candidate, Shown] | None:
+    def first(self, wish: Requirement) -> tuple[Candidate, Shown] | None:
         trials = self.trials(wish)
         waiting = list(enumerate(self.candidates.programs))
         running: dict[int, int] = {}
@@ -149,7 +149,7 @@ class Minimizer:
 
     # -- smaller ------------------------------------------------------------------------------
 
-    def reduce(self, candidate: Candidate, wish: Wish) -> None:
+    def reduce(self, candidate: Candidate, wish: Requirement) -> None:
         if self.candidates.data:
             self.kept = inputs.loads(candidate.text)
         trials = self.trials(wish)
@@ -200,7 +200,7 @@ class Minimizer:
 
     # -- in a fresh Python --------------------------------------------------------------------
 
-    def verify(self, wish: Wish) -> None:
+    def verify(self, wish: Requirement) -> None:
         """Run the last program there; if it does not show the finding, earlier ones."""
         self.progress("verifying", now=True)
         late = False
@@ -279,7 +279,7 @@ class _Tester:
         self._trials.kill(ticket)
 
 
-def _judged(judge: Judge, wish: Wish, kept: frozenset[str], text: str) -> bytes:
+def _judged(judge: Judge, wish: Requirement, kept: frozenset[str], text: str) -> bytes:
     """In the process of a trial."""
     if kept and not kept <= inputs.loads(text):
         return packed(Verdict(False, "data is lost"), None)

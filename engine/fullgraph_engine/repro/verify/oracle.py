@@ -41,7 +41,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Wish:
+class Requirement:
     """What a program has to show.
 
     ``loose``: details of the reason may differ, as for the first program that is written for what
@@ -66,7 +66,7 @@ class Shown:
     raises: bool
 
 
-def judge(program: str, wish: Wish) -> tuple[Verdict, Shown | None]:
+def judge(program: str, wish: Requirement) -> tuple[Verdict, Shown | None]:
     """Execute a program in this process, which is spent by it; how it shows what is wanted.
 
     Nothing that the program raises passes through.

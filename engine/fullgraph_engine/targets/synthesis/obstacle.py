@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .candidate import Path
-from .trial import Outcome, TimeIsUp
+from .trial import TimeIsUp, TrialOutcome
 
 _LIBRARY = ("/torch/", "<frozen", "/importlib/")
 _MOST_FRAMES = 24
@@ -124,7 +124,7 @@ def words(error: BaseException | None) -> str:
         return ""
 
 
-def obstacles(outcome: Outcome) -> list[Obstacle]:
+def obstacles(outcome: TrialOutcome) -> list[Obstacle]:
     """What can be told from the message and from the statement that raised, likeliest first."""
     error = outcome.error
     text = words(error)
@@ -158,7 +158,7 @@ def _of_signature(error: BaseException | None, text: str) -> Iterator[Obstacle]:
         yield Unexpected(match[1])
 
 
-def _named_choices(outcome: Outcome, text: str) -> Iterator[Obstacle]:
+def _named_choices(outcome: TrialOutcome, text: str) -> Iterator[Obstacle]:
     """Texts that a message puts in quotes are often those that the code would take."""
     quoted = re.findall(r"(['\"`])(?=\w)([\w.+-]{1,40})\1", text)
     if not quoted or isinstance(outcome.error, (AttributeError, NameError, ImportError)):
@@ -315,7 +315,7 @@ def _ranks(text: str) -> Iterator[WrongRank | WrongCount]:
 # -- the statement that raised ----------------------------------------------------------------
 
 
-def _of_code(outcome: Outcome) -> Iterator[Obstacle]:
+def _of_code(outcome: TrialOutcome) -> Iterator[Obstacle]:
     """What an ``assert`` or the ``if`` around a ``raise`` compares."""
     frames = outcome.frames[-_MOST_FRAMES:]
     for at, (frame, line, _) in reversed(list(enumerate(frames))):
@@ -386,7 +386,7 @@ def _tree(code: types.CodeType) -> ast.AST | None:
 
 
 def _of_test(
-    test: ast.expr, holds: bool, frame: types.FrameType, outcome: Outcome
+    test: ast.expr, holds: bool, frame: types.FrameType, outcome: TrialOutcome
 ) -> Iterator[Obstacle]:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yield from _of_test(test.operand, not holds, frame, outcome)
@@ -405,7 +405,7 @@ def _of_test(
 
 
 def _of_comparison(
-    test: ast.Compare, holds: bool, frame: types.FrameType, outcome: Outcome
+    test: ast.Compare, holds: bool, frame: types.FrameType, outcome: TrialOutcome
 ) -> Iterator[Obstacle]:
     (operator,), left, (right,) = test.ops, test.left, test.comparators
     equal = isinstance(operator, (ast.Eq, ast.Is)) == holds
@@ -445,7 +445,7 @@ def _should_be_equal(
     right: ast.expr,
     other: Any,
     frame: types.FrameType,
-    outcome: Outcome,
+    outcome: TrialOutcome,
 ) -> Iterator[Obstacle]:
     if type(one) is int and type(other) is int:
         if _is_rank(left):
@@ -474,7 +474,7 @@ def _remainder(node: ast.BinOp, frame: types.FrameType) -> Iterator[Obstacle]:
 
 
 def _of_call(
-    test: ast.Call, holds: bool, frame: types.FrameType, outcome: Outcome
+    test: ast.Call, holds: bool, frame: types.FrameType, outcome: TrialOutcome
 ) -> Iterator[Obstacle]:
     name = getattr(test.func, "id", "")
     if name == "isinstance" and holds and len(test.args) == 2:
@@ -500,7 +500,7 @@ def _value(node: ast.expr, frame: types.FrameType) -> Any:
 # -- which values -----------------------------------------------------------------------------
 
 
-def paths_of(node: ast.AST, frame: types.FrameType, outcome: Outcome) -> list[Path]:
+def paths_of(node: ast.AST, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
     """The values of the candidate that an expression of a frame is about."""
     found: list[Path] = []
     for part in ast.walk(node):
@@ -514,7 +514,7 @@ def paths_of(node: ast.AST, frame: types.FrameType, outcome: Outcome) -> list[Pa
     return list(dict.fromkeys(found))
 
 
-def implicated(outcome: Outcome) -> list[Path]:
+def implicated(outcome: TrialOutcome) -> list[Path]:
     """The values that the lines of the traceback speak of, from the innermost frame outward."""
     found: list[Path] = []
     for frame, line, _ in reversed(outcome.frames[-_MOST_FRAMES:]):
@@ -532,14 +532,14 @@ def implicated(outcome: Outcome) -> list[Path]:
 _ABSENT = object()
 
 
-def _paths_of_name(name: str, frame: types.FrameType, outcome: Outcome) -> list[Path]:
+def _paths_of_name(name: str, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
     value = frame.f_locals.get(name, _ABSENT)
     if value is _ABSENT:
         return []
     return _same(value, outcome)
 
 
-def _same(value: Any, outcome: Outcome) -> list[Path]:
+def _same(value: Any, outcome: TrialOutcome) -> list[Path]:
     """The values that an object is; numbers and texts are told by being equal."""
     found = []
     plain = isinstance(value, (int, str, float)) and not isinstance(value, bool)
@@ -550,7 +550,7 @@ def _same(value: Any, outcome: Outcome) -> list[Path]:
     return found
 
 
-def _named(attribute: str, outcome: Outcome) -> list[Path]:
+def _named(attribute: str, outcome: TrialOutcome) -> list[Path]:
     """Attributes of a module usually keep the name of the argument."""
     return [
         ("init", name)
@@ -559,7 +559,7 @@ def _named(attribute: str, outcome: Outcome) -> list[Path]:
     ]
 
 
-def _fields(owner: str, name: str, frame: types.FrameType, outcome: Outcome) -> list[Path]:
+def _fields(owner: str, name: str, frame: types.FrameType, outcome: TrialOutcome) -> list[Path]:
     """``config.name`` of a configuration that the candidate makes."""
     value = frame.f_locals.get(owner, _ABSENT)
     if value is _ABSENT or isinstance(value, torch.Tensor):

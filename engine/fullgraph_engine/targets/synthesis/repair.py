@@ -39,7 +39,7 @@ from .obstacle import (
     obstacles,
     words,
 )
-from .trial import FailedCall, Outcome
+from .trial import FailedCall, TrialOutcome
 
 _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
@@ -62,7 +62,7 @@ class Repairs:
         self.init = {one.name: one for one in init}
         self.inputs = {one.name: one for one in inputs}
 
-    def of(self, outcome: Outcome) -> Iterator[Step]:
+    def of(self, outcome: TrialOutcome) -> Iterator[Step]:
         candidate = outcome.candidate
         if outcome.failed is not None and outcome.phase == 1:
             yield from self._of_call(outcome, outcome.failed)
@@ -102,7 +102,7 @@ class Repairs:
 
     # -- a function of torch that raised ------------------------------------------------------
 
-    def _of_call(self, outcome: Outcome, call: FailedCall) -> Iterator[Step]:
+    def _of_call(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
         """What the weights of a layer say about its input."""
         candidate = outcome.candidate
         given = (*call.args, *call.kwargs.values())
@@ -194,7 +194,7 @@ class Repairs:
                         changed = with_size(with_size(value, dim, wanted // last), dim + 1, last)
                         yield 1.6, candidate.with_value(path, changed)
 
-    def _more(self, outcome: Outcome, width: int) -> Iterator[Step]:
+    def _more(self, outcome: TrialOutcome, width: int) -> Iterator[Step]:
         """Another input, to be put beside what there is, that has the features that are missing."""
         candidate = outcome.candidate
         given = [value for path, value in candidate.tensors() if path[0] == "inputs"]
@@ -341,7 +341,7 @@ class Repairs:
                 if one != other:
                     yield from self._equal(candidate, one, other, 1)
 
-    def _ranks(self, outcome: Outcome, met: int | None, wanted: int) -> Iterator[Step]:
+    def _ranks(self, outcome: TrialOutcome, met: int | None, wanted: int) -> Iterator[Step]:
         candidate = outcome.candidate
         near = [path for path in implicated(outcome) if path[0] == "inputs"]
         for path, value in candidate.tensors():
@@ -458,7 +458,7 @@ class Repairs:
                 return str(key.value)
         return self._name(candidate, path[:-1]) if len(path) > 2 else str(last)
 
-    def _of_types(self, outcome: Outcome) -> Iterator[Step]:
+    def _of_types(self, outcome: TrialOutcome) -> Iterator[Step]:
         """Errors that say that a value is of the wrong kind altogether."""
         error, candidate = outcome.error, outcome.candidate
         text = words(error)
@@ -528,7 +528,7 @@ class Repairs:
             extra = 0.2 if likely else 2.0
             yield cost + extra + 0.2 * count, candidate.with_value(path, Sequence("list", items))
 
-    def _keys(self, outcome: Outcome, near: list[Path]) -> Iterator[Step]:
+    def _keys(self, outcome: TrialOutcome, near: list[Path]) -> Iterator[Step]:
         """A key that a dictionary of the code lacks: one that it has."""
         error, candidate = outcome.error, outcome.candidate
         key = error.args[0] if error is not None and error.args else None
@@ -542,7 +542,7 @@ class Repairs:
                             if isinstance(one, (str, int)):
                                 yield 0.8, self._put(candidate, path, Constant(one))
 
-    def _names(self, outcome: Outcome, text: str) -> Iterator[Step]:
+    def _names(self, outcome: TrialOutcome, text: str) -> Iterator[Step]:
         """Texts that decide what an object has, or that name something of torch."""
         candidate = outcome.candidate
         given = [
@@ -567,7 +567,7 @@ class Repairs:
 
     # -- when nothing is known ----------------------------------------------------------------
 
-    def _others(self, outcome: Outcome) -> Iterator[Step]:
+    def _others(self, outcome: TrialOutcome) -> Iterator[Step]:
         candidate = outcome.candidate
         if outcome.phase == 1:
             for path, value in candidate.tensors():
@@ -676,7 +676,7 @@ def _last(reference: Reference) -> str:
     return reference.name.rpartition(".")[2]
 
 
-def _lines(outcome: Outcome) -> str:
+def _lines(outcome: TrialOutcome) -> str:
     return " ".join(
         linecache.getline(frame.f_code.co_filename, line, frame.f_globals)
         for frame, line, _ in outcome.frames[-8:]

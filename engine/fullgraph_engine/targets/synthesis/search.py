@@ -19,7 +19,7 @@ from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
 from .obstacle import words
 from .repair import Repairs
-from .trial import Outcome, Trials, uninitialized
+from .trial import TrialOutcome, Trials, uninitialized
 
 _MOST_STEPS = 40
 """So many repairs of one candidate are tried at most."""
@@ -77,7 +77,7 @@ class Search:
         queue: list[tuple[float, int, float, Candidate, _Stop | None]] = []
         known: set[Candidate] = set()
         visits: Counter[tuple[object, ...]] = Counter()
-        best: Outcome | None = None
+        best: TrialOutcome | None = None
 
         def push(rank: float, cost: float, candidate: Candidate, before: _Stop | None) -> None:
             if candidate not in known:
@@ -173,7 +173,7 @@ def _constructor(subject: type) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def _reached(outcome: Outcome) -> float:
+def _reached(outcome: TrialOutcome) -> float:
     """How far a try came, in the unit of costs: a step is worth it if it doubles what is called."""
     phase, calls, line = outcome.score
     far = 1.2 * math.log2(1 + calls) + 0.01 * line
@@ -188,7 +188,7 @@ class _Stop:
     reached: float
 
 
-def _stop(outcome: Outcome, before: _Stop | None) -> _Stop:
+def _stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
     """``before`` is where the try stopped that this one was made from. To get past that line counts
     whatever was called up to there: a loop that is left out had many calls."""
     reached = _reached(outcome)
@@ -208,7 +208,7 @@ def _is_past(
     return False
 
 
-def last_obstacle(outcome: Outcome) -> str:
+def last_obstacle(outcome: TrialOutcome) -> str:
     """What stopped a try, in one line."""
     error = outcome.error
     text = words(error)

@@ -43,7 +43,7 @@ class FailedCall:
 
 
 @dataclass
-class Outcome:
+class TrialOutcome:
     """How far a try came.
 
     ``candidate`` has what the code asked of its configuration besides. ``phase`` is 0 while the
@@ -126,7 +126,7 @@ class Trials:
         """Small tensors with data are several times as fast as fake ones, and run all code."""
         self._built: _Built | None = None
 
-    def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> Outcome:
+    def run(self, candidate: Candidate, seconds: float, *, afresh: bool = False) -> TrialOutcome:
         """Try it; what it raises is in the outcome, a crash of the process is not.
 
         A module that was constructed with the same arguments before is called again, though that
@@ -143,10 +143,10 @@ class Trials:
             outcome = self._run(candidate, seconds, afresh)
         return outcome
 
-    def _run(self, candidate: Candidate, seconds: float, afresh: bool) -> Outcome:
+    def _run(self, candidate: Candidate, seconds: float, afresh: bool) -> TrialOutcome:
         self.count += 1
         rng.begin_again()
-        outcome = Outcome(candidate)
+        outcome = TrialOutcome(candidate)
         maker = _Maker(self.namespace, self.guesses, outcome)
         watch = _Watch()
         built = self._built
@@ -265,7 +265,7 @@ def uninitialized() -> Iterator[None]:
 class _Maker:
     """Makes values, and remembers which tensor is which."""
 
-    def __init__(self, namespace: Namespace, guesses: Guesses, outcome: Outcome) -> None:
+    def __init__(self, namespace: Namespace, guesses: Guesses, outcome: TrialOutcome) -> None:
         self.namespace, self.guesses, self.outcome = namespace, guesses, outcome
 
     def make(self, value: Value, path: Path) -> Any:

@@ -11,7 +11,13 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.lsp.context import Context
-from fullgraph.operators.completion import Candidate, CandidateKind, Completions, complete, detail
+from fullgraph.operators.completion import (
+    CandidateKind,
+    CompletionCandidate,
+    Completions,
+    complete,
+    detail,
+)
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document
@@ -97,7 +103,7 @@ class _List:
         return {"line": line, "character": character}
 
     def _item(
-        self, number: int, candidate: Candidate, own: dict[str, Any] | None
+        self, number: int, candidate: CompletionCandidate, own: dict[str, Any] | None
     ) -> dict[str, Any]:
         client = self._client
         item: dict[str, Any] = {
