@@ -512,7 +512,7 @@ class Forecaster:
         code = "recompile/every-size" if of_size else "recompile/value"
         calls = " and ".join((", ".join(change_.tried[:-1]), change_.tried[-1]))
         explanation = (
-            f"It was called with {change_.first}, then with {calls}, and compiled anew each time."
+            f"It was called with {change_.first}, then with {calls}, and recompiled each time."
         )
         if of_size and pinned:
             explanation += " Dynamo made the size dynamic, and this line needs the number."

@@ -617,7 +617,7 @@ class Analysis:
         if done is None:
             why = _why(code, watched, self.request)
         else:
-            why = done.report.error or "it told nothing"
+            why = done.report.error or "it reported nothing"
         if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
                 self._given_up[plan.target, plan.probe] = launched
@@ -1078,7 +1078,7 @@ def _why(code: int | None, watched: Watched, request: Analyze) -> str:
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
     if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
-        return "it closed the file descriptors that fullgraph is told the results through"
+        return "it closed the file descriptors that results are reported through"
     if code is None:
         end = "exited for an unknown reason"
     elif code < 0:

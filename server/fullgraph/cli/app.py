@@ -574,7 +574,7 @@ def _repro(
         ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="text|json", help="How it is told.")
+        str, typer.Option("--format", metavar="text|json", help="The format of the result.")
     ] = "text",
     issue: Annotated[
         bool, typer.Option("--issue", help="Print Markdown to paste into an issue.")

@@ -193,7 +193,7 @@ CODES: tuple[Code, ...] = (
     Code(
         "recompile/size",
         Severity.INFORMATION,
-        "Compiled again for another size",
+        "Recompiled for another size",
         "The code was compiled for tensors of one size and called with another. Automatic dynamic "
         "shapes make the dimension symbolic on the second size; `torch._dynamo.mark_dynamic` does "
         "so on the first and saves a compilation.",
@@ -201,42 +201,42 @@ CODES: tuple[Code, ...] = (
     Code(
         "recompile/tensor",
         Severity.INFORMATION,
-        "Compiled again for a tensor of another kind",
+        "Recompiled for a tensor of another kind",
         "The data type, device, strides, `requires_grad` or class of a tensor is another one. "
         "Bring inputs into one form before they come to compiled code.",
     ),
     Code(
         "recompile/value",
         Severity.INFORMATION,
-        "Compiled again for another Python value",
-        "A number, string or flag became a constant of the compiled code; each other value is "
-        "compiled anew, until `recompile_limit` is reached. Make a tensor of what changes from "
-        "call to call, or keep it out of what is compiled.",
+        "Recompiled for another Python value",
+        "A number, string or flag became a constant of the compiled code; each other value "
+        "recompiles, until `recompile_limit` is reached. Make a tensor of what changes from call "
+        "to call, or keep it out of what is compiled.",
     ),
     Code(
         "recompile/type",
         Severity.INFORMATION,
-        "Compiled again for a value of another type",
+        "Recompiled for a value of another type",
         "The code was compiled for one type, or for `None`, and called with another.",
     ),
     Code(
         "recompile/identity",
         Severity.INFORMATION,
-        "Compiled again for another object",
+        "Recompiled for another object",
         "The code was compiled for exactly one object: a function, a class, a module. Make it once "
         "and keep it.",
     ),
     Code(
         "recompile/structure",
         Severity.INFORMATION,
-        "Compiled again for another number of entries",
+        "Recompiled for another number of entries",
         "Lists, dictionaries and attributes are compiled entry by entry; another length or other "
-        "keys are compiled anew.",
+        "keys recompile.",
     ),
     Code(
         "recompile/mode",
         Severity.INFORMATION,
-        "Compiled again for another mode",
+        "Recompiled for another mode",
         "Grad mode, autocast, the default data type and the like are part of what was compiled.",
     ),
     Code(
@@ -259,9 +259,9 @@ CODES: tuple[Code, ...] = (
         "recompile/every-size",
         Severity.WARNING,
         "Each new size recompiles",
-        "The target was called again with other sizes, and compiled anew for each of them, though "
-        "Dynamo tried to make the dimension dynamic: the code needs the number. The finding stands "
-        "where it does.",
+        "The target was called again with other sizes, and recompiled for each of them, though "
+        "Dynamo tried to make the dimension dynamic: the code needs the number. The finding is at "
+        "the code that does.",
     ),
     Code(
         "trace",
@@ -356,7 +356,7 @@ CODES: tuple[Code, ...] = (
         Severity.WARNING,
         "Part of what Dynamo did could not be written down",
         "fullgraph itself failed while it recorded a trace, so findings of this target may be "
-        "missing. The trace went on as if nobody had listened.",
+        "missing. The trace itself was not affected.",
         "Run `fullgraph doctor`, and report it with the message: it is a mistake of fullgraph.",
     ),
     Code(

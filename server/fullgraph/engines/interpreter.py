@@ -262,7 +262,7 @@ def _of_own_environment(folder: Path) -> Path:
         return python
     raise InterpreterNotFound(
         f"The environment {folder} has no Python that can be executed on this machine: create it "
-        "anew here, or set `fullgraph.interpreter` to a Python that has torch."
+        "again here, or set `fullgraph.interpreter` to a Python that has torch."
     )
 
 

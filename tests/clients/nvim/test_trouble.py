@@ -125,7 +125,7 @@ def test_with_an_environment_of_another_platform(
         (folder / name).write_text(NET)
     nvim = open_neovim(folder, "net.py", configuration=PLAIN)
     one_message(nvim, "The environment ", ".venv has no")
-    assert "has no Python that can be executed on this machine: create it anew here" in log(nvim)
+    assert "has no Python that can be executed on this machine: create it again here" in log(nvim)
 
 
 def test_a_server_that_cannot_start(one: Callable[..., Neovim], tmp_path: Path) -> None:
