@@ -618,7 +618,7 @@ def execute_and_plan(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_run(
-    target: Any, probe: Any, namespace: dict[str, Any], order: dict[str, Any], run: str, mode: Any
+    target: Any, probe: Any, namespace: dict[str, Any], order: dict[str, Any], run: RunId, mode: Any
 ) -> dict[str, Any]:
     """In a fork of a fork: one probe of one target in one mode."""
     import torch._dynamo
@@ -664,7 +664,7 @@ def one_run(
 
 
 def further_paths(
-    tracee: Any, first: Any, run: str, emitted: list[Finding], mode: Any
+    tracee: Any, first: Any, run: RunId, emitted: list[Finding], mode: Any
 ) -> TargetReport:
     """What the host does with a first run that others may go on from."""
     import torch._dynamo

@@ -22,7 +22,7 @@ from fullgraph_engine.protocol import (
 )
 
 
-def forecasts(result: Result) -> dict[str, ForecastFound]:
+def forecasts(result: Result) -> dict[RunId, ForecastFound]:
     return {event.run: event for event in result.events if isinstance(event, ForecastFound)}
 
 
@@ -39,9 +39,8 @@ def test_a_forecast_alone_reports_no_target_and_tells_all_in_one(engine: Engine)
     ]
     assert (one.note, one.seconds) == ("noted", 1.0)
     assert [row.name for row in one.rows] == [f"nice {os.nice(0) + 3}"]
-    assert forecasts(engine.analyze(text, parts=("forecast",)))[RunId("f", 0, "forecast")].rows[
-        0
-    ].name == (f"nice {os.nice(0)}")
+    alone = forecasts(engine.analyze(text, parts=("forecast",)))[RunId("f", 0, "forecast")]
+    assert alone.rows[0].name == f"nice {os.nice(0)}"
 
 
 def test_a_forecast_may_need_real_tensors(engine: Engine) -> None:
@@ -121,7 +120,7 @@ def goes(*functions: str, returns: str = "other ways", target: str = "f") -> str
     return f"import os, time\n{''.join(ways)}def {target}():  # target\n    return {returns!r}\n"
 
 
-def on_paths(result: Result) -> list[tuple[str, str]]:
+def on_paths(result: Result) -> list[tuple[RunId | None, str]]:
     return [(f.run, f.message) for f in result.findings if f.code == "stub/path"]
 
 
@@ -209,7 +208,7 @@ def test_an_enclosing_run_is_made_once_for_each_kind_of_tensors(
     assert result.log("stdout").count("whole") == (2 if processes == "fork" else 6)
 
 
-AFTER = {
+AFTER: dict[str, tuple[str, dict[str, float], str]] = {
     "crash": ("ctypes.string_at(0)", {}, "crashed"),
     "exit": ("os._exit(5)", {}, "crashed"),
     "hang": ("while True: pass", {"seconds": 2.0}, "timeout"),

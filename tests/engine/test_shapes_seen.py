@@ -27,7 +27,7 @@ from fullgraph_engine import targets, tracing
 from fullgraph_engine.findings import run_target, shapes
 from fullgraph_engine.findings.places import SourceText
 from fullgraph_engine.protocol import Position, Range, decode, encode
-from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
+from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen, ShapesFound
 from fullgraph_engine.tracing import shapes_seen, variables
 from fullgraph_engine.tracing.recording import Recording
 
@@ -58,7 +58,7 @@ def marked(text: str) -> set[Told]:
 
 
 def told(places: tuple[PlaceShapes, ...]) -> set[Told]:
-    found = set()
+    found: set[Told] = set()
     for place in places:
         counts: dict[str, int] = {}
         for value in place.values:
@@ -107,7 +107,7 @@ class Module:
     def trace(self, *args: Any, name: str = "f", **how: Any) -> Recording:
         return tracing.trace(self.names[name], args, {}, file=self.path, **how)
 
-    def seen(self, recording: Recording) -> dict[tuple[str, str], tuple[ShapeSeen, ...]]:
+    def seen(self, recording: Recording) -> dict[tuple[ShapeRole, str], tuple[ShapeSeen, ...]]:
         """By role and name, or by role and code where there is no name."""
         lines = self.text.split("\n")
         found = {}

@@ -151,7 +151,7 @@ def test_encoders() -> None:
 def test_what_differs_from_the_constructor_is_assigned() -> None:
     layer = nn.Linear(3, 4)
     layer.weight.requires_grad_(False)
-    layer.bias = None
+    layer.bias = None  # type: ignore[assignment]
     assert_alike(layer, again(layer))
     extended = nn.Sequential(nn.Conv2d(1, 2, 1))
     extended[0].register_buffer("mask", torch.ones(3), persistent=False)

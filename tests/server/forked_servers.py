@@ -54,7 +54,8 @@ def main() -> None:
         script, environment = json.loads(line)
         listening = socket.create_server(("127.0.0.1", 0))
         if not os.fork():
-            sys.exit(serve(script, environment, listening))
+            serve(script, environment, listening)
+            sys.exit()
         print(listening.getsockname()[1], flush=True)
         listening.close()
 

@@ -16,7 +16,7 @@ def full(descriptor: int) -> None:
 
 
 if os.environ.get("STUB_FULL_DISK"):
-    os.fsync = full
+    os.fsync = full  # type: ignore[assignment]
 
 if __name__ == "__main__":
     tcp = ("127.0.0.1", 0) if "--tcp" in sys.argv else None
