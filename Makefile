@@ -36,14 +36,18 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-torch test-editors test-vscode test-nvim vsix check bench bench-vscode \
+.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim vsix check bench bench-vscode \
   bench-repros reach clean clean-torch
 
 demo: $(VENV)/ready
 	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
 
 test: $(VENV)/ready check
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow"
+
+# Tests of more than six seconds: planted repros, hostile code, both ways to start processes.
+test-slow: $(VENV)/ready
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m slow
 
 test-torch:
 	$(PYTHON) --version

@@ -581,6 +581,7 @@ def f(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch here")

@@ -95,6 +95,7 @@ def test_an_active_environment_without_torch_is_passed_over(
     assert "passed over" not in ran.out
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 def test_a_check_says_on_standard_error_which_were_passed_over(
     command_line: CommandLine, tmp_path: Path

@@ -89,6 +89,7 @@ def events_of(text: str) -> Analyze:
     return dataclasses.replace(document_request(request, "events"), save_events=True)
 
 
+@pytest.mark.slow
 def test_events_are_compared_with_those_of_an_earlier_run() -> None:
     (before,) = asyncio.run(_drafts([events_of(HALVES)]))
     (saved,) = before.saved
@@ -156,6 +157,7 @@ def net() -> dict[str, str]:
     return written(NET, "Net", "graph", "bytecode", "events", "guards")
 
 
+@pytest.mark.slow
 def test_graph_code_is_python_with_the_lines_it_comes_from(net: dict[str, str]) -> None:
     code = net["graph"]
     ast.parse(code)
@@ -206,6 +208,7 @@ def test_guards_in_the_users_words(net: dict[str, str]) -> None:
     assert "self.layer.weight" in net["guards"] and "L['self']" not in net["guards"]
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_half_way_still_shows_what_it_learned() -> None:
     text = NET.replace('        print("inner")\n', '        print("inner")\n        self.hang()\n')
     text = text.replace(
@@ -222,6 +225,7 @@ def test_a_run_that_dies_half_way_still_shows_what_it_learned() -> None:
         assert one.endswith("so something may be missing: it did not end within 6 seconds.\n")
 
 
+@pytest.mark.slow
 def test_the_demo() -> None:
     found = written(DEMO.read_text(), "TinyGPT", "graph", path=str(DEMO))["graph"]
     ast.parse(found)

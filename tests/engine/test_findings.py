@@ -51,6 +51,7 @@ def test_fixture(path: Path, warm: markers.WarmProcess) -> None:
     assert not difference, f"\n{difference}"
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 @pytest.mark.timeout(600)
 def test_fixtures_through_the_host() -> None:

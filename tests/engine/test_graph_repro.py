@@ -198,6 +198,7 @@ def warm() -> None:
     settings.remember_settings()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("planted", "backend", "accuracy", "left"),
     [
@@ -225,6 +226,7 @@ def test_what_was_planted_is_all_that_is_left(
     assert ("requires_grad=True" in act) == (planted is BACKWARD)
 
 
+@pytest.mark.slow
 def test_weights_are_kept_that_alone_show_it(tmp_path: Path) -> None:
     net = dedent(NET).replace("torch.randn(8, 8)", "1e4 * torch.randn(8, 8)")
     packed = extracted(net + dedent(SATURATES), tmp_path, "products_saturate", accuracy=True).packed

@@ -240,6 +240,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     return ran(folder, PLAIN, TORCH_LOGS="guards"), ran(folder, real), ran(folder, fake)
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", MODELS)

@@ -72,6 +72,7 @@ BRIEF = Limits(seconds=1.5, module_seconds=1.5, memory=300)
 MISDEED_LIMITS = {"memory": Limits(memory=300), "recursion": Limits()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_misdeed_in_a_run(engine: Engine, name: str) -> None:
     deed, code, words = MISDEEDS[name]
@@ -92,6 +93,7 @@ def test_misdeed_in_a_run(engine: Engine, name: str) -> None:
     assert result.value("before") == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MISDEEDS)
 def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
     deed, code, words = MISDEEDS[name]
@@ -108,6 +110,7 @@ def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
     assert result.value("after") == "2"
 
 
+@pytest.mark.slow
 def test_runs_go_on_long_after_a_statement_used_up_the_time(engine: Engine) -> None:
     result = engine.analyze(
         "import time\nwhile True: pass\ndef f():  # target\n    time.sleep(3)\n    return 1\n",

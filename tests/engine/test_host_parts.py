@@ -221,6 +221,7 @@ AFTER: dict[str, tuple[str, dict[str, float], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AFTER)
 def test_what_ends_an_enclosing_run_leaves_the_calls_before(engine: Engine, name: str) -> None:
     """What is called later is told as if it had been run alone."""

@@ -128,6 +128,7 @@ def test_an_import_that_starts_a_thread_is_not_kept(engine: Engine, slow: Path) 
     assert _imported(engine.analyze(text.format(2), path=str(slow))) == 1
 
 
+@pytest.mark.slow
 def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path, reimports: int) -> None:
     text = "import slow\ndef f():  # target\n    return 1\n"
     paths = [str(slow.parent / f"model{number}.py") for number in range(6)]

@@ -138,6 +138,7 @@ def places(findings: list[Finding]) -> set[tuple[str, int]]:
 HEAD = "import torch\nfrom torch import nn\n"
 
 
+@pytest.mark.slow
 def test_a_break_at_its_place(engine: Engine) -> None:
     reports, findings = engine.analyze(
         HEAD
@@ -180,6 +181,7 @@ class Net(nn.Module):
 )
 
 
+@pytest.mark.slow
 def test_probes_from_an_enclosing_run(engine: Engine) -> None:
     reports, findings = engine.analyze(ENCLOSING)
     part = reports["Part"]
@@ -223,6 +225,7 @@ class Net(nn.Module):
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fake", "real"])
 def test_a_model_is_made_once_for_the_ten_classes_in_it(
     engine: Engine, mode: protocol.Mode
@@ -238,6 +241,7 @@ def test_a_model_is_made_once_for_the_ten_classes_in_it(
     assert engine.printed.count("made") == 1
 
 
+@pytest.mark.slow
 def test_a_model_that_is_found_by_trying_is_made_once_for_the_ten_classes_in_it(
     engine: Engine,
 ) -> None:
@@ -293,6 +297,7 @@ class Net(nn.Module):
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [True, False])
 def test_what_a_model_does_later_does_not_matter_to_what_it_has_called(
     engine: Engine, more: bool
@@ -310,6 +315,7 @@ def test_what_a_model_does_later_does_not_matter_to_what_it_has_called(
     assert reports["Shift"].probe.source == "as called by Cached.forward, line 17"
 
 
+@pytest.mark.slow
 def test_a_part_alone(engine: Engine) -> None:
     """What encloses it is run for it, and not traced."""
     reports, _ = engine.analyze(ENCLOSING, only=("Part",))
@@ -338,6 +344,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.slow
 def test_probes_from_the_main_block(engine: Engine) -> None:
     reports, _ = engine.analyze(PROGRAM, examples=("docstring",))
     assert reports["Net"].probe is not None and reports["Net"].probe.origin == "synthesis"
@@ -396,6 +403,7 @@ def test_nothing_is_searched_for_again_by_an_edit_elsewhere(engine: Engine) -> N
     assert obstacles(fixed) == ["traced", "traced"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "words"),
     [
@@ -433,6 +441,7 @@ if __name__ == "__main__":
     assert words in error and "No inputs were found" in error
 
 
+@pytest.mark.slow
 def test_a_target_that_does_not_need_the_missing_import(engine: Engine) -> None:
     reports, findings = engine.analyze(
         "import absent\n"
@@ -454,6 +463,7 @@ class Other(nn.Module):
     assert places(findings) == {("trace/import-error", 0)}
 
 
+@pytest.mark.slow
 def test_module_level_tensors_without_a_device_or_room(engine: Engine) -> None:
     reports, findings = engine.analyze(
         HEAD
@@ -490,6 +500,7 @@ class Net(nn.Module):
     assert not [finding for finding in findings if finding.code == "trace/eager-error"]
 
 
+@pytest.mark.slow
 def test_a_loop_that_the_tracer_unrolls(engine: Engine) -> None:
     reports, findings = engine.analyze(
         HEAD
@@ -509,6 +520,7 @@ class Net(nn.Module):
     assert findings[0].range.start.line in (5, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("deed", "status", "code"),
     [
@@ -536,6 +548,7 @@ class Net(nn.Module):
     assert (code, 5) in places(findings)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_not_overwritten(engine: Engine, tmp_path: Path) -> None:
     kept = tmp_path / "model.pt"
     kept.write_text("precious")
@@ -600,6 +613,7 @@ fork(run)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted in /proc")
 def test_what_forks_has_one_thread_even_after_backward() -> None:
     """A build for CUDA on a machine without it would start a thread for every device."""
@@ -617,6 +631,7 @@ def test_what_forks_has_one_thread_even_after_backward() -> None:
 DEMO = Path(__file__).resolve().parents[1] / "fixtures" / "demo" / "tiny_gpt.py"
 
 
+@pytest.mark.slow
 def test_both_ways_to_start_processes_find_the_same() -> None:
     said = []
     for processes in ("fork", "spawn"):
@@ -668,6 +683,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         host.close()
 
 
+@pytest.mark.slow
 def test_a_forecast_is_the_same_where_nothing_is_forked(
     hosts: dict[str, Host], growing: Path
 ) -> None:
@@ -706,6 +722,7 @@ def branching(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_other_paths_are_the_same_where_nothing_is_forked(
     hosts: dict[str, Host], branching: Path
 ) -> None:
@@ -724,6 +741,7 @@ def test_other_paths_are_the_same_where_nothing_is_forked(
     }
 
 
+@pytest.mark.slow
 def test_a_repro_goes_the_path_of_its_finding(hosts: dict[str, Host], branching: Path) -> None:
     host = hosts["fork"]
     found = {f.only: f for f in host.findings(branching, "Net", parts=("first", "paths"))}
@@ -737,6 +755,7 @@ def test_a_repro_goes_the_path_of_its_finding(hosts: dict[str, Host], branching:
     assert "give the target a probe" in made.reason
 
 
+@pytest.mark.slow
 def test_a_repro_is_made_where_nothing_is_forked(hosts: dict[str, Host], growing: Path) -> None:
     host = hosts["spawn"]
     finding = next(f for f in host.findings(growing, "prints") if f.code.startswith("graph-break/"))

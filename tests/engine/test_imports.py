@@ -410,6 +410,7 @@ def test_what_a_preamble_depends_on(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_a_package_imports_after_the_file_is_imported_ahead_of_it(
     engine: Engine, tmp_path: Path, reimports: int
 ) -> None:

@@ -167,6 +167,7 @@ def test_an_engine_announces_what_is_kept_before_it_imports_torch(
     assert [event for event in events if isinstance(event, IndexWritten)] == [events[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_cache_that_cannot_be_used(
     tmp_path: Path, engine_says: Callable[..., list[Event]]

@@ -84,6 +84,7 @@ def registered(events: list[Event]) -> dict[str, Overload]:
     }
 
 
+@pytest.mark.slow
 def test_everything_that_was_registered(said: list[list[Event]]) -> None:
     found = registered(said[0])
     assert set(found) == {

@@ -87,6 +87,7 @@ def ran(script: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd="/")
 
 
+@pytest.mark.slow
 def test_what_only_a_table_shows_has_the_table_beside_it(
     host: Host, sampler: Path, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_what_only_a_table_shows_has_the_table_beside_it(
     assert "missing or damaged: other data is used" in ended.stderr
 
 
+@pytest.mark.slow
 def test_data_is_kept_on_wish_alone(host: Host, sampler: Path, tmp_path: Path) -> None:
     break_ = "graph-break/GB0059"
     assert host.reproduced(sampler, break_, tmp_path, data=False).data == ()

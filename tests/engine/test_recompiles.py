@@ -284,6 +284,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return run(tmp_path_factory.mktemp("theirs"), "theirs", _THEIRS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_all_that_fails_is_named(case: Case, ours: dict[str, str], theirs: dict[str, str]) -> None:
     said = ours[case.name]
@@ -632,6 +633,7 @@ def real(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FORECASTS, ids=lambda case: case.name)
 def test_the_forecast_is_what_happens(
     case: Forecast,

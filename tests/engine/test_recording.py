@@ -245,6 +245,7 @@ def recorded_in(folder: Path) -> dict[str, RecordedClass]:
     return {one.name: one for one in found["model.py"]}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_program_is_recorded_and_runs_as_it_would(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -281,6 +282,7 @@ def test_what_was_recorded_stays_when_a_program_is_interrupted(tmp_path: Path) -
     assert recorded_in(tmp_path)["Net"].calls == (RecordedCall("", "f32[2, 3]"),)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_tests_are_recorded_and_added_to_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "test_model.py").write_text(TESTED)

@@ -369,6 +369,7 @@ def test_what_a_parameter_stands_for_is_called() -> None:
     assert "x.forward(y)" in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capacity", [1, 2, 5])
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_the_order_of_verdicts_changes_nothing(capacity: int, newest_first: bool) -> None:
@@ -495,6 +496,7 @@ STANDARD = Path(json.__file__).parent.parent
 FILES = ["bisect.py", "contextlib.py", "json/encoder.py", "colorsys.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("seed", range(2))
 def test_any_file_ends_under_any_predicate(name: str, seed: int) -> None:
@@ -515,6 +517,7 @@ def test_any_file_ends_under_any_predicate(name: str, seed: int) -> None:
     assert count_lines(found) < 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_each_edit_by_itself_makes_a_program_or_says_that_it_cannot(name: str) -> None:
     program = Program.of((STANDARD / name).read_text())

@@ -171,6 +171,7 @@ def test_the_calls_at_the_end_stand_inside_of_the_check() -> None:
     compile("\n".join(lines), "script", "exec")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

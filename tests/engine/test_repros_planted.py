@@ -43,6 +43,7 @@ def host() -> Iterator[reproducing.Host]:
     host.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_script_shows_what_the_file_does(
     host: reproducing.Host, tmp_path: Path, name: str
@@ -93,6 +94,7 @@ def sometimes(host: reproducing.Host, folder: Path, first: int) -> reproducing.R
     return host.reproduce(path, finding, SECONDS)
 
 
+@pytest.mark.slow
 def test_a_finding_that_is_not_always_there_is_told_with_its_odds(
     host: reproducing.Host, tmp_path: Path
 ) -> None:

@@ -249,6 +249,7 @@ def plain_trace() -> tracing.Recording:
 # -- in a file --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tape_is_replayed_in_another_process(tape: shapes.Tape, tmp_path: Path) -> None:
     path = tmp_path / "tape.json"
     path.write_text(archive.write(tape))

@@ -103,6 +103,7 @@ def test_a_configuration_that_is_made_with_another_one() -> None:
     assert isinstance(outcome, (Found, NotFound))
 
 
+@pytest.mark.slow
 def test_a_try_that_does_not_end_is_broken_off() -> None:
     class Slow(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

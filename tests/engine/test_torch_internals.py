@@ -137,6 +137,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_this_torch_shows_everything(answers: Answers) -> None:
     told = answers[""][""]

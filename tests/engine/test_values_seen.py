@@ -354,6 +354,7 @@ def exits(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "real"])
 def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_path: Path) -> None:
     events = asyncio.run(analyzed(str(tmp_path / "model.py"), PROBED, mode))

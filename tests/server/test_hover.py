@@ -135,6 +135,7 @@ async def test_while_the_text_does_not_parse(open_text: Any) -> None:
     assert "torch.max(" in content(await editor.hover(uri, "torch.m", "ax"))
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 @pytest.mark.parametrize("profile_name", ["vscode"])
 async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any]) -> None:

@@ -165,6 +165,7 @@ async def test_what_is_left_out_is_said_where_the_values_are(opened: Any) -> Non
     assert hover.contents.value.endswith("\n\nNot all.")
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 @pytest.mark.parametrize("profile_name", ["vscode"])
 async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any]) -> None:

@@ -60,6 +60,7 @@ async def settled(editor: Any, uri: str) -> list[tuple[str, str]]:
     return [(str(d.code), editor.at(uri, d.range)) for d in await editor.diagnostics(uri)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile_name", ["neovim", "vscode"])
 async def test_from_typing_to_the_squiggle(editor: Any) -> None:
     uri = editor.open("model.py", NET)
@@ -82,6 +83,7 @@ async def test_from_typing_to_the_squiggle(editor: Any) -> None:
     assert {status["state"] for status in editor.statuses} >= {"starting", "tracing", "ready"}
 
 
+@pytest.mark.slow
 async def test_a_probe_that_was_found_can_be_written(editor: Any) -> None:
     text = NET.replace('x: "f32[4, 16]"', "x")
     uri = editor.open("model.py", text)
@@ -116,6 +118,7 @@ async def test_a_syntax_error_and_a_missing_import(editor: Any) -> None:
     await editor.until_state("ready")
 
 
+@pytest.mark.slow
 async def test_hostile_files_leave_a_server_that_works(editor: Any) -> None:
     exits = editor.open("exits.py", "import os\nos._exit(3)\n" + NET)
     found = await settled(editor, exits)
@@ -127,6 +130,7 @@ async def test_hostile_files_leave_a_server_that_works(editor: Any) -> None:
     assert [code.split("/")[0] for code, _ in await settled(editor, uri)] == ["graph-break"]
 
 
+@pytest.mark.slow
 async def test_an_endless_loop_is_ended_by_the_next_edit(editor: Any) -> None:
     uri = editor.open("model.py", NET.replace("y = self.layer(x)", "while True: pass"))
     await editor.until_state("tracing")
@@ -135,6 +139,7 @@ async def test_an_endless_loop_is_ended_by_the_next_edit(editor: Any) -> None:
     assert [code.split("/")[0] for code, _ in found] == ["graph-break"]
 
 
+@pytest.mark.slow
 async def test_untitled_and_wide_characters(editor: Any) -> None:
     text = NET.replace("if y.sum() > 0:", 'if "é😀" and y.sum() > 0:')
     uri = editor.open("untitled:Untitled-1", text)
@@ -142,6 +147,7 @@ async def test_untitled_and_wide_characters(editor: Any) -> None:
     assert len(found) == 1 and "y.sum() > 0" in found[0][1]
 
 
+@pytest.mark.slow
 async def test_check_says_the_same(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     (editor.root / "model.py").write_text(NET)

@@ -288,6 +288,7 @@ async def test_an_edit_ends_it_and_another_one_follows(editor: Any, counter: Any
     ]
 
 
+@pytest.mark.slow
 async def test_an_edit_that_is_taken_back_needs_no_trace(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", TEXT)
     await editor.until_seen(uri, BREAK, X, Y)

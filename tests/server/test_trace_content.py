@@ -63,6 +63,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+@pytest.mark.slow
 async def test_the_course_of_a_target(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.command("fullgraph.server.analyze", uri)
@@ -96,6 +97,7 @@ async def test_a_break_that_a_comment_hides_is_one_of_the_course(editor: Any) ->
     assert trace["remarks"] == []
 
 
+@pytest.mark.slow
 async def test_which_target_is_meant(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.command("fullgraph.server.analyze", uri)
@@ -139,6 +141,7 @@ class Model(nn.Module):
 """
 
 
+@pytest.mark.slow
 async def test_a_layer_belongs_to_the_model_that_it_was_traced_with(editor: Any) -> None:
     text = MODEL.replace("\n\nclass Layer", "\n# fullgraph: off\nclass Layer")
     uri = editor.open("model.py", text)
@@ -154,6 +157,7 @@ async def test_a_layer_belongs_to_the_model_that_it_was_traced_with(editor: Any)
     assert unused["remarks"][0]["code"] == "probe/missing" and unused["remarks"][0]["fixes"]
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_left_to_python_stands_at_its_place(editor: Any) -> None:
     uri = editor.open("model.py", MODEL)
     await editor.command("fullgraph.server.analyze", uri)
@@ -182,6 +186,7 @@ def f(x):
 """
 
 
+@pytest.mark.slow
 async def test_each_probe_has_its_own_course(editor: Any) -> None:
     uri = editor.open("model.py", PROBES)
     await editor.command("fullgraph.server.analyze", uri)
@@ -219,6 +224,7 @@ def slow(x: "f32[4]"):
 """
 
 
+@pytest.mark.slow
 async def test_a_target_that_is_traced_for_the_first_time(editor: Any) -> None:
     uri = editor.open("model.py", SLOW)
 
@@ -239,6 +245,7 @@ async def test_a_target_that_is_traced_for_the_first_time(editor: Any) -> None:
         await asyncio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_lines_move_with_the_text(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.command("fullgraph.server.analyze", uri)
