@@ -444,7 +444,7 @@ def test_an_environment_of_another_machine_is_not_replaced_by_a_guess(
     interpreter = root / ".venv" / name
     interpreter.parent.mkdir(parents=True)
     interpreter.symlink_to("/elsewhere/python")
-    with pytest.raises(InterpreterNotFound, match="create it anew here") as caught:
+    with pytest.raises(InterpreterNotFound, match="create it again here") as caught:
         find("", root, env)
     assert str(root / ".venv") in str(caught.value)
     env["VIRTUAL_ENV"] = str(environment(root / "active", torch=True).parents[1])
