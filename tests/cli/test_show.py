@@ -131,7 +131,9 @@ def events(**facts: object) -> DocumentsWritten:
 
 
 def test_events_are_saved(command_line: CommandLine) -> None:
-    command_line.write("model.py", script(found("Net"), events(saved=SAVED), done("Net")))
+    command_line.write(
+        "model.py", script(found("Net"), events(number=1, archive=SAVED.archive), done("Net"))
+    )
     ran = show(command_line, "events", "model.py", "--save", "events.json")
     assert (ran.status, ran.err) == (0, "")
     assert read_events(command_line.folder / "events.json") == (SAVED,)
@@ -172,7 +174,9 @@ def test_only_events_are_saved_and_compared(command_line: CommandLine) -> None:
 
 
 def test_a_file_that_cannot_be_written(command_line: CommandLine) -> None:
-    command_line.write("model.py", script(found("Net"), events(saved=SAVED), done("Net")))
+    command_line.write(
+        "model.py", script(found("Net"), events(number=1, archive=SAVED.archive), done("Net"))
+    )
     ran = show(command_line, "events", "model.py", "--save", "no/such/events.json")
     assert ran.status == 2
     assert ran.err == "error: no/such/events.json cannot be written: No such file or directory.\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from ..shapes import Effect, Event, OutOfTime, ReplayError, Tape, Timeline, within
+from ..shapes import Budget, Effect, Event, OutOfTime, ReplayError, Tape, Timeline
+from ..shapes.explanation import explain_all
 from .places import Places
 
 
@@ -26,36 +27,29 @@ def timeline_text(timeline: Timeline, places: Places) -> str:
     return "\n".join(lines) + "\n"
 
 
-def explanations_text(tape: Tape) -> str:
-    """Why sizes are constants, or equal others, at the end of the events; empty if none are."""
-    from ..shapes import explanation
-
+def explanations_text(tape: Tape, budget: Budget) -> str:
+    """Why sizes are constants, or equal others, at the end of the events; empty if none are, or
+    if there is no time left to find out."""
     try:
-        with within(_SECONDS):
-            found = explanation.explain_all(tape)
+        with budget.spend():
+            found = explain_all(tape)
     except (OutOfTime, ReplayError):
         return ""
     return "\n\n".join(one.text for one in found)
-
-
-_SECONDS = 5.0
-"""What the explanations of one ShapeEnv may take."""
 
 
 def archived(tape: Tape) -> str:
     """The events as JSON, for :func:`comparison_text` in a later run. It says what it lacks."""
     from ..shapes import archive, comparison
 
-    missing = None
-    if tape.live is not None:
-        try:
-            missing = comparison.find_missing(tape, tape.live)
-        except ReplayError as error:
-            tape = dataclasses.replace(tape, note=f"{tape.note} {error}".strip())
-    if missing is not None:
-        note = f"After event {missing.after} the recording lacks {missing.words}."
-        tape = dataclasses.replace(tape, note=f"{tape.note} {note}".strip())
-    return archive.write(tape)
+    note = ""
+    try:
+        missing = comparison.find_missing(tape, tape.live) if tape.live is not None else None
+        if missing is not None:
+            note = f"After event {missing.after} the recording lacks {missing.words}."
+    except ReplayError as error:
+        note = str(error)
+    return archive.write(dataclasses.replace(tape, note=f"{tape.note} {note}".strip()))
 
 
 def comparison_text(saved: str, tape: Tape, places: Places) -> tuple[str, bool]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ..protocol import RunId
-from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart, SavedEvents
+from ..protocol.documents import MOST_TEXT, DocumentKind, DocumentPart
 
 
 @dataclass
@@ -15,7 +14,6 @@ class Commission:
 
     kinds: tuple[DocumentKind, ...]
     tell: Callable[[str, DocumentPart], None]
-    run: RunId = field(default_factory=lambda: RunId(""))
     save_events: bool = False
     compare_events: Mapping[int, str] = field(default_factory=dict)
     """Archives of an earlier run, by the number of the ShapeEnv."""
@@ -36,7 +34,8 @@ class Commission:
         title: str,
         text: str,
         *,
-        saved: SavedEvents | None = None,
+        number: int = 0,
+        archive: str = "",
         differs: bool = False,
     ) -> None:
         """One more part, cut where the document becomes too long."""
@@ -50,4 +49,4 @@ class Commission:
             mark = "#" if kind == "graph" else "..."
             note = f"{mark} Only the first {self.most:,} characters are shown."
             text = f"{kept[: kept.rfind(chr(10)) + 1]}\n{note}\n"
-        self.tell(self._attempt, DocumentPart(kind, title, text, saved, differs))
+        self.tell(self._attempt, DocumentPart(kind, title, text, number, archive, differs))

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..protocol import Frame
-from ..protocol.documents import DocumentKind, SavedEvents
+from ..protocol.documents import DocumentKind
+from ..shapes import Budget
 from ..torch_internals import frames
 from ..tracing import stacks
 from ..tracing.recording import Break, Graph, Skip, TracedFrame
@@ -24,6 +25,10 @@ _AFTER = {
     "frame-skipped": "the whole function is left to Python",
     "raised": "an error, because of fullgraph=True",
 }
+
+
+EXPLAINING = 5.0
+"""Seconds that all explanations of one trace may take together, while it waits."""
 
 
 class Writer:
@@ -45,12 +50,14 @@ class Writer:
         self._tapes: list[Any] = []
         self._played = 0
         """How many of the tapes are written down."""
+        self._explaining = Budget(EXPLAINING)
 
     @contextlib.contextmanager
     def attempt(self, *, sizes_only: bool = False) -> Iterator[Writer | None]:
         """Write about one trace. With ``sizes_only`` graphs and bytecode are another run's."""
         self._attempts += 1
         self._graphs = self._played = 0
+        self._explaining = Budget(EXPLAINING)
         self._codes, self._breaks, self._written = {}, {}, set()
         self._commission.begin(str(self._attempts))
         with contextlib.ExitStack() as hooks:
@@ -204,20 +211,19 @@ class Writer:
         if stacks.is_torch(timeline.path):
             return
         commission, number = self._commission, timeline.tape + 1
-        text = timeline_text(timeline, self._places)
         before = commission.compare_events.get(number)
-        if not text.strip() and before is None:
-            return
-        saved, differs = None, False
         if before is not None:
             text, differs = comparison_text(before, tape, self._places)
-        elif explained := explanations_text(tape):
-            text += f"\n{explained}\n"
-        if commission.save_events:
-            saved = SavedEvents(commission.run, number, archived(tape))
+        else:
+            text, differs = timeline_text(timeline, self._places), False
+            if not text.strip():
+                return
+            if explained := explanations_text(tape, self._explaining):
+                text += f"\n{explained}\n"
+        archive = archived(tape) if commission.save_events else ""
         name = self._places.named(timeline.path, timeline.function, timeline.line)
         title = f"ShapeEnv {number}: {name}"
-        commission.write("events", title, text, saved=saved, differs=differs)
+        commission.write("events", title, text, number=number, archive=archive, differs=differs)
 
     @contextlib.contextmanager
     def _careful(self, kind: DocumentKind) -> Iterator[None]:

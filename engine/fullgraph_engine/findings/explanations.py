@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -67,13 +66,15 @@ class Explainer:
     """Explains what one trace did to sizes."""
 
     def __init__(self, tapes: Sequence[Tape], recording: Recording, source: SourceText) -> None:
+        from ..shapes import Budget
+
         self.recording = recording
         self._tapes = tapes
         self._source = source
         self._frames = {frame.id: frame for frame in recording.frames}
-        self._left = SECONDS
+        self._budget = Budget(SECONDS)
         self._known: dict[tuple[int, str], Why] = {}
-        self._courses: dict[int, SymbolHistory] = {}
+        self._histories: dict[int, SymbolHistory] = {}
 
     def why(self, event: Specialization | Equality) -> Why:
         """Why the symbol of an event is a constant, or another one; it never raises."""
@@ -97,10 +98,10 @@ class Explainer:
         if tape.note or len(tape.events) > EVENTS:
             return _unexplained(f"too much happened to sizes ({EVENTS:,} events and more)")
         try:
-            with self._limited():
-                if tape.index not in self._courses:
-                    self._courses[tape.index] = follow(tape)
-                explanation = explain(tape, symbol, kind, self._courses[tape.index])
+            with self._budget.spend():
+                if tape.index not in self._histories:
+                    self._histories[tape.index] = follow(tape)
+                explanation = explain(tape, symbol, kind, self._histories[tape.index])
         except OutOfTime:
             return _unexplained("it would take too long")
         except Exception as error:
@@ -124,7 +125,7 @@ class Explainer:
         from ..shapes import violations
 
         try:
-            with self._limited():
+            with self._budget.spend():
                 found = next((f for tape in reversed(self._tapes) if (f := violations(tape))), ())
         except Exception as error:  # a failure stays what it is, explained or not
             return replace(finding, notes=(*finding.notes, *_unexplained(str(error)).notes))
@@ -160,21 +161,10 @@ class Explainer:
         from ..shapes import data_dependent
 
         try:
-            with self._limited():
+            with self._budget.spend():
                 return tuple(one for tape in self._tapes for one in data_dependent(tape))
         except Exception:  # the findings say what is asked, only not what would settle it
             return ()
-
-    @contextlib.contextmanager
-    def _limited(self) -> Iterator[None]:
-        from ..shapes import within
-
-        started = time.monotonic()
-        try:
-            with within(self._left):
-                yield
-        finally:
-            self._left = max(0.0, self._left - (time.monotonic() - started))
 
     def _tape_of(self, event: Specialization | Equality) -> Tape | None:
         """The last attempt at the frame in which the symbol got this value."""

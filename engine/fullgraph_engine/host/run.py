@@ -137,7 +137,7 @@ class Run:
         """What the run is to write down."""
         asked = self.analyze
         saved = {one.number: one.archive for one in asked.compare_events if one.run == self.id}
-        return Commission(asked.documents, self.written, self.id, asked.save_events, saved)
+        return Commission(asked.documents, self.written, asked.save_events, saved)
 
     def written(self, attempt: str, part: DocumentPart) -> None:
         number, target = self.analyze.request, self.tracee.target.name

@@ -25,7 +25,7 @@ from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
 from .operators import Operator
-from .packing import packed, unpacked
+from .packing import items_of, packed
 from .paths import PathReport as PathReport
 from .paths import TracedPaths as TracedPaths
 from .paths import TracePath as TracePath
@@ -461,11 +461,7 @@ class ValuesSeen:
 
     def values(self) -> tuple[SeenValue, ...]:
         """What was packed; nothing if it is not of this form."""
-        try:
-            found: tuple[SeenValue, ...] = unpacked(tuple[SeenValue, ...], self.packed)
-        except ValueError:
-            return ()
-        return found
+        return items_of(SeenValue, self.packed)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from dataclasses import dataclass
-from typing import Literal, Union
+from typing import Literal
 
 from .runs import RunId
 
@@ -35,8 +35,10 @@ class DocumentPart:
     kind: DocumentKind
     title: str
     text: str
-    saved: Union[SavedEvents, None] = None
-    """The events of the text, where ``Analyze`` has ``save_events``."""
+    number: int = 0
+    """Of events, which ShapeEnv of the run they are of, from 1."""
+    archive: str = ""
+    """The events in the form of ``SavedEvents``, where ``Analyze`` has ``save_events``."""
     differs: bool = False
     """The events are not those that they were compared with."""
 

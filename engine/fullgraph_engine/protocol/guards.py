@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .packing import packed, unpacked
+from .packing import items_of, packed
 from .places import Range
 
 
@@ -72,8 +72,4 @@ class GuardsFound:
 
     def frames(self) -> tuple[GuardedFrame, ...]:
         """What was packed; nothing if it is not of this form."""
-        try:
-            found: tuple[GuardedFrame, ...] = unpacked(tuple[GuardedFrame, ...], self.packed)
-        except ValueError:
-            return ()
-        return found
+        return items_of(GuardedFrame, self.packed)

@@ -12,12 +12,15 @@ import json
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeVar, Union
+
+from .plain import defaults
 
 # Bound now: user code in the engine's processes may replace the functions of `json`.
 _loads, _dumps = json.loads, json.dumps
 
 Decoder = Callable[[Any, "list[str]"], Any]
+T = TypeVar("T")
 
 
 def packed(value: Any) -> str:
@@ -46,6 +49,15 @@ def unpacked(kind: Any, text: str) -> Any:
         raise ValueError(f"no {kind}: {error}") from error
 
 
+def items_of(kind: type[T], text: str) -> tuple[T, ...]:
+    """The dataclasses of a tuple that was packed; none if the text is not that of one."""
+    try:
+        found: tuple[T, ...] = unpacked(tuple[kind, ...], text)  # type: ignore[valid-type]
+    except ValueError:
+        return ()
+    return found
+
+
 def _encoded(value: Any, texts: dict[str, int]) -> Any:
     kind = type(value)
     if kind is str:
@@ -60,16 +72,11 @@ def _encoded(value: Any, texts: dict[str, int]) -> Any:
         raise TypeError(f"a {kind.__name__} cannot be packed")
     items: list[Any] = []
     last = 0
-    for number, (name, default) in enumerate(_fields(kind), start=1):
+    for number, (name, default) in enumerate(defaults(kind), start=1):
         item = getattr(value, name)
         last = number if item != default else last
         items.append(item)
     return [_encoded(item, texts) for item in items[:last]]
-
-
-@functools.cache
-def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((field.name, field.default) for field in dataclasses.fields(kind))
 
 
 @functools.cache
@@ -98,7 +105,7 @@ def _decoder(kind: Any) -> Decoder:
 
 def _dataclass(kind: type) -> Decoder:
     hints = typing.get_type_hints(kind)
-    items = [_decoder(hints[name]) for name, _ in _fields(kind)]
+    items = [_decoder(hints[name]) for name, _ in defaults(kind)]
 
     def decode(raw: Any, texts: list[str]) -> Any:
         if len(_checked(raw, list)) > len(items):

@@ -47,7 +47,7 @@ def _chosen(kinds: tuple[Any, ...], raw: Any) -> Any:
     kinds = tuple(one for one in kinds if one is not type(None))
     if len(kinds) == 1 or not all(map(dataclasses.is_dataclass, kinds)):
         return kinds[0]
-    found = [one for one in kinds if dict(_defaults(one)).get("kind") == raw["kind"]]
+    found = [one for one in kinds if dict(defaults(one)).get("kind") == raw["kind"]]
     if not found:
         raise ValueError(f"there is no {raw['kind']!r}")
     return found[0]
@@ -69,7 +69,7 @@ def sparse(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             name: sparse(item)
-            for name, default in _defaults(type(value))
+            for name, default in defaults(type(value))
             if (item := getattr(value, name)) != default
         }
     if isinstance(value, (list, tuple)):
@@ -83,5 +83,6 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 @functools.cache
-def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+def defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    """The fields of a dataclass in their order, each with its default or ``MISSING``."""
     return tuple((field.name, field.default) for field in dataclasses.fields(kind))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .packing import packed, unpacked
+from .packing import items_of, packed
 from .places import Range
 
 ShapeRole = Literal["assigned", "loop", "parameter", "return", "expression"]
@@ -92,8 +92,4 @@ class ShapesFound:
 
     def places(self) -> tuple[PlaceShapes, ...]:
         """What was packed; nothing if it is not of this form."""
-        try:
-            found: tuple[PlaceShapes, ...] = unpacked(tuple[PlaceShapes, ...], self.packed)
-        except ValueError:
-            return ()
-        return found
+        return items_of(PlaceShapes, self.packed)

@@ -5,7 +5,7 @@ name: no trace needs them, and what they use of torch may be missing.
 """
 
 from .explanation import Explanation, Step, Violation, explain, final_value, violations
-from .replay import Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
+from .replay import Budget, Condition, GuardState, OutOfTime, ReplayError, guards_at, replay, within
 from .symbol_history import SymbolHistory, follow
 from .tape import EventPlace, Operand, Operator, Refusal, Tape, record
 from .timeline import Effect, Event, Timeline, stream, timeline
@@ -13,6 +13,7 @@ from .unbacked import DataDependent, RuntimeCheck, Unbacked, data_dependent, unb
 from .upstream import missing
 
 __all__ = [
+    "Budget",
     "Condition",
     "DataDependent",
     "Effect",

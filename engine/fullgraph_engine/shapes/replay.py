@@ -50,6 +50,23 @@ def within(seconds: float) -> Iterator[None]:
         _deadline = before
 
 
+@dataclass
+class Budget:
+    """``seconds`` that several replays may take together."""
+
+    seconds: float
+
+    @contextlib.contextmanager
+    def spend(self) -> Iterator[None]:
+        """Take from it what replaying inside takes. Raises as :func:`within` does."""
+        started = time.monotonic()
+        try:
+            with within(self.seconds):
+                yield
+        finally:
+            self.seconds = max(0.0, self.seconds - (time.monotonic() - started))
+
+
 class Player:
     """Replays a tape event by event. Made by :func:`playing`."""
 

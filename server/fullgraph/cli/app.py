@@ -469,21 +469,14 @@ def _show(
     Exit status: 0 shown, 1 no such target, something is missing, or the events differ,
     2 there is no torch to ask.
     """
-    from fullgraph.cli.show import (
-        BadEvents,
-        Chosen,
-        NoTarget,
-        documents_of,
-        read_events,
-        written_events,
-    )
+    from fullgraph.cli.show import Chosen, NoTarget, documents_of, read_events, written_events
 
     word = _word("KIND", kind, DOCUMENT_KINDS)
     if word != "events" and (save or compare):
         raise typer.BadParameter("--save and --compare are about events.")
     try:
         before = read_events(compare) if compare else ()
-    except BadEvents as error:
+    except Unreadable as error:
         raise typer.BadParameter(str(error), param_hint="--compare") from None
     chosen = Chosen.read(place)
     flags = {"interpreter": _of_here(python), "mode": mode, "timeout": timeout}
@@ -502,14 +495,8 @@ def _show(
                 compare=before,
             )
         )
-        if save is not None:
-            save.write_text(written_events(shown.saved), encoding="utf-8")
     except Interrupted as end:
         raise typer.Exit(end.status) from None
-    except OSError as error:
-        progress.hide()
-        write(sys.stderr, f"error: {save} cannot be written: {error.strerror}.\n")
-        raise typer.Exit(UNABLE) from None
     except NoTarget as error:
         progress.hide()
         write(sys.stderr, f"{error}\n")
@@ -520,6 +507,12 @@ def _show(
         raise typer.Exit(UNABLE) from None
     finally:
         progress.hide()
+    if save is not None:
+        try:
+            save.write_text(written_events(shown.saved), encoding="utf-8")
+        except OSError as error:
+            write(sys.stderr, f"error: {save} cannot be written: {error.strerror}.\n")
+            raise typer.Exit(UNABLE) from None
     write(sys.stdout, shown.text)
     raise typer.Exit(CLEAN if shown.complete and not shown.differs else FOUND)
 

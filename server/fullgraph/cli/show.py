@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fullgraph.cli import sources
 from fullgraph.cli.check import Tracer, working
-from fullgraph.cli.sources import SourceFile
+from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.engines import sentences
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.request import analyze_request
@@ -74,10 +74,6 @@ class Shown:
     differs: bool = False
 
 
-class BadEvents(Exception):
-    """A file holds no saved events, or others than these. One sentence."""
-
-
 _VERSION = 1
 
 
@@ -91,18 +87,18 @@ def read_events(path: Path) -> tuple[SavedEvents, ...]:
     """The events of a file that ``--save`` wrote.
 
     Raises:
-        BadEvents: it is no such file.
+        Unreadable: it is no such file.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         version = raw["version"]
         events = tuple(from_plain(SavedEvents, one) for one in raw["events"])
     except OSError as error:
-        raise BadEvents(f"{path} cannot be read: {error.strerror}.") from None
+        raise Unreadable(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise BadEvents(f"{path} holds no saved events; `--save` writes them.") from None
+        raise Unreadable(f"{path} holds no saved events; `--save` writes them.") from None
     if version != _VERSION:
-        raise BadEvents(f"{path} has format {version}; save the events again.")
+        raise Unreadable(f"{path} has format {version}; save the events again.")
     return events
 
 

@@ -12,6 +12,7 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 
 from fullgraph.lsp.protocol import Protocol
+from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.session import MessageLevel
 
 logger = logging.getLogger(__name__)
@@ -68,9 +69,9 @@ class Connection:
 
         self.in_background(send())
 
-    async def show_document(self, uri: str) -> bool:
-        """Have the client open a document; says whether it did."""
-        if self.protocol.is_shut_down:
+    async def show_document(self, uri: str, client: ClientCapabilities) -> bool:
+        """Have the client open a document, if it can; says whether it did."""
+        if not client.show_document or self.protocol.is_shut_down:
             return False
         params = types.ShowDocumentParams(uri, external=False, take_focus=True)
         try:

@@ -13,8 +13,8 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.places import OtherTexts, range_in
 from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Document
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Fix
 
 SOURCE = "fullgraph"
@@ -24,8 +24,8 @@ _MOST_HINTS = 3
 class Diagnostics:
     """Makes diagnostics as this client can take them."""
 
-    def __init__(self, client: ClientCapabilities) -> None:
-        self._client = client
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._texts = OtherTexts()
 
     def of(self, unit: Unit, open_: dict[str, Document]) -> list[types.Diagnostic]:
@@ -34,7 +34,7 @@ class Diagnostics:
     def one(
         self, item: FileFinding, document: Document, open_: dict[str, Document]
     ) -> types.Diagnostic:
-        finding, client = item.finding, self._client
+        finding, client = item.finding, self._session.client
         described = client.code_description and item.href
         unnecessary = client.unnecessary_tag and finding.unnecessary
         return types.Diagnostic(
@@ -52,7 +52,7 @@ class Diagnostics:
     def _related(
         self, item: FileFinding, document: Document, open_: dict[str, Document]
     ) -> list[types.DiagnosticRelatedInformation] | None:
-        if not self._client.related_information:
+        if not self._session.client.related_information:
             return None
         related = []
         for other in item.finding.related:

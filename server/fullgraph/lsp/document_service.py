@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fullgraph.render.documents import Draft, document_request
-from fullgraph.session.analysis_unit import Reason, Unit
-from fullgraph.session.services import Services
+from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.services import Services, engine_on_demand
 from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
@@ -120,8 +120,7 @@ class DocumentService:
 
     async def _write(self, unit: Unit, wish: DocumentKey) -> Draft | str:
         async with self._turn:
-            refusal = self._services.permits(unit, Reason.ASKED)
-            engine = refusal or self._services.engine(unit)
+            engine = engine_on_demand(self._services, unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
             request = self._services.request(unit, (wish.target,))

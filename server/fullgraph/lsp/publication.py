@@ -35,13 +35,11 @@ class Publication:
         self._due: dict[str, Unit] = {}
         self._resting: asyncio.TimerHandle | None = None
         self._published: dict[str, tuple[int, str]] = {}
-        self.begin(session.client)
+        self.diagnostics = Diagnostics(session)
 
-    def begin(self, client: ClientCapabilities) -> None:
-        """The client said what it can take; nothing was published before."""
-        self._client = client
-        self._pause = REFRESH_PAUSE if client.pull_diagnostics else PAUSE
-        self.diagnostics = Diagnostics(client)
+    @property
+    def _client(self) -> ClientCapabilities:
+        return self._session.client
 
     def changed(self, unit: Unit, *, final: bool) -> None:
         """The findings of a file may have changed; ``final`` are not held back."""
@@ -77,7 +75,8 @@ class Publication:
     def _flush(self, *, final: bool = False) -> None:
         if self._resting is not None:
             self._resting.cancel()
-        pause = max(self._pause, _REST * self._cost)
+        least = REFRESH_PAUSE if self._client.pull_diagnostics else PAUSE
+        pause = max(least, _REST * self._cost)
         self._resting = asyncio.get_running_loop().call_later(pause, self._rested)
         due, self._due = self._due, {}
         if self._client.changed:

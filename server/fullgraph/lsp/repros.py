@@ -130,7 +130,7 @@ class Repros:
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
 
     async def _show(self, uri: str) -> bool:
-        return self._session.client.show_document and await self._connection.show_document(uri)
+        return await self._connection.show_document(uri, self._session.client)
 
     async def _unsaved(self, name: str, text: str) -> str | None:
         """A document that is only in the editor, with this text; None if it makes none."""

@@ -96,12 +96,12 @@ class VirtualDocuments:
         client = self._session.client
         address = Address(kind, target, unit.document.uri, probe)
         if client.text_document_content:
-            shown = client.show_document and await self._connection.show_document(str(address))
+            shown = await self._connection.show_document(str(address), client)
             return {"uri": str(address), "shown": shown}
         text = await self._service.text(unit, kind, target, probe)
         if client.show_document:
             uri = self._file(address, text).as_uri()
-            if await self._connection.show_document(uri):
+            if await self._connection.show_document(uri, client):
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
 

@@ -111,8 +111,12 @@ class Draft:
     @property
     def saved(self) -> tuple[SavedEvents, ...]:
         """Events that a later run can be compared with."""
-        parts = (part for id_ in sorted(self._runs) for part in self._runs[id_].parts)
-        return tuple(part.saved for part in parts if part.saved is not None)
+        return tuple(
+            SavedEvents(id_, part.number, part.archive)
+            for id_ in sorted(self._runs)
+            for part in self._runs[id_].parts
+            if part.archive
+        )
 
     @property
     def differs(self) -> bool:

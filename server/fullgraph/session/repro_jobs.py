@@ -12,12 +12,12 @@ from typing import Protocol
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Engine, Reproduction, sentences
-from fullgraph.session.analysis_unit import Reason, Unit
+from fullgraph.engines import Reproduction, sentences
+from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.repro import followed, reproduce_request
 from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
-from fullgraph.session.services import Services
+from fullgraph.session.services import Services, engine_on_demand
 from fullgraph_engine.protocol import Reproduce, Wanted
 
 MOST_AT_ONCE = 2
@@ -167,15 +167,11 @@ class ReproJobs:
     async def _outcome(self, job: _Job) -> ReproOutcome:
         with self._bar(job) as bar:
             async with self._room:
-                engine = self._engine(job)
+                engine = engine_on_demand(self._services, job.unit)
                 if isinstance(engine, str):
                     return ReproOutcome(job.request.wanted, reason=engine, failed=True)
                 job.reproduction = engine.reproduce(job.request)
                 return await followed(job.reproduction, bar.advance)
-
-    def _engine(self, job: _Job) -> Engine | str:
-        """The engine, or why there is none."""
-        return self._services.permits(job.unit, Reason.ASKED) or self._services.engine(job.unit)
 
     @contextlib.contextmanager
     def _bar(self, job: _Job) -> Iterator[Bar]:

@@ -28,3 +28,8 @@ class Services(Protocol):
         """The engine of the unit's interpreter, or why there is none, in a sentence."""
 
     def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze: ...
+
+
+def engine_on_demand(services: Services, unit: Unit) -> Engine | str:
+    """The engine for what the user asked for, or why it may not be had, in a sentence."""
+    return services.permits(unit, Reason.ASKED) or services.engine(unit)

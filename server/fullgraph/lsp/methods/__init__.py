@@ -126,7 +126,7 @@ class _Timed:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         turns = self.work.__await__()
-        step: Callable[[], Any] = lambda: next(turns)  # noqa: E731
+        step: Callable[[], Any] = partial(next, turns)
         while True:
             try:
                 with _timed(self.method):

@@ -21,6 +21,5 @@ def handle(context: Context, params: types.InitializeParams) -> dict[str, Any]:
         folders = [params.root_uri]
     context.session.initialize(client, raw.get("initializationOptions"), folders)
     context.connection.protocol.initialized = True
-    context.publication.begin(client)
     context.connection.watch_parent(params.process_id)
     return initialize_result(client)
