@@ -92,6 +92,7 @@ def test_the_main_block_calls_the_model_and_its_parts() -> None:
     assert (call.inputs, call.init) == ("f32[2, 5]", "Config(…)")
     assert call.source == f"as called by __main__, line {line}"
     part = loaded.plan("Part")[0].build(loaded.namespace)
+    assert isinstance(part.function, torch.nn.Module)
     assert part.function.factor == 3
     assert part.source == "as called by Net.forward, line 13, in __main__"
 
@@ -107,7 +108,8 @@ def test_it_is_executed_as_a_program(capsys: pytest.CaptureFixture[str]) -> None
         "build()(torch.ones(3))",
     )
     call = loaded.plan("Net")[0].build(loaded.namespace)
-    assert call.function.part.factor == 7
+    assert isinstance(call.function, torch.nn.Module)
+    assert call.function.get_submodule("part").factor == 7
     assert call.source.startswith("as called by __main__")
     assert capsys.readouterr().out == ""
     assert (loaded.namespace["__name__"], sys.argv) == ("probed", before)

@@ -14,7 +14,6 @@ import torch
 
 from fullgraph_engine.protocol.repro import DATA
 from fullgraph_engine.repro.emit.program import Draft
-from fullgraph_engine.repro.emit.values import expressions
 from fullgraph_engine.repro.inputs import Store, imports, loader, needed, note
 from fullgraph_engine.repro.inputs.inlining import inlined
 from fullgraph_engine.repro.verify.check import Check, assembled
@@ -27,7 +26,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 def program(folder: Path, *values: Any, most: int = 1 << 20) -> str:
     draft = Draft(Store(folder / DATA, most))
-    return draft.text([f"result = [{', '.join(expressions(draft, values))}]"])
+    return draft.text([f"result = [{', '.join(draft.expressions(values))}]"])
 
 
 def executed(text: str, folder: Path) -> list[Any]:
@@ -150,11 +149,12 @@ class Net(torch.nn.Module):
         super().__init__()
         self.table = torch.nn.Parameter(torch.randn(40))
         self.register_buffer("order", torch.randperm(100))
-        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
-        self.body[1].running_mean.uniform_()
+        norm = torch.nn.BatchNorm1d(8)
+        norm.get_buffer("running_mean").uniform_()
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), norm)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.body(x) * self.table[0] * self.order[1]
+        return self.body(x) * self.table[0] * self.get_buffer("order")[1]
 
 
 def _tied() -> torch.nn.Module:
@@ -222,7 +222,7 @@ def test_symbolic_sizes(tmp_path: Path) -> None:
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    context = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
+    context: Any = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
     fake = mode.from_tensor(torch.randn(6, 3), symbolic_context=context)
     size, tensor = there_and_back(tmp_path, fake.size(0), fake)
     assert size == 6 and tensor.shape == (6, 3)

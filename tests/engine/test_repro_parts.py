@@ -206,10 +206,17 @@ def test_an_error_is_recognised_by_its_class_and_the_words_that_cannot_vary() ->
     assert not eval(check.found, {"error": error.replace("RuntimeError", "ValueError")})
 
 
-def candidates(finding: Finding, **said: str) -> Candidates:
-    signature = FindingSignature.of(finding)
-    about = {"title": 'a "quoted" \\title', "explanation": 'three """ quotes', **said}
-    return Candidates((), signature, Check.of(finding), (), place="model.py:3", **about)
+def candidates(finding: Finding, flaky: str = "") -> Candidates:
+    return Candidates(
+        programs=(),
+        signature=FindingSignature.of(finding),
+        check=Check.of(finding),
+        own=(),
+        title='a "quoted" \\title',
+        explanation='three """ quotes',
+        place="model.py:3",
+        flaky=flaky,
+    )
 
 
 def test_random_numbers_are_chosen_below_the_imports() -> None:

@@ -278,6 +278,8 @@ def test_state_of_parts_is_said_where_it_is() -> None:
 
 
 class Base(nn.Module):
+    offset: int
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.offset
 
@@ -324,7 +326,8 @@ class Chain(nn.Sequential):
         super().__init__(nn.Linear(3, 3), nn.ReLU())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x) + 1
+        out: torch.Tensor = super().forward(x)  # type: ignore[no-untyped-call]
+        return out + 1
 
 
 def test_bases() -> None:
@@ -435,7 +438,7 @@ def test_what_is_reached() -> None:
 class Odd(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.stream = (one for one in ())
+        self.stream = (one for one in [1])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x if self.stream else -x

@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import texts
 from .binding import Internal, Spelling, internal
 
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
@@ -88,7 +89,7 @@ def reported(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Reported:
     if not isinstance(error, BaseException):
         # The one being handled, if the report is in its words: a jump on data may be handling one.
         error = sys.exc_info()[1]
-        if error is not None and str(error) not in str(reason):
+        if error is not None and texts.message(error) not in str(reason):
             error = None
     return Reported(translator, str(reason), error)
 

@@ -60,6 +60,7 @@ def observe(path: str, parameters: list[dict[str, Any]] | None) -> dict[str, Any
 
     ``variadic``: whether separate arguments were taken for one list of ints.
     """
+    function: Any
     try:
         function = functools.reduce(getattr, path.split(".")[1:], torch)
     except AttributeError:

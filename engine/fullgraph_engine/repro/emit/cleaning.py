@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +20,7 @@ _BLIND = frozenset(_BLIND_NAMES.split())
 
 def needs_annotations(cls: type) -> bool:
     """Whether annotations in the body of a class make a difference."""
-    if "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type:
-        return True
-    torch = sys.modules.get("torch")
-    known = (object, torch.nn.Module) if torch is not None else (object,)
-    return not any(issubclass(cls, base) for base in known)
+    return "__dataclass_fields__" in dir(cls) or issubclass(cls, tuple) or type(cls) is not type
 
 
 def clean(

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 import sys
 import types
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from . import cleaning, paths, sources
+from .printer import Program
 from .scopes import Function, Use, bound, uses
 from .sources import Found, Home, ModuleOrigin
 from .unwritable import Unwritable
-
-if TYPE_CHECKING:
-    from .program import Draft
 
 _PLAIN_NAMES = frozenset(
     {"__name__", "__file__", "__doc__", "__builtins__", "__package__", "__spec__", "__loader__"}
@@ -65,6 +66,9 @@ class Context:
         namespace = self.home.namespace
         return Found(namespace[name], (id(namespace), name), name, self.home)
 
+    def knows(self, name: str) -> bool:
+        return self.find(name) is not None or hasattr(builtins, name)
+
 
 # -- what a thing is ------------------------------------------------------------------------------
 
@@ -92,8 +96,7 @@ def is_bound_builtin(value: object) -> bool:
 
 def _is_instance(value: object) -> bool:
     """Whether what a value is depends on its state."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, (torch.nn.Module, torch.Tensor))
+    return isinstance(value, (torch.nn.Module, torch.Tensor))
 
 
 def is_defined(found: Found) -> bool:
@@ -176,11 +179,8 @@ def _home_with(space: dict[str, Any], thing: Any) -> Home:
 def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
-    return isinstance(one, types.FunctionType) and _compiled_from(one) is other
-
-
-def _compiled_from(function: types.FunctionType) -> Any:
-    return function.__dict__.get("_torchdynamo_orig_callable")
+    compiled = isinstance(one, types.FunctionType)
+    return compiled and one.__dict__.get("_torchdynamo_orig_callable") is other
 
 
 def _owner(thing: Any, module: str, qualified: str) -> type | None:
@@ -193,17 +193,14 @@ def _owner(thing: Any, module: str, qualified: str) -> type | None:
     owner = space.get(parts[0]) if isinstance(space, dict) else None
     for part in parts[1:]:
         owner = getattr(owner, part, None)
-    if isinstance(owner, type) and sources.bare(vars(owner).get(name)) is thing:
-        return owner
-    if isinstance(owner, type) and vars(owner).get(name) is thing:
-        return owner
-    return None
+    member = vars(owner).get(name) if isinstance(owner, type) else None
+    return owner if thing is member or thing is sources.bare(member) else None
 
 
 # -- writing one ----------------------------------------------------------------------------------
 
 
-def write(draft: Draft, wanted: Wanted) -> None:
+def write(program: Program, wanted: Wanted) -> None:
     """Add the definition of a thing.
 
     Raises:
@@ -211,19 +208,19 @@ def write(draft: Draft, wanted: Wanted) -> None:
     """
     thing = wanted.thing
     if isinstance(thing, type):
-        _write_class(draft, wanted, thing)
+        _write_class(program, wanted, thing)
         return
     found = wanted.found
-    if found is not None and _copy_definition(draft, wanted, found):
+    if found is not None and _copy_definition(program, wanted, found):
         return
-    if isinstance(thing, types.FunctionType) and _write_code(draft, wanted, thing):
+    if isinstance(thing, types.FunctionType) and _write_code(program, wanted, thing):
         return
-    if found is not None and copy_binding(draft, found):
+    if found is not None and copy_binding(program, found):
         return
     raise Unwritable(f"`{wanted.hint}` has no source text")
 
 
-def _copy_definition(draft: Draft, wanted: Wanted, found: Found) -> bool:
+def _copy_definition(program: Program, wanted: Wanted, found: Found) -> bool:
     """The ``def`` under which a module knows a function, with its decorators."""
     home = found.home
     if home is None or home.text is None:
@@ -238,27 +235,22 @@ def _copy_definition(draft: Draft, wanted: Wanted, found: Found) -> bool:
     exact = [node for node in nodes if sources.first_line(node) == line]
     if not exact and isinstance(wanted.thing, types.FunctionType):
         code = wanted.thing.__code__
-        if home.text.path == code.co_filename and _is_outermost(home.text, code):
+        here = home.text.function(code) if home.text.path == code.co_filename else None
+        if here is not None and not home.text.around(here):
             return False  # bound by an assignment later on
     if not exact and not nodes:
         return False
     original = (exact or nodes)[-1]
-    draft.mark_copied(original)
+    program.mark_copied(original)
     node = copy.deepcopy(original)
-    draft.visit(home)
-    for function in _functions_in(wanted.thing):
-        draft.mention(function)
-    context = Context(home)
-    _add(draft, context, node, wanted.name, wanted.thing)
+    program.visit(home)
+    for function in (wanted.thing, sources.innermost(wanted.thing)):
+        program.mention(function)
+    _add(program, Context(home), node, wanted.name, wanted.thing)
     return True
 
 
-def _is_outermost(text: sources.Text, code: types.CodeType) -> bool:
-    node = text.function(code)
-    return node is not None and not text.around(node)
-
-
-def _write_code(draft: Draft, wanted: Wanted, function: types.FunctionType) -> bool:
+def _write_code(program: Program, wanted: Wanted, function: types.FunctionType) -> bool:
     """A function by the place of its code: a lambda, or one that another function made."""
     home = sources.home_of_function(function)
     if home.text is None or home.origin in ("torch", "standard"):
@@ -266,74 +258,76 @@ def _write_code(draft: Draft, wanted: Wanted, function: types.FunctionType) -> b
     original = home.text.function(function.__code__)
     if original is None:
         return False
-    draft.visit(home)
-    draft.mention(function)
+    program.visit(home)
+    program.mention(function)
     node = copy.deepcopy(original)
     cells = _cells([function])
     context = Context(home, cells)
     if home.text.around(original):
-        _set_defaults(draft, node, function)
+        _set_defaults(program, node, function)
     if isinstance(node, ast.Lambda):
         target = ast.Name(wanted.name, ast.Store())
-        rewritten = rewrite(draft, context, ast.Expression(node), keep_annotations=False)
+        rewritten = rewrite(program, context, ast.Expression(node), keep_annotations=False)
         statement = ast.Assign([target], rewritten.body, lineno=0)
-        draft.append(ast.fix_missing_locations(statement))
+        program.append(ast.fix_missing_locations(statement))
         return True
     node.decorator_list = []
-    _add(draft, context, node, wanted.name, function)
+    _add(program, context, node, wanted.name, function)
     return True
 
 
-def _write_class(draft: Draft, wanted: Wanted, cls: type) -> None:
+def _write_class(program: Program, wanted: Wanted, cls: type) -> None:
     home = sources.home_of_class(cls)
     original = home.text.class_(cls) if home is not None and home.text is not None else None
     if home is None or home.text is None or original is None:
-        if wanted.found is not None and copy_binding(draft, wanted.found):
+        if wanted.found is not None and copy_binding(program, wanted.found):
             return
         raise Unwritable(f"the class `{cls.__qualname__}` has no source text")
-    draft.visit(home)
+    program.visit(home)
     functions = [
         inner
         for function in sources.own_functions(cls)
         if isinstance(inner := sources.innermost(function), types.FunctionType)
     ]
     for function in functions:
-        draft.mention(function)
+        program.mention(function)
     node = copy.deepcopy(original)
     context = Context(home, _cells(functions))
     if any(not isinstance(outer, ast.ClassDef) for outer in home.text.around(original)):
-        _take_from_live(draft, context, node, cls)
-    _add(draft, context, node, wanted.name, cls)
+        _take_from_live(program, context, node, cls)
+    _add(program, context, node, wanted.name, cls)
 
 
-def _take_from_live(draft: Draft, context: Context, node: ast.ClassDef, cls: type) -> None:
+def _take_from_live(program: Program, context: Context, node: ast.ClassDef, cls: type) -> None:
     """Of a class that a function made: what its header and body took from there."""
     node.decorator_list = []
     if any(context.find(use) is None for base in node.bases for use in _loads(base)):
         bases = [base for base in cls.__bases__ if base is not object]
-        node.bases = [_parsed(draft.refer(base)) for base in bases]
+        node.bases = [_parsed(program.refer(base)) for base in bases]
     for statement in node.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             target = statement.targets[0].id
             missing = [name for name in _loads(statement.value) if context.find(name) is None]
             inside = bound(node.body)
             if target in vars(cls) and any(name not in inside for name in missing):
-                statement.value = _parsed(draft.expression(vars(cls)[target], target))
+                statement.value = _parsed(program.expression(vars(cls)[target], target))
 
 
 def _loads(node: ast.expr) -> set[str]:
-    import builtins
-
     return {use.node.id for use in uses(node)} - set(dir(builtins))
 
 
-def _set_defaults(draft: Draft, node: Function | ast.Lambda, function: types.FunctionType) -> None:
+def _set_defaults(
+    program: Program, node: Function | ast.Lambda, function: types.FunctionType
+) -> None:
     """Defaults that were computed where the function was made."""
     values = function.__defaults__ or ()
     names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][-len(values) :]
     if len(values) == len(node.args.defaults):
         node.args.defaults = [
-            default if isinstance(default, ast.Constant) else _parsed(draft.expression(value, name))
+            default
+            if isinstance(default, ast.Constant)
+            else _parsed(program.expression(value, name))
             for default, value, name in zip(node.args.defaults, values, names, strict=False)
         ]
     by_name = function.__kwdefaults__ or {}
@@ -341,7 +335,7 @@ def _set_defaults(draft: Draft, node: Function | ast.Lambda, function: types.Fun
         default = node.args.kw_defaults[index]
         computed = default is not None and not isinstance(default, ast.Constant)
         if computed and parameter.arg in by_name:
-            written = draft.expression(by_name[parameter.arg], parameter.arg)
+            written = program.expression(by_name[parameter.arg], parameter.arg)
             node.args.kw_defaults[index] = _parsed(written)
 
 
@@ -356,25 +350,19 @@ def _cells(functions: Iterable[types.FunctionType]) -> dict[str, types.CellType]
     return cells
 
 
-def _functions_in(thing: object) -> list[object]:
-    inner = sources.innermost(thing)
-    found = [inner] if inner is not thing else []
-    return [thing, *found]
-
-
 def _add(
-    draft: Draft, context: Context, node: Function | ast.ClassDef, name: str, thing: object
+    program: Program, context: Context, node: Function | ast.ClassDef, name: str, thing: object
 ) -> None:
     keep = isinstance(thing, type) and cleaning.needs_annotations(thing)
-    rewritten = rewrite(draft, context, node, keep_annotations=keep)
+    rewritten = rewrite(program, context, node, keep_annotations=keep)
     rewritten.name = name
-    draft.append(rewritten)
+    program.append(rewritten)
 
 
 # -- methods alone --------------------------------------------------------------------------------
 
 
-def method(draft: Draft, owner: type, name: str) -> str:
+def method(program: Program, owner: type, name: str) -> str:
     """The text of what a class body binds to ``name``, if that is code."""
     value = vars(owner)[name]
     outer = sources.bare(value)
@@ -389,15 +377,15 @@ def method(draft: Draft, owner: type, name: str) -> str:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
         ]
     if isinstance(function, types.FunctionType):
-        draft.mention(function)
+        program.mention(function)
         line = function.__code__.co_firstlineno
         here = any(sources.first_line(node) == line for node in nodes)
         elsewhere = home is None or function.__globals__ is not home.namespace
-        if not here and (elsewhere or not _is_wrapped(outer)):
-            return _bound_elsewhere(draft, name, value, outer)
+        if not here and (elsewhere or outer is None or sources.innermost(outer) is not outer):
+            return _bound_elsewhere(program, name, value, outer)
     if home is None or original is None or not nodes:
-        return _bound_elsewhere(draft, name, value, outer)
-    draft.visit(home)
+        return _bound_elsewhere(program, name, value, outer)
+    program.visit(home)
     functions = [one for one in sources.own_functions(owner) if one.__closure__]
     context = Context(home, _cells(functions))
     names = frozenset(bound(original.body))
@@ -406,23 +394,19 @@ def method(draft: Draft, owner: type, name: str) -> str:
         copied = copy.deepcopy(node)
         defaults = [*node.args.defaults, *(one for one in node.args.kw_defaults if one)]
         if isinstance(function, types.FunctionType) and any(_loads(one) for one in defaults):
-            _set_defaults(draft, copied, function)
-        rewritten = rewrite(draft, context, copied, keep_annotations=False, inside=names)
+            _set_defaults(program, copied, function)
+        rewritten = rewrite(program, context, copied, keep_annotations=False, inside=names)
         lines.append(ast.unparse(rewritten))
     return "\n\n".join(lines)
 
 
-def _is_wrapped(function: types.FunctionType | None) -> bool:
-    return function is not None and sources.innermost(function) is function
-
-
 def _bound_elsewhere(
-    draft: Draft, name: str, value: object, function: types.FunctionType | None
+    program: Program, name: str, value: object, function: types.FunctionType | None
 ) -> str:
     """A method that was assigned to the class, or made by a function."""
     if function is None:
         raise Unwritable(f"the method `{name}` has no source text")
-    path = draft.refer(function)
+    path = program.refer(function)
     kind = type(value).__name__ if function is not value else ""
     return f"{name} = {kind}({path})" if kind else f"{name} = {path}"
 
@@ -438,7 +422,7 @@ def is_better_copied(found: Found) -> bool:
     return found.home is not None and found.home.text is not None
 
 
-def copy_binding(draft: Draft, found: Found) -> bool:
+def copy_binding(program: Program, found: Found) -> bool:
     """Add the statement of the module level that bound a name."""
     if found.home is None or found.home.text is None:
         return False
@@ -449,28 +433,30 @@ def copy_binding(draft: Draft, found: Found) -> bool:
     ]
     if not nodes:
         return False
-    copy_statement(draft, found.home, nodes[-1])
+    copy_statement(program, found.home, nodes[-1])
     return True
 
 
-def copy_statement(draft: Draft, home: Home, node: ast.stmt, *, is_effect: bool = False) -> None:
+def copy_statement(
+    program: Program, home: Home, node: ast.stmt, *, is_effect: bool = False
+) -> None:
     """Add a statement of a module as it stands there."""
-    if draft.mark_copied(node):
-        draft.visit(home)
+    if program.mark_copied(node):
+        program.visit(home)
         context = Context(home)
-        rewritten = rewrite(draft, context, copy.deepcopy(node), keep_annotations=False)
+        rewritten = rewrite(program, context, copy.deepcopy(node), keep_annotations=False)
         if isinstance(rewritten, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            rewritten.name = draft.key_name((id(home.namespace), rewritten.name))
-        draft.append(rewritten, is_effect=is_effect)
+            rewritten.name = program.key_name((id(home.namespace), rewritten.name))
+        program.append(rewritten, is_effect=is_effect)
 
 
-def add_function(draft: Draft, home: Home, node: ast.FunctionDef) -> str:
+def add_function(program: Program, home: Home, node: ast.FunctionDef) -> str:
     """Add a function that is made of code of a module; what it is called in the program."""
-    draft.visit(home)
-    rewritten = rewrite(draft, Context(home), node, keep_annotations=False)
-    rewritten.name = draft.fresh(node.name)
-    draft.written.mention(rewritten)
-    draft.append(rewritten)
+    program.visit(home)
+    rewritten = rewrite(program, Context(home), node, keep_annotations=False)
+    rewritten.name = program.fresh(node.name)
+    program.written.mention(rewritten)
+    program.append(rewritten)
     return str(rewritten.name)
 
 
@@ -478,7 +464,7 @@ def add_function(draft: Draft, home: Home, node: ast.FunctionDef) -> str:
 
 
 def rewrite(
-    draft: Draft,
+    program: Program,
     context: Context,
     node: Any,
     *,
@@ -493,20 +479,14 @@ def rewrite(
     context = Context(context.home, context.cells, {**context.local, **local})
     _drop_compilers(context, node)
     lazy = context.home.text is not None and context.home.text.lazy_annotations
-    node = cleaning.clean(node, keep_annotations, lazy, lambda name: _is_known(context, name))
+    node = cleaning.clean(node, keep_annotations, lazy, context.knows)
     found = {
         id(use.node): use
         for use in uses(node, ignored)
         if not (use.eager and use.node.id in inside)
     }
-    renaming = _Renaming(draft, context, found, ignored)
+    renaming = _Renaming(program, context, found, ignored)
     return ast.fix_missing_locations(renaming.visit(node))
-
-
-def _is_known(context: Context, name: str) -> bool:
-    import builtins
-
-    return context.find(name) is not None or hasattr(builtins, name)
 
 
 def _local_imports(home: Home, tree: ast.AST) -> tuple[dict[str, Any], set[int]]:
@@ -571,8 +551,7 @@ def _is_compiler(context: Context, decorator: ast.expr) -> bool:
         else:
             called = called.func
     value = _value(context, called)
-    torch = sys.modules.get("torch")
-    if torch is None or value is None:
+    if value is None:
         return False
     from ...torch_internals.dynamo import optimize
 
@@ -592,9 +571,9 @@ def _value(context: Context, node: ast.expr) -> Any:
 
 class _Renaming(ast.NodeTransformer):
     def __init__(
-        self, draft: Draft, context: Context, found: dict[int, Use], ignored: Collection[int]
+        self, program: Program, context: Context, found: dict[int, Use], ignored: Collection[int]
     ) -> None:
-        self._draft, self._context = draft, context
+        self._program, self._context = program, context
         self._found, self._ignored = found, ignored
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -623,12 +602,12 @@ class _Renaming(ast.NodeTransformer):
         if not isinstance(root.ctx, ast.Load):
             if cell is not None:
                 key = (id(cell), root.id)
-            root.id = self._draft.key_name(key, use.hidden)
+            root.id = self._program.key_name(key, use.hidden)
             return node
         found = self._context.find(root.id)
         if found is None:
             return node
-        path, covered = self._draft.path(found, attributes, use.hidden)
+        path, covered = self._program.path(found, attributes, use.hidden)
         result = _parsed(path)
         for attribute in attributes[covered:]:
             result = ast.Attribute(result, attribute, ast.Load())
@@ -640,9 +619,9 @@ class _Renaming(ast.NodeTransformer):
         for name in node.names:
             found = self._context.find(name)
             if found is None:
-                names.append(self._draft.key_name((space, name)))
+                names.append(self._program.key_name((space, name)))
             else:
-                names.append(self._draft.path(found, (), ())[0])
+                names.append(self._program.path(found, (), ())[0])
         return ast.Global([name for name in names if name.isidentifier()] or ["_"])
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
@@ -650,13 +629,9 @@ class _Renaming(ast.NodeTransformer):
         outer = [name for name in node.names if name in self._context.cells]
         inner = [name for name in node.names if name not in outer]
         result: list[ast.stmt] = [ast.Nonlocal(inner)] if inner else []
-        names = []
-        for name in outer:
-            found = self._context.find(name)
-            if found is not None:
-                names.append(self._draft.path(found, (), ())[0])
-        if names:
-            result.append(ast.Global(names))
+        found = [one for one in map(self._context.find, outer) if one is not None]
+        if found:
+            result.append(ast.Global([self._program.path(one, (), ())[0] for one in found]))
         return result
 
     def visit_Import(self, node: ast.Import) -> ast.stmt:

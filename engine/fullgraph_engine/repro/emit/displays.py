@@ -1,6 +1,9 @@
-"""Lists of expressions as text."""
+"""Literals and lists as text, and what classes are called."""
 
 from __future__ import annotations
+
+import builtins
+import math
 
 
 def repeated(texts: list[str], *, immutable: bool = False) -> str:
@@ -19,3 +22,31 @@ def repeated(texts: list[str], *, immutable: bool = False) -> str:
 def spread(shown: str) -> str:
     """A list display as arguments."""
     return f"*{shown}" if shown.endswith(")]") and " for _ in " in shown else shown[1:-1]
+
+
+def constant(value: object) -> str | None:
+    """The literal of a constant, None if ``value`` is none."""
+    kind = type(value)
+    if value is None or value is Ellipsis or value is NotImplemented or kind is bool:
+        return repr(value)
+    if kind is str or kind is bytes:
+        return repr(value)
+    if kind is int:
+        assert isinstance(value, int)
+        return repr(value) if value.bit_length() < 10_000 else f"int({hex(value)!r}, 16)"
+    if kind is float:
+        assert isinstance(value, float)
+        return repr(value) if math.isfinite(value) else f'float("{value}")'
+    if kind is complex:
+        assert isinstance(value, complex)
+        text = repr(value)
+        if text[0].isdigit() and "n" not in text:
+            return text
+        return f"complex({constant(value.real)}, {constant(value.imag)})"
+    return None
+
+
+def kind_name(kind: type) -> str:
+    """A class as a message names it."""
+    where = "" if kind.__module__ == builtins.__name__ else f"{kind.__module__}."
+    return f"{where}{kind.__qualname__}"

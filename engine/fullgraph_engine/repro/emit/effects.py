@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import definitions, sources
+from .printer import Program
 from .scopes import outer_names
 from .sources import Home
-
-if TYPE_CHECKING:
-    from .program import Draft
 
 # Calls of these change how something is traced or computed.
 _CALLS = (
@@ -30,7 +28,7 @@ _CALLS = (
 )
 
 
-def copy(draft: Draft, home: Home, operators: Collection[str]) -> None:
+def copy(program: Program, home: Home, operators: Collection[str]) -> None:
     """Add those statements of a module that concern what the program has already.
 
     ``operators`` are the namespaces of operators that it calls.
@@ -38,8 +36,8 @@ def copy(draft: Draft, home: Home, operators: Collection[str]) -> None:
     if home.text is None or home.origin in ("torch", "standard"):
         return
     for node in sources.statements_of(home.text.tree.body):
-        if concerns(draft, home, node, operators):
-            definitions.copy_statement(draft, home, node, is_effect=True)
+        if concerns(program, home, node, operators):
+            definitions.copy_statement(program, home, node, is_effect=True)
 
 
 def namespaces(node: ast.AST) -> set[str]:
@@ -53,7 +51,7 @@ def namespaces(node: ast.AST) -> set[str]:
     return found
 
 
-def concerns(draft: Draft, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
+def concerns(program: Program, home: Home, node: ast.stmt, operators: Collection[str]) -> bool:
     """Whether a top-level statement must be copied for its effect on what the program has already.
 
     These set attributes of torch (``torch._dynamo.config.x = ...``), call one of ``_CALLS``, patch
@@ -85,16 +83,16 @@ def concerns(draft: Draft, home: Home, node: ast.stmt, operators: Collection[str
             if isinstance(node, (ast.Assign, ast.AugAssign)):
                 return True
             if path.startswith(_CALLS):
-                return _is_known(draft, home, node)
-        elif root[1:] and draft.makes(home, root[0]):
+                return _is_known(program, home, node)
+        elif root[1:] and program.makes(home, root[0]):
             # `op.register_fake(...)`, `Net.forward = ...`
             return True
         elif isinstance(node, ast.Expr) and root == ["setattr"]:
-            return _is_known(draft, home, node)
+            return _is_known(program, home, node)
     return False
 
 
-def _is_known(draft: Draft, home: Home, node: ast.AST) -> bool:
+def _is_known(program: Program, home: Home, node: ast.AST) -> bool:
     """Whether all of the user's things in a statement are in the program anyway."""
     for name in outer_names(node):
         if name not in home.namespace:
@@ -105,7 +103,7 @@ def _is_known(draft: Draft, home: Home, node: ast.AST) -> bool:
             continue
         if isinstance(value, (bool, int, float, str, type(None))):
             continue
-        if not draft.makes(home, name):
+        if not program.makes(home, name):
             return False
     return True
 

@@ -1,340 +1,50 @@
 """Instances of the user's classes: the class with only what is reached, made from live state.
 
 The constructor of the class is not called: a new ``__init__`` without parameters makes the state
-that the instance has. It holds the attributes that the kept methods speak of. Which those are is
-decided by the names in the bytecode, whoever they belong to: too many rather than too few.
+that the instance has. It holds the attributes that the kept methods speak of.
 """
 
 from __future__ import annotations
 
-import abc
-import ast
-import functools
 import re
-import sys
 import types
-import typing
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import torch
-
+from .printer import Printer, Program
+from .reachability import (
+    EVERYTHING,
+    Member,
+    Reached,
+    outside,
+    plain,
+    reaches,
+    state_of,
+    user_classes,
+)
 from .unwritable import Unwritable
-
-if TYPE_CHECKING:
-    from .program import Draft
-    from .values import Writing
 
 # A name that stands for the class that is being written, in its own text.
 _ITSELF = "Class__itself"
 
-_UNKEPT_WORDS = (
-    "__init__ __new__ __del__ __repr__ __str__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
-    "__getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __init_subclass__ "
-    "__class_getitem__ __dir__ __sizeof__ __format__ __module__ __doc__ __dict__ __weakref__ "
-    "__annotations__ __qualname__ __slots__ __parameters__ __orig_bases__ __abstractmethods__ "
-    "__firstlineno__ __static_attributes__ __match_args__ __dataclass_fields__ "
-    "__dataclass_params__ __constants__ __annotate__ __annotate_func__ "
-    "__annotations_cache__ __set_name__"
-)
-_UNKEPT = frozenset(_UNKEPT_WORDS.split())
 
-EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
-"""Code that speaks of these may reach any attribute."""
-
-
-def is_library(kind: Any) -> bool:
-    """Whether a class or function belongs to torch or to Python, and so is never inlined."""
-    root = (getattr(kind, "__module__", None) or "builtins").split(".")[0]
-    return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
-
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
-
-
-# -- which names code speaks of ---------------------------------------------------------------
-
-
-def words_of(thing: object) -> frozenset[str]:
-    """The names and strings in the code of a function, and of what it calls by global name.
-
-    ``layer*`` stands for all names that begin so, where attributes are looked up by strings.
-    """
-    found: set[str] = set()
-    seen: set[int] = set()
-    waiting: list[object] = [thing]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        for function in _functions(one):
-            if is_library(function) or id(function.__code__) in seen:
-                continue
-            seen.add(id(function.__code__))
-            words = _words_of_code(function.__code__)
-            found |= words
-            waiting += [function.__globals__[word] for word in words & function.__globals__.keys()]
-            waiting += _cells(function)
-    return frozenset(found)
-
-
-def words_of_syntax(tree: ast.AST) -> frozenset[str]:
-    """The same of code that is only text."""
-    words: set[str] = set()
-    strings: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            words.add(node.attr)
-        elif isinstance(node, ast.Name):
-            words.add(node.id)
-        elif isinstance(node, ast.Constant):
-            strings |= set(_strings(node.value))
-    return _with_strings(words, strings)
-
-
-def _with_strings(words: set[str], strings: set[str]) -> frozenset[str]:
-    if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
-        strings = strings | {f"{one}*" for one in strings}
-    return frozenset(words | strings)
-
-
-def _cells(function: types.FunctionType) -> Iterator[object]:
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not yet filled
-            continue
-
-
-def functions_of(thing: object) -> Iterator[types.FunctionType]:
-    """The Python functions behind a function, a method, a descriptor or a cached function."""
-    if isinstance(thing, types.FunctionType):
-        yield thing
-    elif isinstance(thing, (types.MethodType, classmethod, staticmethod)):
-        yield from functions_of(thing.__func__)
-    elif isinstance(thing, property):
-        for part in (thing.fget, thing.fset, thing.fdel):
-            yield from functions_of(part)
-    elif isinstance(thing, (functools.partial, functools.cached_property)):
-        yield from functions_of(thing.func)
-    attributes = getattr(thing, "__dict__", None)
-    if isinstance(attributes, (dict, types.MappingProxyType)) and not isinstance(thing, type):
-        for name in ("__wrapped__", "_torchdynamo_orig_callable"):
-            if name in attributes:
-                yield from functions_of(attributes[name])
-
-
-def _functions(thing: object) -> Iterator[types.FunctionType]:
-    """The Python functions behind something; of a class, those of its members."""
-    if not isinstance(thing, type):
-        yield from functions_of(thing)
-    elif not is_library(thing):
-        for member in vars(thing).values():
-            yield from functions_of(member)
-
-
-@functools.lru_cache(maxsize=4096)
-def _words_of_code(code: types.CodeType) -> frozenset[str]:
-    words = set(code.co_names)
-    strings: set[str] = set()
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            words |= _words_of_code(constant)
-        else:
-            strings |= set(_strings(constant))
-    return _with_strings(words, strings)
-
-
-def _strings(constant: object) -> Iterator[str]:
-    if isinstance(constant, str):
-        name = _NAME.match(constant)
-        # Of ``layer{}`` and ``layer%d`` the beginning is known.
-        if name is not None and constant[name.end() :][:1] in ("", "{", "%"):
-            yield name.group()
-    elif isinstance(constant, (tuple, frozenset)):
-        for item in constant:
-            yield from _strings(item)
-
-
-def reaches(words: frozenset[str], name: str) -> bool:
-    """Whether code with these words may look up ``name``."""
-    if name in words:
-        return True
-    return any(word[-1] == "*" and name.startswith(word[:-1]) for word in words if word)
-
-
-# -- classes ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Member:
-    """Something in the body of a class that is kept."""
-
-    owner: type
-    name: str
-    value: object
-
-    @property
-    def is_code(self) -> bool:
-        return next(_functions(self.value), None) is not None and not isinstance(self.value, type)
-
-
-@dataclass(frozen=True)
-class Reached:
-    """What of a class is kept: members in the order of the classes, and the words of their code."""
-
-    members: tuple[Member, ...]
-    words: frozenset[str]
-    uses_super: bool
-
-
-def user_classes(kind: type) -> list[type]:
-    """The classes of ``kind`` that are written, the most derived first."""
-    return [one for one in kind.__mro__ if not is_library(one)]
-
-
-def reached(writing: Writing, kind: type, words: frozenset[str]) -> Reached:
-    """What is kept of ``kind``: everything where there are no words."""
-    known = writing.draft.written.reached
-    if (kind, words) not in known:
-        known[kind, words] = _reached(kind, words, everything=not words)
-    return known[kind, words]
-
-
-def _reached(kind: type, words: frozenset[str], *, everything: bool = False) -> Reached:
-    """Close ``words`` over the members of ``kind`` that they name."""
-    owners = user_classes(kind)
-    kept: dict[tuple[type, str], Member] = {}
-    uses_super = False
-    while True:
-        size = len(kept)
-        for owner in owners:
-            for name, value in list(vars(owner).items()):
-                if name in _UNKEPT or (owner, name) in kept:
-                    continue
-                member = Member(owner, name, value)
-                hidden = any((one, name) in kept for one in owners[: owners.index(owner)])
-                if hidden and not uses_super:
-                    continue
-                dunder = name.startswith("__") and name.endswith("__") and member.is_code
-                spoken = reaches(words, name) or reaches(words, _plain(owner, name))
-                if not (dunder or everything or spoken):
-                    continue
-                kept[owner, name] = member
-                for function in _functions(value) if member.is_code else ():
-                    words |= words_of(function)
-                    uses_super |= "__class__" in function.__code__.co_freevars
-        if len(kept) == size:
-            break
-    order = {owner: index for index, owner in enumerate(owners)}
-    in_order = sorted(kept.values(), key=lambda one: order[one.owner])
-    return Reached(tuple(in_order), words, uses_super)
-
-
-def _plain(owner: type, name: str) -> str:
-    """The name as it is written in the class: ``__x`` for ``_Net__x``."""
-    prefix = f"_{owner.__name__.lstrip('_')}__"
-    return name[len(prefix) - 2 :] if name.startswith(prefix) else name
-
-
-def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
-    """Close ``words`` over the classes of everything inside ``values``: a method of one object may
-    be called by a method of another."""
-    kinds, methods = _within(values)
-    for method in methods:
-        words |= words_of(method) | {method.__func__.__name__}
-    if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
-        return words  # nobody knows: everything may be reached
-    while True:
-        before = words
-        for kind in kinds:
-            is_module = issubclass(kind, torch.nn.Module)
-            words = _reached(kind, words | {"forward"} if is_module else words).words
-        if words == before:
-            return words
-
-
-_VISITED = 20_000
-
-
-def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
-    """The user's classes of which there are instances, and bound methods."""
-    kinds: dict[type, None] = {}
-    methods: list[types.MethodType] = []
-    seen: dict[int, object] = {}
-    waiting = list(values)
-    while waiting and len(seen) < _VISITED:
-        value = waiting.pop()
-        if id(value) in seen or isinstance(value, (*_LEAVES, torch.Tensor)):
-            continue
-        seen[id(value)] = value
-        if isinstance(value, dict):
-            waiting += list(value.values())
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            waiting += list(value)
-        elif isinstance(value, types.MethodType):
-            waiting.append(value.__self__)
-            methods.append(value)
-        elif isinstance(value, functools.partial):
-            waiting += [value.func, *value.args, *value.keywords.values()]
-        if not is_library(type(value)):
-            kinds[type(value)] = None
-            waiting += list(state_of(value).values())
-        elif isinstance(value, torch.nn.Module):
-            hooks = (value._forward_pre_hooks, value._forward_hooks)
-            waiting += [*value.children(), *(hook for each in hooks for hook in each.values())]
-    return list(kinds), methods
-
-
-_LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, complex)
-
-
-def state_of(value: object) -> dict[str, object]:
-    """The attributes of an instance, from ``__dict__`` and slots."""
-    state = dict(getattr(value, "__dict__", {}))
-    for owner in type(value).__mro__:
-        slots = owner.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name in ("__dict__", "__weakref__"):
-                continue
-            mangled = name
-            if name.startswith("__") and not name.endswith("__"):
-                mangled = f"_{owner.__name__.lstrip('_')}{name}"
-            try:
-                state[mangled] = object.__getattribute__(value, mangled)
-            except AttributeError:
-                continue
-    return state
-
-
-def written(writing: Writing, value: object, place: str | None) -> str:
+def written(printer: Printer, value: object, place: str | None) -> str:
     """An instance of a user's class that is no module."""
     kind = type(value)
-    if is_library(kind):
-        from . import layers
-
-        made = layers.constructed(writing, value)
-        if made is None:
-            where = f"{kind.__module__}.".removeprefix("builtins.")
-            raise Unwritable(f"a {where}{kind.__qualname__} has no source text")
-        return made
     _check_inlinable(kind)
-    words = writing.words
-    found = reached(writing, kind, words)
+    words = printer.words
+    found = printer.program.written.reached(kind, words)
     state = state_of(value)
     if words and not found.words & EVERYTHING:
         state = {name: item for name, item in state.items() if reaches(found.words, name)}
-    assignments = attributes(writing, found, state, place, kind)
+    with printer.within(words=found.words):
+        assignments = [attribute(printer, kind, name, item, place) for name, item in state.items()]
     bases = outside(kind)
     first: list[str] = []
     for base in (dict, list, set, int, float, str, tuple):
         if base in bases:
             if base not in (dict, list, set):
                 raise Unwritable(f"a {kind.__qualname__} is a {base.__name__} with attributes")
-            first.append(f"super().__init__({writing.expression(base(value), None)})")  # type: ignore[call-overload]
-    return synthesized(writing, kind, found, [*first, *assignments], bases)
+            first.append(f"super().__init__({printer.expression(base(value), None)})")  # type: ignore[call-overload]
+    return synthesized(printer, kind, found, [*first, *filter(None, assignments)], bases)
 
 
 def _check_inlinable(kind: type) -> None:
@@ -346,76 +56,44 @@ def _check_inlinable(kind: type) -> None:
         raise Unwritable(f"{kind.__module__}.{kind.__qualname__} is not written in Python")
 
 
-def attributes(
-    writing: Writing,
-    found: Reached,
-    state: dict[str, object],
-    place: str | None,
-    kind: type,
-) -> list[str]:
-    """``self.name = value`` for each attribute, and what they need afterwards."""
-    outer = writing.words
-    writing.words = found.words
-    try:
-        statements = []
-        for name, item in state.items():
-            text = attribute(writing, kind, name, item, place)
-            if text is not None:
-                statements.append(text)
-        return statements
-    finally:
-        writing.words = outer
-
-
 def attribute(
-    writing: Writing, kind: type, name: str, item: object, place: str | None
+    printer: Printer, kind: type, name: str, item: object, place: str | None
 ) -> str | None:
     """One assignment in an ``__init__``; None if the attribute has to be left out."""
-    own = next((_plain(one, name) for one in user_classes(kind) if _plain(one, name) != name), name)
+    own = next((plain(one, name) for one in user_classes(kind) if plain(one, name) != name), name)
     if not own.isidentifier():
         return None
     inner = None if place is None else f"{place}.{name}"
-    known = writing.place_of(item)
+    known = printer.place_of(item)
     if known is not None and place is not None and known == f"{place}.{known.rpartition('.')[2]}":
         return f"self.{own} = self.{known.rpartition('.')[2]}"
-    before = len(writing.after)
+    before = len(printer.after)
     try:
-        return f"self.{own} = {writing.expression(item, inner)}"
+        return f"self.{own} = {printer.expression(item, inner)}"
     except Unwritable as error:
-        del writing.after[before:]
-        writing.draft.note(f"leaves out {kind.__name__}.{name}: {error.reason}")
+        del printer.after[before:]
+        printer.program.note(f"leaves out {kind.__name__}.{name}: {error.reason}")
         return None
 
 
-def own_afterwards(writing: Writing, before: int, place: str | None) -> list[str]:
+def own_afterwards(printer: Printer, before: int, place: str | None) -> list[str]:
     """Take the statements since ``before`` that concern the object at ``place`` alone."""
     if place is None:
         return []
-    mine = [one for one in writing.after[before:] if one.within(place)]
-    writing.after[before:] = [one for one in writing.after[before:] if not one.within(place)]
+    mine = [one for one in printer.after[before:] if one.within(place)]
+    printer.after[before:] = [one for one in printer.after[before:] if not one.within(place)]
     return [one.text(place, "self") for one in mine]
 
 
-def outside(kind: type) -> list[type]:
-    """The library classes that the written class has to derive from."""
-    found: list[type] = []
-    for one in kind.__mro__:
-        if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):
-            continue
-        if not any(issubclass(known, one) for known in found):
-            found.append(one)
-    return found
-
-
 def synthesized(
-    writing: Writing,
+    printer: Printer,
     kind: type,
     found: Reached,
     statements: list[str],
     bases: list[type],
 ) -> str:
     """A call that makes the instance: ``Block()``, of a class that is added to the program."""
-    draft = writing.draft
+    program = printer.program
     owners = [kind]
     if found.uses_super:
         owners += [
@@ -423,17 +101,17 @@ def synthesized(
             for one in user_classes(kind)[1:]
             if any(member.owner is one for member in found.members)
         ]
-    names = ", ".join(writing.refer(base) for base in bases)
+    names = ", ".join(printer.refer(base) for base in bases)
     for owner in reversed(owners[1:]):
         kept = [member for member in found.members if member.owner is owner]
-        names = _class(draft, owner, kept, [], names)
+        names = _class(program, owner, kept, [], names)
     flat = len(owners) == 1
     kept = [member for member in found.members if flat or member.owner is kind]
-    return f"{_class(draft, kind, kept, statements, names)}()"
+    return f"{_class(program, kind, kept, statements, names)}()"
 
 
 def _class(
-    draft: Draft,
+    program: Program,
     owner: type,
     kept: list[Member],
     statements: list[str],
@@ -442,12 +120,12 @@ def _class(
     """Add a class to the program, or find the one with the same text; its name."""
     parts: list[str] = []
     code: list[str] = []
-    with draft.alias(owner, _ITSELF):
+    with program.alias(owner, _ITSELF):
         for member in kept:
             if member.is_code:
-                code.append(_indented(draft.method(member.owner, member.name)))
+                code.append(_indented(program.method(member.owner, member.name)))
             else:
-                plain = _plain_member(draft, member)
+                plain = _plain_member(program, member)
                 if plain is not None:
                     parts.append(f"    {plain}")
     if statements:
@@ -456,24 +134,24 @@ def _class(
     body = "\n\n".join([*parts, *code]) or "    pass"
     head = f"({bases})" if bases else ""
     text = f"class {_ITSELF}{head}:\n{body}\n"
-    name = draft.written.classes.get(text)
+    name = program.written.classes.get(text)
     if name is None:
-        name = draft.fresh(owner.__name__)
-        draft.written.classes[text] = name
-        draft.define(name, re.sub(rf"\b{_ITSELF}\b", name, text))
-        if not draft.knows(owner):
-            draft.bind(owner, name)
+        name = program.fresh(owner.__name__)
+        program.written.classes[text] = name
+        program.define(name, re.sub(rf"\b{_ITSELF}\b", name, text))
+        if not program.knows(owner):
+            program.bind(owner, name)
     return name
 
 
-def _plain_member(draft: Draft, member: Member) -> str | None:
+def _plain_member(program: Program, member: Member) -> str | None:
     """A class attribute that is no code."""
     if type(member.value).__name__ in ("member_descriptor", "getset_descriptor"):
         return None
     try:
-        return f"{member.name} = {draft.expression(member.value)}"
+        return f"{member.name} = {program.expression(member.value)}"
     except Unwritable as error:
-        draft.note(f"leaves out {member.owner.__name__}.{member.name}: {error.reason}")
+        program.note(f"leaves out {member.owner.__name__}.{member.name}: {error.reason}")
         return None
 
 

@@ -12,18 +12,27 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from . import tensors
+from .printer import Printer
+from .tensors import tensor
+from .tensors.contents import is_fake, is_uninitialized
 from .unwritable import Unwritable
 
-if TYPE_CHECKING:
-    from .values import Writing
-
 _PLACEMENT = ("device", "dtype")
+
+_INTERNAL_WORDS = (
+    "training _parameters _buffers _modules _non_persistent_buffers_set _backward_pre_hooks "
+    "_backward_hooks _is_full_backward_hook _forward_hooks _forward_hooks_with_kwargs "
+    "_forward_hooks_always_called _forward_pre_hooks _forward_pre_hooks_with_kwargs "
+    "_state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks "
+    "_load_state_dict_post_hooks _compiled_call_impl _forward_module_hooks"
+)
+INTERNAL = frozenset(_INTERNAL_WORDS.split())
+"""The state of every module, which is written by other means than assignments."""
 
 _UNCOMPARED = frozenset({"_flat_weights", "_flat_weight_refs", "_parameters", "_buffers"})
 
@@ -38,36 +47,30 @@ class Call:
     named: dict[str, Any] = field(default_factory=dict)
 
 
-def constructed(writing: Writing, value: Any, place: str | None = None) -> str | None:
+def constructed(printer: Printer, value: Any, place: str | None = None) -> str | None:
     """A call of the constructor of ``value``'s class, None if none is known to make it."""
     kind = type(value)
     if isinstance(value, torch.optim.Optimizer):
-        return _optimizer(writing, value)
+        return _optimizer(printer, value)
     call = _verified(value, kind)
     if call is None:
         return None
-    _differences(writing, value, call[1], place)
-    return f"{writing.refer(kind)}({_text(writing, call[0])})"
+    _differences(printer, value, call[1], place)
+    return printer.called(printer.refer(kind), call[0].positional, call[0].named)
 
 
-def arguments(
-    writing: Writing, value: Any, kind: type, place: str | None
+def super_init(
+    printer: Printer, value: Any, kind: type, place: str | None
 ) -> tuple[str, frozenset[str]] | None:
-    """The arguments for ``kind.__init__`` that make what ``value`` has of it, and which
-    attributes that are."""
-    call = _verified(value, kind)
-    if call is None:
+    """The call in an ``__init__`` that makes what ``value`` has of ``kind``, and which attributes
+    that are."""
+    found = _verified(value, kind)
+    if found is None:
         return None
-    twin = call[1]
-    _differences(writing, value, twin, place, additions=False)
+    call, twin = found
+    _differences(printer, value, twin, place, additions=False)
     done = {*vars(twin), *twin._parameters, *twin._buffers, *twin._modules}
-    return _text(writing, call[0]), frozenset(done)
-
-
-def _text(writing: Writing, call: Call) -> str:
-    parts = [writing.expression(value, None) for value in call.positional]
-    parts += [f"{name}={writing.expression(value, None)}" for name, value in call.named.items()]
-    return ", ".join(parts)
+    return printer.called("super().__init__", call.positional, call.named), frozenset(done)
 
 
 def twin(value: Any, kind: type | None = None) -> Any:
@@ -194,8 +197,12 @@ def _argument(value: Any, name: str) -> Any:
     return getattr(value, name, _MISSING)
 
 
+def _unusual(said: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Of arguments with their defaults those that differ."""
+    return {name: item for name, (item, default) in said.items() if item != default}
+
+
 def _attention(value: Any) -> Call:
-    call = Call([value.embed_dim, value.num_heads])
     said = {
         "dropout": (value.dropout, 0.0),
         "bias": (value.in_proj_bias is not None, True),
@@ -205,14 +212,12 @@ def _attention(value: Any) -> Call:
         "vdim": (value.vdim, value.embed_dim),
         "batch_first": (value.batch_first, False),
     }
-    call.named = {name: item for name, (item, default) in said.items() if item != default}
-    return call
+    return Call([value.embed_dim, value.num_heads], _unusual(said))
 
 
 def _transformer_layer(value: Any) -> Call:
     attention = value.self_attn
-    call = Call([attention.embed_dim, attention.num_heads])
-    said: dict[str, tuple[Any, Any]] = {
+    said = {
         "dim_feedforward": (value.linear1.out_features, 2048),
         "dropout": (value.dropout.p, 0.1),
         "activation": (value.activation, torch.nn.functional.relu),
@@ -221,7 +226,7 @@ def _transformer_layer(value: Any) -> Call:
         "norm_first": (value.norm_first, False),
         "bias": (value.linear1.bias is not None, True),
     }
-    call.named = {name: item for name, (item, default) in said.items() if item != default}
+    call = Call([attention.embed_dim, attention.num_heads], _unusual(said))
     if call.named.get("activation") is torch.nn.functional.gelu:
         call.named["activation"] = "gelu"
     return call
@@ -242,17 +247,13 @@ def _decoder(value: Any) -> Call:
 
 
 def _transformer(value: Any) -> Call:
-    first = value.encoder.layers[0]
-    inner = _transformer_layer(first)
     named = {
         "d_model": (value.d_model, 512),
         "nhead": (value.nhead, 8),
         "num_encoder_layers": (value.encoder.num_layers, 6),
         "num_decoder_layers": (value.decoder.num_layers, 6),
     }
-    call = Call([], {name: item for name, (item, usual) in named.items() if item != usual})
-    call.named |= inner.named
-    return call
+    return Call([], _unusual(named) | _transformer_layer(value.encoder.layers[0]).named)
 
 
 def _recurrent(value: Any) -> Call | None:
@@ -275,7 +276,7 @@ _SPECIAL: dict[type, Callable[[Any], Call | None]] = {
 }
 
 
-def _optimizer(writing: Writing, value: torch.optim.Optimizer) -> str:
+def _optimizer(printer: Printer, value: torch.optim.Optimizer) -> str:
     if len(value.param_groups) == 1:
         params: list[Any] = value.param_groups[0]["params"]
     else:
@@ -286,15 +287,13 @@ def _optimizer(writing: Writing, value: torch.optim.Optimizer) -> str:
         for name, item in value.defaults.items()
         if name in usual and not _equal(item, usual[name])
     }
-    return writing.called(writing.refer(type(value)), [params], named)
+    return printer.called(printer.refer(type(value)), [params], named)
 
 
 # -- comparison -------------------------------------------------------------------------------
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    from .modules import INTERNAL
-
     state = dict(getattr(value, "__dict__", {}))
     if isinstance(value, torch.nn.Module):
         return {
@@ -338,9 +337,9 @@ def _alike(value: Any, made: Any) -> bool:
 def _same_shape(first: Any, second: Any) -> bool:
     if first is None or second is None:
         return first is second
-    if tensors.is_uninitialized(first):
-        return tensors.is_uninitialized(second)
-    if tensors.is_uninitialized(second):
+    if is_uninitialized(first):
+        return is_uninitialized(second)
+    if is_uninitialized(second):
         return False
     return bool(first.shape == second.shape)
 
@@ -372,83 +371,83 @@ def _equal(first: Any, second: Any) -> bool:
 
 
 def _differences(
-    writing: Writing, value: Any, made: Any, place: str | None, *, additions: bool = True
+    printer: Printer, value: Any, made: Any, place: str | None, *, additions: bool = True
 ) -> None:
     """Say in assignments how ``value`` differs from its twin; with ``additions`` also what it has
     besides."""
     if not isinstance(value, torch.nn.Module):
         return
-    _parameter_differences(writing, value, made, place)
-    _buffer_differences(writing, value, made, place)
-    _child_differences(writing, value, made, place)
+    _parameter_differences(printer, value, made, place)
+    _buffer_differences(printer, value, made, place)
+    _child_differences(printer, value, made, place)
     if additions:
-        _additions(writing, value, made, place)
+        _additions(printer, value, made, place)
 
 
 def _parameter_differences(
-    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
-    outer = writing.outer
+    outer = printer.outer
     for name, twin_item in made._parameters.items():
         item = value._parameters[name]
         where = None if place is None else f"{place}.{name}"
-        known = writing.place_of(item) if item is not None else None
+        known = printer.place_of(item) if item is not None else None
         if known is not None and where is not None and known != where:
-            writing.then("{0} = {1}", where, known)
+            printer.then("{0} = {1}", where, known)
             continue
         if item is not None:
-            writing.placed(item, where)
-        if item is None or tensors.is_uninitialized(item):
+            printer.placed(item, where)
+        if item is None or is_uninitialized(item):
             continue
-        if type(item) is not type(twin_item) and not tensors.is_fake(item):
-            writing.then(f"{{0}} = {tensors.parameter(writing, item)}", where)
-        elif not _same_dtype(writing, item, twin_item):
-            writing.then(f"{{0}}.data = {{0}}.data.to({item.dtype})", where)
+        if type(item) is not type(twin_item) and not is_fake(item):
+            printer.then(f"{{0}} = {tensor.parameter(printer, item)}", where)
+        elif not _same_dtype(printer, item, twin_item):
+            printer.then(f"{{0}}.data = {{0}}.data.to({item.dtype})", where)
         if item.requires_grad != (outer.grad and item.is_floating_point()):
-            writing.then(f"{{0}}.requires_grad_({item.requires_grad})", where)
-        _fill(writing, item, where)
+            printer.then(f"{{0}}.requires_grad_({item.requires_grad})", where)
+        _fill(printer, item, where)
 
 
 def _buffer_differences(
-    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     for name, twin_item in made._buffers.items():
         item = value._buffers[name]
         where = None if place is None else f"{place}.{name}"
         if item is not None:
-            writing.placed(item, where)
-            if not _same_dtype(writing, item, twin_item):
-                writing.then(f"{{0}} = {{0}}.to({item.dtype})", where)
-            _fill(writing, item, where)
+            printer.placed(item, where)
+            if not _same_dtype(printer, item, twin_item):
+                printer.then(f"{{0}} = {{0}}.to({item.dtype})", where)
+            _fill(printer, item, where)
 
 
-def _fill(writing: Writing, item: torch.Tensor, where: str | None) -> None:
+def _fill(printer: Printer, item: torch.Tensor, where: str | None) -> None:
     """Where real data is kept, put it into what a constructor has made."""
-    if writing.draft.store is None:
+    if printer.program.store is None:
         return
     if where is None:
-        writing.draft.note("some weights of a module are random: there is no name for its place")
+        printer.program.note("some weights of a module are random: there is no name for its place")
         return
-    text = tensors.refilled(writing, item)
+    text = tensor.refilled(printer, item)
     if text:
-        writing.then(text, where)
+        printer.then(text, where)
 
 
-def _same_dtype(writing: Writing, item: torch.Tensor, made: torch.Tensor | None) -> bool:
-    return made is not None and writing.outer.written(item.dtype) == made.dtype
+def _same_dtype(printer: Printer, item: torch.Tensor, made: torch.Tensor | None) -> bool:
+    return made is not None and printer.outer.written(item.dtype) == made.dtype
 
 
 def _child_differences(
-    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     for name, twin_child in made._modules.items():
         child, where = value._modules[name], _child_place(place, name)
         if child is None or twin_child is None:
             continue
-        writing.placed(child, where)
-        _differences(writing, child, twin_child, where)
-        if child.training != writing.outer.training:
-            writing.then(f"{{0}}.training = {child.training}", where)
+        printer.placed(child, where)
+        _differences(printer, child, twin_child, where)
+        if child.training != printer.outer.training:
+            printer.then(f"{{0}}.training = {child.training}", where)
 
 
 def _child_place(place: str | None, name: str) -> str | None:
@@ -458,22 +457,22 @@ def _child_place(place: str | None, name: str) -> str | None:
 
 
 def _additions(
-    writing: Writing, value: torch.nn.Module, made: torch.nn.Module, place: str | None
+    printer: Printer, value: torch.nn.Module, made: torch.nn.Module, place: str | None
 ) -> None:
     """What was set on a module of torch from outside."""
     for name, item in value._buffers.items():
         if name not in made._buffers:
             late = ", persistent=False" if name in value._non_persistent_buffers_set else ""
-            text = "None" if item is None else tensors.buffer(writing, item)
-            writing.then(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
+            text = "None" if item is None else tensor.buffer(printer, item)
+            printer.then(f"{{0}}.register_buffer({name!r}, {text}{late})", place)
     added: dict[str, object] = {
         **{name: one for name, one in value._parameters.items() if name not in made._parameters},
         **{name: one for name, one in value._modules.items() if name not in made._modules},
     }
     twin_state = _plain(made)
     for name, item in _plain(value).items():
-        if name not in twin_state and name in writing.words:
+        if name not in twin_state and name in printer.words:
             added[name] = item
     for name, addition in added.items():
         where = _child_place(place, name)
-        writing.then(f"{{0}} = {writing.expression(addition, where)}", where)
+        printer.then(f"{{0}} = {printer.expression(addition, where)}", where)

@@ -5,74 +5,41 @@ What is the same everywhere in a module is said once, around it: ``Net().eval().
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+import collections
+from dataclasses import replace
+from typing import Any
 
 import torch
 
-from . import instances, layers, tensors
+from ..inputs.store import Store
+from . import instances, layers, reachability
 from .displays import repeated, spread
+from .layers import INTERNAL
+from .printer import Outer, Printer, Writer
+from .tensors.tensor import buffer
 from .unwritable import Unwritable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..inputs.store import Store
-    from .values import Writing
-
-
-@dataclass(frozen=True)
-class Outer:
-    """What a call around a part will do to it: only what differs from that is written inside."""
-
-    dtype: torch.dtype | None = None
-    device: torch.device | None = None
-    training: bool = True
-    grad: bool = True
-
-    def written(self, dtype: torch.dtype) -> torch.dtype:
-        """The dtype with which a parameter is made that shall have ``dtype`` in the end."""
-        return torch.float32 if dtype == self.dtype else dtype
-
-
-_INTERNAL_WORDS = (
-    "training _parameters _buffers _modules _non_persistent_buffers_set _backward_pre_hooks "
-    "_backward_hooks _is_full_backward_hook _forward_hooks _forward_hooks_with_kwargs "
-    "_forward_hooks_always_called _forward_pre_hooks _forward_pre_hooks_with_kwargs "
-    "_state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks "
-    "_load_state_dict_post_hooks _compiled_call_impl _forward_module_hooks"
-)
-INTERNAL = frozenset(_INTERNAL_WORDS.split())
-"""The state of every module, which is written by other means than assignments."""
-
 
 _TRAVERSALS = (
     "parameters named_parameters children named_children modules named_modules buffers "
     "named_buffers state_dict apply _parameters _buffers _modules get_submodule get_parameter "
     "get_buffer"
 )
-EVERYTHING = instances.EVERYTHING | frozenset(_TRAVERSALS.split())
+EVERYTHING = reachability.EVERYTHING | frozenset(_TRAVERSALS.split())
 """Code that speaks of these may reach any attribute of a module."""
 
 
-def written(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
+def written(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
     """An expression for a module."""
     if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
         raise Unwritable("a TorchScript module has no source text")
     if isinstance(module, torch.fx.GraphModule):
         raise Unwritable("a torch.fx.GraphModule has no source text")
-    outer = writing.outer
-    inner, around = _around(outer, module, writing.draft.store)
-    writing.outer = inner
-    try:
-        text = _constructed(writing, module, place)
-    finally:
-        writing.outer = outer
-    if module.training != inner.training and not instances.user_classes(type(module)):
-        writing.then(f"{{0}}.training = {module.training}", place)
-    _hooks(writing, module, place)
+    inner, around = _around(printer.outer, module, printer.program.store)
+    with printer.within(outer=inner):
+        text = _constructed(printer, module, place)
+    if module.training != inner.training and not reachability.user_classes(type(module)):
+        printer.then(f"{{0}}.training = {module.training}", place)
+    _hooks(printer, module, place)
     return text + around
 
 
@@ -105,19 +72,15 @@ def _around(outer: Outer, module: torch.nn.Module, store: Store | None) -> tuple
     return outer, f"{text}.to({', '.join(said)})" if said else text
 
 
-def _constructed(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
+def _constructed(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
     kind = type(module)
     write = _CONTAINERS.get(kind)
-    if write is not None:
-        text = write(writing, module, place)
-        if text is not None:
-            return text
-    if instances.is_library(kind):
-        made = layers.constructed(writing, module, place)
-        if made is None:
+    text = write(printer, module, place) if write is not None else None
+    if text is None and reachability.is_library(kind):
+        text = layers.constructed(printer, module, place)
+        if text is None:
             raise Unwritable(f"a {kind.__module__}.{kind.__qualname__} has no source text")
-        return made
-    return _synthesized(writing, module, place)
+    return _synthesized(printer, module, place) if text is None else text
 
 
 # -- containers -------------------------------------------------------------------------------
@@ -126,80 +89,62 @@ def _constructed(writing: Writing, module: torch.nn.Module, place: str | None) -
 def _only_children(module: torch.nn.Module) -> bool:
     """Whether a container has nothing but children."""
     own = set(vars(module)) - INTERNAL - {"_size", "_keys"}
-    return not own and not any(one is not None for one in module._buffers.values())
+    buffers = any(one is not None for one in module._buffers.values())
+    return not (own or buffers or module._parameters)
 
 
-def _children(writing: Writing, module: torch.nn.Module, place: str | None) -> list[str] | None:
+def _children(printer: Printer, module: torch.nn.Module, place: str | None) -> list[str] | None:
     """The entries of a numbered container."""
     names = list(module._modules)
     if names != [str(index) for index in range(len(names))]:
         return None
-    return writing.items(list(module._modules.values()), place)
+    return printer.items(list(module._modules.values()), place)
 
 
-def _named(writing: Writing, items: Iterable[tuple[str, Any]], place: str | None) -> str:
-    parts = []
-    for name, item in items:
-        where = None if place is None else f"{place}[{name!r}]"
-        parts.append(f"{name!r}: {writing.expression(item, where)}")
-    return "{" + ", ".join(parts) + "}"
-
-
-def _sequential(writing: Writing, module: Any, place: str | None) -> str | None:
-    if not _only_children(module) or module._parameters:
+def _sequential(printer: Printer, module: Any, place: str | None) -> str | None:
+    if not _only_children(module):
         return None
-    name = f"{writing.refer(torch)}.nn.Sequential"
-    texts = _children(writing, module, place)
+    texts = _children(printer, module, place)
     if texts is None:
-        import collections
-
-        inner = _named_children(writing, module, place)
-        return f"{name}({writing.refer(collections)}.OrderedDict({inner}))"
-    return f"{name}({spread(repeated(texts))})"
-
-
-def _named_children(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
-    parts = []
-    for name, child in module._modules.items():
-        where = None if place is None else _attribute(place, name)
-        parts.append(f"{name!r}: {writing.expression(child, where)}")
-    return "{" + ", ".join(parts) + "}"
+        parts = []
+        for key, child in module._modules.items():
+            where = f"{place}.{key}" if place is not None and key.isidentifier() else None
+            parts.append(f"{key!r}: {printer.expression(child, where)}")
+        return (
+            f"torch.nn.Sequential({printer.refer(collections)}.OrderedDict({{{', '.join(parts)}}}))"
+        )
+    return f"torch.nn.Sequential({spread(repeated(texts))})"
 
 
-def _attribute(place: str, name: str) -> str | None:
-    return f"{place}.{name}" if name.isidentifier() else None
-
-
-def _module_list(writing: Writing, module: Any, place: str | None) -> str | None:
-    if not _only_children(module) or module._parameters:
+def _module_list(printer: Printer, module: Any, place: str | None) -> str | None:
+    if not _only_children(module):
         return None
-    texts = _children(writing, module, place)
+    texts = _children(printer, module, place)
     if texts is None:
         for name, child in module._modules.items():
-            writing.then(f"{{0}}.add_module({name!r}, {writing.expression(child, None)})", place)
+            printer.then(f"{{0}}.add_module({name!r}, {printer.expression(child, None)})", place)
     inner = repeated(texts) if texts else ""
-    return f"{writing.refer(torch)}.nn.ModuleList({inner})"
+    return f"torch.nn.ModuleList({inner})"
 
 
-def _module_dict(writing: Writing, module: Any, place: str | None) -> str | None:
-    if not _only_children(module) or module._parameters:
+def _module_dict(printer: Printer, module: Any, place: str | None) -> str | None:
+    if not _only_children(module):
         return None
-    inner = _named(writing, module._modules.items(), place) if module._modules else ""
-    return f"{writing.refer(torch)}.nn.ModuleDict({inner})"
+    inner = printer.entries(module._modules, place) if module._modules else ""
+    return f"torch.nn.ModuleDict({inner})"
 
 
-def _parameter_list(writing: Writing, module: Any, place: str | None) -> str | None:
-    texts = writing.items(list(module), place)
-    inner = repeated(texts) if texts else ""
-    return f"{writing.refer(torch)}.nn.ParameterList({inner})"
+def _parameter_list(printer: Printer, module: Any, place: str | None) -> str | None:
+    inner = repeated(printer.items(list(module), place)) if len(module) else ""
+    return f"torch.nn.ParameterList({inner})"
 
 
-def _parameter_dict(writing: Writing, module: Any, place: str | None) -> str | None:
-    inner = _named(writing, module.items(), place) if len(module) else ""
-    return f"{writing.refer(torch)}.nn.ParameterDict({inner})"
+def _parameter_dict(printer: Printer, module: Any, place: str | None) -> str | None:
+    inner = printer.entries(module, place) if len(module) else ""
+    return f"torch.nn.ParameterDict({inner})"
 
 
-_CONTAINERS: dict[type, Callable[[Writing, Any, str | None], str | None]] = {
+_CONTAINERS: dict[type, Writer] = {
     torch.nn.Sequential: _sequential,
     torch.nn.ModuleList: _module_list,
     torch.nn.ModuleDict: _module_dict,
@@ -211,41 +156,31 @@ _CONTAINERS: dict[type, Callable[[Writing, Any, str | None], str | None]] = {
 # -- the user's classes -----------------------------------------------------------------------
 
 
-def _synthesized(writing: Writing, module: torch.nn.Module, place: str | None) -> str:
+def _synthesized(printer: Printer, module: torch.nn.Module, place: str | None) -> str:
     kind = type(module)
-    found = instances.reached(writing, kind, writing.words | {"forward"})
+    found = printer.program.written.reached(kind, printer.words | {"forward"})
     everything = bool(found.words & EVERYTHING)
-    before = len(writing.after)
-    bases = instances.outside(kind)
+    before = len(printer.after)
+    bases = reachability.outside(kind)
     base = next(one for one in bases if issubclass(one, torch.nn.Module))
-    first, done = _super_init(writing, module, base, place)
+    first, done = _super_init(printer, module, base, place)
 
     statements = [first]
-    with _words(writing, found.words):
+    with printer.within(words=found.words):
         for name, item in _state(module, done):
-            if not (everything or instances.reaches(found.words, name)) and name.isidentifier():
+            if not (everything or reachability.reaches(found.words, name)) and name.isidentifier():
                 continue
-            text = _assigned(writing, module, name, item, place)
+            text = _assigned(printer, module, name, item, place)
             if text is not None:
                 statements.append(text)
-    if module.training != writing.outer.training:
+    if module.training != printer.outer.training:
         statements.append(f"self.training = {module.training}")
-    statements += instances.own_afterwards(writing, before, place)
-    return instances.synthesized(writing, kind, found, statements, bases)
-
-
-@contextmanager
-def _words(writing: Writing, words: frozenset[str]) -> Iterator[None]:
-    outer = writing.words
-    writing.words = words
-    try:
-        yield
-    finally:
-        writing.words = outer
+    statements += instances.own_afterwards(printer, before, place)
+    return instances.synthesized(printer, kind, found, statements, bases)
 
 
 def _super_init(
-    writing: Writing, module: torch.nn.Module, base: type, place: str | None
+    printer: Printer, module: torch.nn.Module, base: type, place: str | None
 ) -> tuple[str, frozenset[str]]:
     """The call of torch's constructor, and which attributes it makes."""
     if base is torch.nn.Module:
@@ -254,16 +189,13 @@ def _super_init(
         count = sum(name.isdigit() for name in module._modules)
         if list(module._modules)[:count] == [str(index) for index in range(count)]:
             entries = list(module._modules.values())[:count]
-            shown = repeated(writing.items(entries, place))
+            shown = repeated(printer.items(entries, place))
             inner = shown if base is torch.nn.ModuleList else spread(shown)
             return f"super().__init__({inner})", frozenset(map(str, range(count)))
     if base in _CONTAINERS:
         return "super().__init__()", frozenset({"_size", "_keys"})
-    made = layers.arguments(writing, module, base, place)
-    if made is not None:
-        text, done = made
-        return f"super().__init__({text})", done
-    return f"{writing.refer(torch)}.nn.Module.__init__(self)", frozenset()
+    made = layers.super_init(printer, module, base, place)
+    return made or ("torch.nn.Module.__init__(self)", frozenset())
 
 
 def _state(module: torch.nn.Module, done: frozenset[str]) -> list[tuple[str, object]]:
@@ -271,7 +203,7 @@ def _state(module: torch.nn.Module, done: frozenset[str]) -> list[tuple[str, obj
     plain = {name: item for name, item in vars(module).items() if name not in INTERNAL}
     plain |= {
         name: item
-        for name, item in instances.state_of(module).items()
+        for name, item in reachability.state_of(module).items()
         if name not in INTERNAL and name not in plain
     }
     own = {**plain, **module._parameters, **module._buffers, **module._modules}
@@ -279,7 +211,7 @@ def _state(module: torch.nn.Module, done: frozenset[str]) -> list[tuple[str, obj
 
 
 def _assigned(
-    writing: Writing, module: torch.nn.Module, name: str, item: Any, place: str | None
+    printer: Printer, module: torch.nn.Module, name: str, item: Any, place: str | None
 ) -> str | None:
     if name in module._parameters and item is None:
         return f"self.register_parameter({name!r}, None)"
@@ -287,13 +219,13 @@ def _assigned(
         late = ", persistent=False" if name in module._non_persistent_buffers_set else ""
         if item is None:
             return f"self.register_buffer({name!r}, None{late})"
-        known = writing.place_of(item)
+        known = printer.place_of(item)
         if known is None:
-            writing.placed(item, None if place is None else f"{place}.{name}")
-            return f"self.register_buffer({name!r}, {tensors.buffer(writing, item)}{late})"
+            printer.placed(item, None if place is None else f"{place}.{name}")
+            return f"self.register_buffer({name!r}, {buffer(printer, item)}{late})"
     if name in module._modules and not name.isidentifier():
-        return f"self.add_module({name!r}, {writing.expression(item, None)})"
-    return instances.attribute(writing, type(module), name, item, place)
+        return f"self.add_module({name!r}, {printer.expression(item, None)})"
+    return instances.attribute(printer, type(module), name, item, place)
 
 
 # -- hooks ------------------------------------------------------------------------------------
@@ -306,16 +238,18 @@ _HOOKS = (
 )
 
 
-def _hooks(writing: Writing, module: torch.nn.Module, place: str | None) -> None:
+def _hooks(printer: Printer, module: torch.nn.Module, place: str | None) -> None:
     for holder, register, flags in _HOOKS:
         for key, hook in getattr(module, holder, {}).items():
-            if getattr(hook, "__self__", None) is module and instances.is_library(hook):
+            if getattr(hook, "__self__", None) is module and reachability.is_library(hook):
                 continue  # the constructor's own, of lazy modules
             with_kwargs = key in getattr(module, flags, {}) if flags else False
             said = ", with_kwargs=True" if with_kwargs else ""
             try:
-                text = writing.expression(hook, None)
+                text = printer.expression(hook, None)
             except Unwritable as error:
-                writing.draft.note(f"leaves out a hook of {type(module).__name__}: {error.reason}")
+                printer.program.note(
+                    f"leaves out a hook of {type(module).__name__}: {error.reason}"
+                )
                 continue
-            writing.then(f"{{0}}.{register}({text}{said})", place)
+            printer.then(f"{{0}}.{register}({text}{said})", place)

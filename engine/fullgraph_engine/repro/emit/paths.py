@@ -8,6 +8,7 @@ import sys
 import types
 from typing import Any
 
+from ...torch_internals import dispatcher as ops
 from .sources import origin_of
 
 # Usable after nothing but `import torch`, in all versions that are supported.
@@ -69,11 +70,6 @@ def _module_name(value: Any) -> Any:
 
 def _operator_path(value: Any) -> str | None:
     """Of ``torch.ops.aten.relu.default`` and the like."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return None
-    from ...torch_internals import dispatcher as ops
-
     if isinstance(value, ops.OpOverload):
         namespace, _, name = value._schema.name.partition("::")
         return f"ops.{namespace}.{name}.{value._overloadname}"

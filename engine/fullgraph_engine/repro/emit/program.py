@@ -3,114 +3,47 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import copy
-import keyword
 import sys
 import types
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from ...placeholder import Placeholder, describe
 from ...targets.probes import unwrap
-from ..inputs.loading import NAME as STORED
+from ..inputs.store import Store
 from ..reduce.program import formatted
-from . import definitions, effects, ordering, paths, sources
-from .sources import Found, Home, Key
+from . import definitions, effects, ordering, paths, sources, values
+from .printer import Program
+from .sources import Found
 from .unwritable import Unwritable
-
-if TYPE_CHECKING:
-    from ..inputs.store import Store
-    from .values import NamedValues
 
 THIRD_PARTY_LINES = 400
 """So many lines of another package are inlined; if it needs more it stays an import."""
 
-_RESERVED = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"torch", STORED}
-
 T = TypeVar("T")
-
-
-@dataclass
-class _State:
-    """What a failed attempt takes back."""
-
-    names: set[str] = field(default_factory=lambda: set(_RESERVED))
-    things: dict[int, tuple[object, str]] = field(default_factory=dict)
-    keys: dict[Key, str] = field(default_factory=dict)
-    pieces: list[ordering.Piece] = field(default_factory=list)
-    imports: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    homes: dict[int, Home] = field(default_factory=dict)
-    copied: set[int] = field(default_factory=set)
-    made: set[Key] = field(default_factory=set)
-    """What is bound by copied statements, so that others that change it must be copied, too."""
-    operators: set[str] = field(default_factory=set)
-    lines: int = 0
-
-
-@dataclass(frozen=True)
-class _Before:
-    """How a draft was before an attempt."""
-
-    state: _State
-    written: NamedValues | None
-    definitions: int
-    values: int
 
 
 class _TooLong(Exception):
     """More lines of other packages than are worth inlining."""
 
 
-class Draft:
-    """Accumulates one program. With a ``store`` its tensors have their real contents."""
+class Draft(Program):
+    """Accumulates one program."""
 
     def __init__(self, store: Store | None = None) -> None:
-        self.store = store
-        self._state = _State()
+        super().__init__(store)
         self._definitions: deque[definitions.Wanted] = deque()
         self._values: deque[tuple[Found, str]] = deque()
         self._kept: dict[int, tuple[object, str]] = {}
-        self._aliases: dict[int, str] = {}
         self._depth = 0
         self._limit: int | None = None
-        self._written: NamedValues | None = None
 
     # -- what others call ---------------------------------------------------------------------
 
-    @property
-    def notes(self) -> list[str]:
-        return self._state.notes
-
-    @property
-    def written(self) -> NamedValues:
-        """The values that the program has already."""
-        if self._written is None:
-            from .values import NamedValues
-
-            self._written = NamedValues()
-        return self._written
-
-    def expression(self, value: object, hint: str = "value") -> str:
-        """A Python expression for a value; what it needs is added to the program.
-
-        Raises:
-            Unwritable: something in it has no source text.
-        """
-        return self.expressions([value], [hint])[0]
-
     def expressions(self, several: Sequence[object], hints: Sequence[str] = ()) -> list[str]:
-        """Expressions for values that may share objects, as the arguments of one call do.
-
-        Raises:
-            Unwritable: something in them has no source text.
-        """
-        from . import values
-
         texts: dict[int, str] = {}
         rest: list[int] = []
         self._depth += 1
@@ -135,20 +68,9 @@ class Draft:
         Raises:
             Unwritable: something in it has no source text.
         """
-        text = self.expression(value, hint)
-        name = self.written.named(value)
-        if name is None:
-            name = self.fresh(hint)
-            self.add(f"{name} = {text}")
-            self.written.name(value, name)
-        return name
+        return self.assigned(value, self.expression(value, hint), hint)
 
     def refer(self, thing: object) -> str:
-        """The name by which a class, function or module can be used in the program.
-
-        Raises:
-            Unwritable: it has no source text, and cannot be imported either.
-        """
         outermost = not self._depth
         self._depth += 1
         try:
@@ -159,46 +81,7 @@ class Draft:
             self._depth -= 1
         return path
 
-    def add(self, statement: str) -> None:
-        """Statements keep the order in which they are added, as far as they share values."""
-        for node in ast.parse(statement).body:
-            self.written.mention(node)
-            self.append(node)
-
-    def fresh(self, hint: str, avoid: Collection[str] = ()) -> str:
-        """A name that is not used yet, for the caller to bind."""
-        stem = "".join(char if char.isalnum() or char == "_" else "_" for char in hint)
-        if not stem.isidentifier():
-            stem = "value"
-        name, number = stem, 0
-        while name in self._state.names or name in avoid:
-            number += 1
-            name = f"{stem}_{number}"
-        self._state.names.add(name)
-        return name
-
-    def knows(self, thing: object) -> bool:
-        """Whether a class or function has a name in the program already."""
-        return id(thing) in self._state.things
-
-    def bind(self, thing: object, name: str) -> None:
-        """From now on ``name`` stands for a class or function that the caller defines."""
-        self._state.names.add(name)
-        self._state.things[id(thing)] = (thing, name)
-
-    def define(self, name: str, text: str) -> None:
-        """Add a definition under a name that the caller got from ``fresh``."""
-        for node in ast.parse(text).body:
-            self.append(node)
-
     def method(self, owner: type, name: str) -> str:
-        """The source text of a method as it stands in a class body, with decorators.
-
-        A property's setter comes with it. What the code reaches is added to the program.
-
-        Raises:
-            Unwritable: it has no source text.
-        """
         self._depth += 1
         try:
             text = definitions.method(self, owner, name)
@@ -207,19 +90,6 @@ class Draft:
         if not self._depth:
             self._drain()
         return text
-
-    @contextmanager
-    def alias(self, thing: object, name: str) -> Iterator[None]:
-        """For the time being ``name`` stands for ``thing``."""
-        outer = self._aliases.get(id(thing))
-        self._aliases[id(thing)] = name
-        try:
-            yield
-        finally:
-            if outer is None:
-                del self._aliases[id(thing)]
-            else:
-                self._aliases[id(thing)] = outer
 
     def text(self, act: Sequence[str]) -> str:
         """The program, which ends with the statements ``act``."""
@@ -238,54 +108,19 @@ class Draft:
         lines = ["import torch", *sorted(heads, key=lambda one: (one.startswith("from"), one))]
         return formatted(ast.Module([*ast.parse("\n".join(lines)).body, *body, *ending], []))
 
-    # -- what definitions call ----------------------------------------------------------------
-
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
-
     def append(self, node: ast.stmt, *, is_effect: bool = False) -> None:
-        self._state.pieces.append(ordering.piece(node, is_effect=is_effect))
+        super().append(node, is_effect=is_effect)
         self._state.operators |= effects.namespaces(node)
         if self._limit is not None:
             self._state.lines += len(ast.unparse(node).splitlines())
             if self._state.lines > self._limit:
                 raise _TooLong
 
-    def visit(self, home: Home) -> None:
-        """The module's own statements may matter, now that something of it is in the program."""
-        self._state.homes.setdefault(id(home.namespace), home)
-
-    def mention(self, function: object) -> None:
-        """A function's code is in the program: what it speaks of is needed of the values."""
-        if isinstance(function, types.FunctionType):
-            self.written.mention(function)
-
-    def mark_copied(self, node: ast.AST) -> bool:
-        """Whether a statement of some module was not in the program before."""
-        if id(node) in self._state.copied:
-            return False
-        self._state.copied.add(id(node))
-        return True
-
-    def key_name(self, key: Key, avoid: Collection[str] = ()) -> str:
-        """The name of a variable that a copied statement binds."""
-        if key not in self._state.keys:
-            self._state.keys[key] = self.fresh(key[1], avoid)
-            self._state.made.add(key)
-        return self._state.keys[key]
-
-    def makes(self, home: Home, name: str) -> bool:
-        """Whether the program has a module's class, function or copied variable."""
-        known = self._state.things.get(id(home.namespace.get(name)))
-        if known is not None and known[1].isidentifier():
-            return True
-        return (id(home.namespace), name) in self._state.made
+    # -- names --------------------------------------------------------------------------------
 
     def path(
         self, found: Found, attributes: Sequence[str], hidden: Collection[str]
     ) -> tuple[str, int]:
-        """How the program says a name with its attributes; how many attributes that covers."""
         path, covered = self._path(found, attributes, hidden)
         head, dot, rest = path.partition(".")
         if head in hidden:
@@ -303,36 +138,35 @@ class Draft:
         if isinstance(value, types.ModuleType):
             return self._through(value, found.name, attributes, hidden)
         known = self._state.keys.get(found.key)
-        if known is not None:
-            return known, 0
+        if known is None:
+            known = self._state.keys[found.key] = self._new_path(found, hidden)
+        return known, 0
+
+    def _new_path(self, found: Found, hidden: Collection[str]) -> str:
+        value = found.value
         if type(value) is Placeholder:
-            return self._absent(found, str(describe(value)), hidden), 0
+            name = self.fresh(found.name, hidden)
+            self._stand_in(name, str(describe(value)))
+            return name
         origin = definitions.import_of(found)
         if origin is not None:
             module, name = origin
             if sources.origin_of(module) in ("torch", "standard"):
-                path = self._outside(module, name, value)
-                self._state.keys[found.key] = path
-                return path, 0
+                return self._outside(module, name, value)
             source = sys.modules.get(module)
             if source is not None and vars(source).get(name, Placeholder) is value:
                 home = sources.home_of(vars(source))
                 third = home.origin == "third-party"
                 spelling = found.spelling or ((module, name) if third else None)
                 inner = Found(value, (id(vars(source)), name), name, home, spelling)
-                path = self._path(inner, (), hidden)[0]
-                self._state.keys[found.key] = path
-                return path, 0
+                return self._path(inner, (), hidden)[0]
         if definitions.is_referable(value) or definitions.is_defined(found):
-            path = self.path_of_thing(value, found, hidden)
-            self._state.keys[found.key] = path
-            return path, 0
+            return self.path_of_thing(value, found, hidden)
         named = self.written.named(value)
         if named is None:
             named = self.fresh(found.name, hidden)
             self._values.append((found, named))
-        self._state.keys[found.key] = named
-        return named, 0
+        return named
 
     def _through(
         self,
@@ -351,11 +185,9 @@ class Draft:
             inner, depth = following, depth + 1
         if self._stays(inner) or depth == len(attributes):
             path = self._import_module(module, name)
-            if inner is not module and sources.origin_of(inner.__name__) != "torch":
+            if inner is module or sources.origin_of(inner.__name__) != "torch":
                 return path, 0
-            if inner is not module:
-                return self._import_module(inner, name), depth
-            return path, 0
+            return self._import_module(inner, name), depth
         attribute = attributes[depth]
         try:
             value = getattr(inner, attribute)
@@ -413,7 +245,7 @@ class Draft:
             return self._keep(wanted, "it is not Python alone")
         if self._limit is not None:
             return self._want(wanted, avoid)
-        before, waiting = self._before(), (self._definitions, self._values)
+        back, waiting = self._checkpoint(), (self._definitions, self._values)
         self._definitions, self._values = deque(), deque()
         self._limit = self._state.lines + THIRD_PARTY_LINES
         try:
@@ -427,7 +259,7 @@ class Draft:
         finally:
             self._limit = None
             self._definitions, self._values = waiting
-        self._back(before)
+        back()
         return self._keep(wanted, reason)
 
     def _keep(self, wanted: definitions.Wanted, reason: str) -> str:
@@ -506,18 +338,18 @@ class Draft:
         self._state.keys[0, statement] = local
         return local
 
-    def _before(self) -> _Before:
-        written = None if self._written is None else _copied(self._written)
-        waiting = (len(self._definitions), len(self._values))
-        return _Before(_copied(self._state), written, *waiting)
+    def _checkpoint(self) -> Callable[[], None]:
+        """What takes back all that comes after."""
+        state, written = _copied(self._state), _copied(self.written)
+        waiting = [(queue, len(queue)) for queue in (self._definitions, self._values)]
 
-    def _back(self, before: _Before) -> None:
-        self._state = _copied(before.state)
-        self._written = None if before.written is None else _copied(before.written)
-        while len(self._definitions) > before.definitions:
-            self._definitions.pop()
-        while len(self._values) > before.values:
-            self._values.pop()
+        def back() -> None:
+            self._state, self.written = _copied(state), _copied(written)
+            for queue, length in waiting:
+                while len(queue) > length:
+                    queue.pop()
+
+        return back
 
     # -- work ---------------------------------------------------------------------------------
 
@@ -534,11 +366,11 @@ class Draft:
             self._depth -= 1
 
     def _define(self, wanted: definitions.Wanted, root: str) -> None:
-        before = self._before()
+        back = self._checkpoint()
         try:
             definitions.write(self, wanted)
         except Unwritable as error:
-            self._back(before)
+            back()
             if self._limit is not None:
                 raise
             try:
@@ -552,33 +384,25 @@ class Draft:
                 self.append(ast.parse(f"{wanted.name} = {path}").body[0])
 
     def _assign(self, found: Found, name: str) -> None:
-        from . import values
-
-        before = self._before()
+        back = self._checkpoint()
         named = self.written.named(found.value)
         try:
             if definitions.is_better_copied(found):
                 raise Unwritable("")
-            text = named or values.expression(self, found.value, name)
+            text = named or values.expressions(self, [found.value], [name])[0]
         except Unwritable as error:
-            self._back(before)
+            back()
             try:
                 if not definitions.copy_binding(self, found):
                     raise error
             except Unwritable as second:
-                self._back(before)
+                back()
                 self._stand_in(name, second.reason or error.reason)
             return
         if text != name:
             self.append(ast.parse(f"{name} = {text}").body[0])
-        if named is None and isinstance(found.value, object) and _has_identity(found.value):
+        if named is None and _has_identity(found.value):
             self.written.name(found.value, name)
-
-    def _absent(self, found: Found, reason: str, avoid: Collection[str]) -> str:
-        name = self.fresh(found.name, avoid)
-        self._state.keys[found.key] = name
-        self._stand_in(name, reason)
-        return name
 
     def _stand_in(self, name: str, reason: str) -> None:
         """A name that perhaps is never used when the program runs."""
@@ -590,12 +414,12 @@ class Draft:
         while True:
             count = len(self._state.pieces)
             for home in list(self._state.homes.values()):
-                before = self._before()
+                back = self._checkpoint()
                 try:
                     effects.copy(self, home, self._state.operators)
                     self._drain()
                 except Unwritable as error:
-                    self._back(before)
+                    back()
                     self._state.homes.pop(id(home.namespace), None)
                     self.note(f"statements of `{home.name}` are left out: {error.reason}")
             if len(self._state.pieces) == count:

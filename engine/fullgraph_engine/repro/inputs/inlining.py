@@ -10,7 +10,7 @@ import torch
 
 from ...protocol.repro import DATA
 from ..emit.program import Draft
-from ..emit.tensors import INLINE
+from ..emit.tensors.strided import INLINE
 from ..reduce.program import formatted
 from .loading import NAME, needed
 from .store import Store

@@ -34,13 +34,17 @@ def is_fake(value: torch.Tensor) -> bool:
     return isinstance(value, FakeTensor)
 
 
+def is_uninitialized(value: object) -> bool:
+    """Whether the shape of a parameter is not known before the first call."""
+    return hasattr(value, "materialize") and isinstance(value, torch.Tensor)
+
+
 def readable(data: torch.Tensor) -> bool:
     """Whether elements can be read: strided, not fake, and not on the ``meta`` device."""
     return data.layout is torch.strided and not is_fake(data) and data.device.type != "meta"
 
 
 def guesses(
-    name: str,
     sizes: tuple[int, ...],
     first: Any,
     dtype: str,
@@ -53,22 +57,22 @@ def guesses(
     tail = f"{dtype}{where}{now}"
     value = _literal(first)
     if value == "True" or first == 1:
-        yield f"{name}ones({shape}{tail})"
+        yield f"torch.ones({shape}{tail})"
     if value == "False" or first == 0:
-        yield f"{name}zeros({shape}{tail})"
+        yield f"torch.zeros({shape}{tail})"
     if isinstance(first, complex) or now:
         return
-    yield f"{name}full({as_tuple(sizes)}, {value}{tail})"
+    yield f"torch.full({as_tuple(sizes)}, {value}{tail})"
     if not sizes:
         return
     last, is_bool = sizes[-1], data.dtype == torch.bool
     if not is_bool:
         plain = "" if data.dtype == torch.int64 else dtype
         if data.dtype == torch.float32:
-            plain = f", dtype={name}float32"
-        ranged = f"{name}arange({last}{plain}{where})"
+            plain = ", dtype=torch.float32"
+        ranged = f"torch.arange({last}{plain}{where})"
         if isinstance(first, int) and first != 0:
-            ranged = f"{name}arange({first}, {first + last}{plain}{where})"
+            ranged = f"torch.arange({first}, {first + last}{plain}{where})"
         yield ranged if len(sizes) == 1 else f"{ranged}.expand({commas(sizes)})"
         if len(sizes) > 1:
             yield f"{ranged.replace(f'({last}', f'({math.prod(sizes)}', 1)}.view({shape})"
@@ -76,25 +80,25 @@ def guesses(
             lead = ", ".join(["1"] * (len(sizes) - 1))
             yield f"{ranged}.view({lead}, {last})"
     if len(sizes) == 2 and sizes[0] == sizes[1]:
-        yield f"{name}eye({last}{tail})"
+        yield f"torch.eye({last}{tail})"
     if len(sizes) >= 2:
         values = [number_of(one) for one in data.unique()[:3]] if _is_computed(data) else []
         for one in values:
-            whole = f"{name}full({as_tuple(sizes)}, {_literal(one)}{tail})"
+            whole = f"torch.full({as_tuple(sizes)}, {_literal(one)}{tail})"
             if one == 1:
-                whole = f"{name}ones({shape}{tail})"
+                whole = f"torch.ones({shape}{tail})"
             for cut in ("tril", "triu"):
                 for diagonal in ("", "1", "-1"):
                     yield f"{whole}.{cut}({diagonal})"
 
 
-def makes(text: str, name: str, data: torch.Tensor) -> bool:
+def makes(text: str, data: torch.Tensor) -> bool:
     """Whether ``text`` evaluates to a tensor with dtype, shape, device and elements of ``data``.
 
-    ``name`` is how ``text`` calls torch. NaN equals NaN; without NaN, 0.0 and -0.0 differ.
+    NaN equals NaN; without NaN, 0.0 and -0.0 differ.
     """
     try:
-        made = eval(text, {name.split(".")[0]: torch})
+        made = eval(text, {"torch": torch})
     except Exception:  # a pattern for another dtype
         return False
     if made.dtype != data.dtype or made.shape != data.shape or made.device != data.device:

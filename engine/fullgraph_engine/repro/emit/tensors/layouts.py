@@ -183,3 +183,39 @@ def _rows(layout: Layout) -> Layout | None:
     inner_sizes = [stride // inner for stride, inner in itertools.pairwise(outer)]
     sizes = (-(-layout.extent // outer[0]), *inner_sizes, outer[-1])
     return Layout(sizes, contiguous(sizes))
+
+
+StorageKey = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A tensor with a name, of whose storage others are views."""
+
+    name: str
+    layout: Layout
+    dtype: torch.dtype
+    requires_grad: bool
+
+
+def storage_key(value: torch.Tensor) -> StorageKey | None:
+    """What two tensors have in common that share memory; None where there is nothing to share."""
+    try:
+        if value.layout != torch.strided or value.is_quantized or not value.numel():
+            return None
+        return (value.untyped_storage()._cdata, str(value.device))
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def remember(storages: dict[StorageKey, Base], value: torch.Tensor, name: str) -> None:
+    """``name`` is ``value``; the next tensor with its storage is written as a view of it."""
+    key = storage_key(value)
+    if key is None or key in storages or is_wrapper(value):
+        return
+    storages[key] = Base(name, layout_of(value), value.dtype, value.requires_grad)
+
+
+def is_wrapper(value: torch.Tensor) -> bool:
+    """A subclass that holds other tensors in the place of a storage."""
+    return hasattr(value, "__tensor_flatten__") or value.layout is torch.jagged

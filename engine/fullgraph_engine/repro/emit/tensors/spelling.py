@@ -1,19 +1,8 @@
-"""Names of torch and sizes as a program writes them."""
+"""Sizes as a program writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import torch
-
-if TYPE_CHECKING:
-    from ..values import Writing
-
-
-def spelled(writing: Writing, value: Any) -> str:
-    """``torch.float32``, ``torch.channels_last``, …"""
-    return f"{writing.refer(torch)}.{str(value).removeprefix('torch.')}"
 
 
 def commas(values: Sequence[int]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from ...inputs.loading import NAME as STORED
+from ..printer import Program
 from .contents import (
     INTEGERS,
     READ,
@@ -27,9 +27,6 @@ from .contents import (
 )
 from .layouts import Layout, bases, contiguous, dense_order, laid_out, layout_of, steps_between
 from .spelling import as_arguments, as_tuple, commas
-
-if TYPE_CHECKING:
-    from ..program import Draft
 
 INLINE = 16
 """Up to how many elements the numbers themselves are written."""
@@ -72,13 +69,8 @@ def spec_of(value: torch.Tensor) -> Spec:
 class Expression:
     """Writes one strided tensor."""
 
-    draft: Draft
+    program: Program
     spec: Spec
-
-    @property
-    def module(self) -> str:
-        """What ``torch`` is called in the program."""
-        return self.draft.refer(torch)
 
     def text(self) -> str:
         spec = self.spec
@@ -98,9 +90,9 @@ class Expression:
         owns = dense is not None and not self.spec.is_view
         plain = Layout(layout.sizes, contiguous(layout.sizes))
         if owns and len(layout.sizes) in _CHANNELS_LAST:
-            format_name = _CHANNELS_LAST[len(layout.sizes)]
-            if laid_out(plain, f".to(memory_format=torch.{format_name})") == layout:
-                return plain, f".to(memory_format={self.module}.{format_name})", data
+            steps = f".to(memory_format=torch.{_CHANNELS_LAST[len(layout.sizes)]})"
+            if laid_out(plain, steps) == layout:
+                return plain, steps, data
         for base in bases(layout, dense):
             steps = f".expand({commas(layout.sizes)})"
             if 0 not in layout.strides or laid_out(base, steps) != layout:
@@ -122,41 +114,41 @@ class Expression:
             text = self.floating(sizes, data, where, now)
         else:
             text = self.integral(sizes, data, where)
-        return with_contents(self.draft, text, data)
+        return with_contents(self.program, text, data)
 
     def floating(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str, now: str
     ) -> str:
         spec = self.spec
         late = ".requires_grad_()" if now else ""
-        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
+        dtype = f", dtype={spec.dtype}"
         said = "" if spec.dtype == torch.float32 else dtype
         if spec.dtype.is_floating_point and spec.dtype.itemsize < 2:
-            return f"{self.module}.randn({as_arguments(sizes)}{where}).to({dtype[8:]}){late}"
+            return f"torch.randn({as_arguments(sizes)}{where}).to({spec.dtype}){late}"
         if is_mask(data) and len(sizes) > 1:
             # Which ones are masked is lost, but every row has one that is not.
-            whole = f'{self.module}.full({as_tuple(sizes)}, float("-inf"){said}{where})'
+            whole = f'torch.full({as_tuple(sizes)}, float("-inf"){said}{where})'
             return f"{whole}.triu(1){late}"
         name = "rand" if is_unit(data) else "randn"
-        return f"{self.module}.{name}({as_arguments(sizes)}{said}{where}{now})"
+        return f"torch.{name}({as_arguments(sizes)}{said}{where}{now})"
 
     def integral(self, sizes: tuple[int, ...], data: torch.Tensor | None, where: str) -> str:
         spec = self.spec
-        dtype = f", dtype={self.module}.{str(spec.dtype).removeprefix('torch.')}"
+        dtype = f", dtype={spec.dtype}"
         if spec.dtype == torch.bool:
-            return f"({self.module}.rand({as_arguments(sizes)}{where}) > 0.5)"
+            return f"(torch.rand({as_arguments(sizes)}{where}) > 0.5)"
         if spec.dtype not in INTEGERS:
-            return f"{self.module}.empty({as_arguments(sizes)}{dtype}{where})"
+            return f"torch.empty({as_arguments(sizes)}{dtype}{where})"
         low, high = range_of(data)
         ordered = self.ordered(sizes, data, low, high)
         if ordered is not None:
-            return f"{ordered}.to({dtype[8:]})" if spec.dtype != torch.int64 else ordered
+            return f"{ordered}.to({spec.dtype})" if spec.dtype != torch.int64 else ordered
         said = "" if spec.dtype == torch.int64 else dtype
         bounds = f"{high + 1}" if low == 0 else f"{low}, {high + 1}"
         if high + 1 < 1 << 63 and spec.dtype in SIGNED:
-            return f"{self.module}.randint({bounds}, {as_tuple(sizes)}{said}{where})"
+            return f"torch.randint({bounds}, {as_tuple(sizes)}{said}{where})"
         bounds = f"{max(low, 0)}, {min(high, (1 << 62)) + 1}"
-        return f"{self.module}.randint({bounds}, {as_tuple(sizes)}{where}).to({dtype[8:]})"
+        return f"torch.randint({bounds}, {as_tuple(sizes)}{where}).to({spec.dtype})"
 
     def ordered(
         self, sizes: tuple[int, ...], data: torch.Tensor | None, low: int, high: int
@@ -169,12 +161,12 @@ class Expression:
         numbers = data.to(torch.int64)
         steps = numbers.diff()
         if low == 0 and bool((steps >= 0).all()):
-            return f"{self.module}.arange({count}{where}) * {high + 1} // {count}"
+            return f"torch.arange({count}{where}) * {high + 1} // {count}"
         if low == 0 and high == count - 1 and bool((numbers.sort().values.diff() == 1).all()):
-            rolled = f"{self.module}.arange({count}{where}).roll({-int(numbers[0]) % count})"
-            if makes(rolled, self.module, numbers):
+            rolled = f"torch.arange({count}{where}).roll({-int(numbers[0]) % count})"
+            if makes(rolled, numbers):
                 return rolled
-            return f"{self.module}.randperm({count}{where})"
+            return f"torch.randperm({count}{where})"
         return None
 
     def known(
@@ -183,44 +175,42 @@ class Expression:
         """The contents themselves, where they are few or regular."""
         spec = self.spec
         floating = spec.dtype.is_floating_point or spec.dtype.is_complex
-        name = f"{self.module}."
-        full = str(spec.dtype).removeprefix("torch.")
-        dtype = "" if spec.dtype == torch.float32 else f", dtype={self.module}.{full}"
+        dtype = "" if spec.dtype == torch.float32 else f", dtype={spec.dtype}"
         count = math.prod(sizes)
         if count == 0:
-            return f"{name}empty({as_arguments(sizes)}{dtype}{where}{now})"
+            return f"torch.empty({as_arguments(sizes)}{dtype}{where}{now})"
         if data is None:
             if floating:
                 return None
             if spec.dtype == torch.bool:
-                return f"{name}ones({as_arguments(sizes)}{dtype}{where})"
+                return f"torch.ones({as_arguments(sizes)}{dtype}{where})"
             if not sizes and spec.dtype in SIGNED:
-                return f"{name}tensor(1{'' if spec.dtype == torch.int64 else dtype}{where})"
+                return f"torch.tensor(1{'' if spec.dtype == torch.int64 else dtype}{where})"
             return None
         if count > READ or not readable(data):
             return None
         patterns: list[str] = []
         data = data.reshape(sizes) if data.numel() == count else data
         first = number_of(data.flatten()[0])
-        written = INLINE if self.draft.store is not None or not floating else 1
+        written = INLINE if self.program.store is not None or not floating else 1
         if count <= written and is_exact(first, data.flatten()[0]):
             numbers = listed(data)
-            implied = full in ("int64", "bool", "float32", "complex64")
-            patterns.append(f"{name}tensor({numbers}{'' if implied else dtype}{where}{now})")
-        patterns += guesses(name, sizes, first, dtype, where, now, data)
+            implied = spec.dtype in (torch.int64, torch.bool, torch.float32, torch.complex64)
+            patterns.append(f"torch.tensor({numbers}{'' if implied else dtype}{where}{now})")
+        patterns += guesses(sizes, first, dtype, where, now, data)
         patterns.sort(key=len)
         for text in patterns:
-            if makes(text, self.module, data):
+            if makes(text, data):
                 return text
         return None
 
 
-def with_contents(draft: Draft, text: str, data: torch.Tensor | None) -> str:
+def with_contents(program: Program, text: str, data: torch.Tensor | None) -> str:
     """``text`` makes a tensor; where real data is kept, with the elements of ``data`` in it."""
-    if draft.store is None or data is None or not readable(data):
+    if program.store is None or data is None or not readable(data):
         return text
-    name = draft.store.save(data)
+    name = program.store.save(data)
     if name is None:
-        draft.note(f"data beyond {draft.store.most >> 20} MiB is left out: it is random")
+        program.note(f"data beyond {program.store.most >> 20} MiB is left out: it is random")
         return text
     return f'{STORED}("{name}", {text})'

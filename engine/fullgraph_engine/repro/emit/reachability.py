@@ -1,0 +1,301 @@
+"""Which attributes and methods of an object the code of a program may use.
+
+That is decided by the names in the bytecode, whoever they belong to: too many rather than too few.
+"""
+
+from __future__ import annotations
+
+import abc
+import ast
+import functools
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_UNKEPT_WORDS = (
+    "__init__ __new__ __del__ __repr__ __str__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
+    "__getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __init_subclass__ "
+    "__class_getitem__ __dir__ __sizeof__ __format__ __module__ __doc__ __dict__ __weakref__ "
+    "__annotations__ __qualname__ __slots__ __parameters__ __orig_bases__ __abstractmethods__ "
+    "__firstlineno__ __static_attributes__ __match_args__ __dataclass_fields__ "
+    "__dataclass_params__ __constants__ __annotate__ __annotate_func__ "
+    "__annotations_cache__ __set_name__"
+)
+_UNKEPT = frozenset(_UNKEPT_WORDS.split())
+
+EVERYTHING = frozenset({"__dict__", "vars", "__getattribute__", "asdict", "fields", "__slots__"})
+"""Code that speaks of these may reach any attribute."""
+
+
+def is_library(kind: Any) -> bool:
+    """Whether a class or function belongs to torch or to Python, and so is never inlined."""
+    root = (getattr(kind, "__module__", None) or "builtins").split(".")[0]
+    return root == "torch" or (root in sys.stdlib_module_names and root != "__main__")
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+# -- which names code speaks of ---------------------------------------------------------------
+
+
+def words_of(thing: object) -> frozenset[str]:
+    """The names and strings in the code of a function, and of what it calls by global name.
+
+    ``layer*`` stands for all names that begin so, where attributes are looked up by strings.
+    """
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting: list[object] = [thing]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        for function in _functions(one):
+            if is_library(function) or id(function.__code__) in seen:
+                continue
+            seen.add(id(function.__code__))
+            words = _words_of_code(function.__code__)
+            found |= words
+            waiting += [function.__globals__[word] for word in words & function.__globals__.keys()]
+            waiting += _cells(function)
+    return frozenset(found)
+
+
+def words_of_syntax(tree: ast.AST) -> frozenset[str]:
+    """The same of code that is only text."""
+    words: set[str] = set()
+    strings: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            words.add(node.attr)
+        elif isinstance(node, ast.Name):
+            words.add(node.id)
+        elif isinstance(node, ast.Constant):
+            strings |= set(_strings(node.value))
+    return _with_strings(words, strings)
+
+
+def _with_strings(words: set[str], strings: set[str]) -> frozenset[str]:
+    if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
+        strings = strings | {f"{one}*" for one in strings}
+    return frozenset(words | strings)
+
+
+def _cells(function: types.FunctionType) -> Iterator[object]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not yet filled
+            continue
+
+
+def functions_of(thing: object) -> Iterator[types.FunctionType]:
+    """The Python functions behind a function, a method, a descriptor or a cached function."""
+    if isinstance(thing, types.FunctionType):
+        yield thing
+    elif isinstance(thing, (types.MethodType, classmethod, staticmethod)):
+        yield from functions_of(thing.__func__)
+    elif isinstance(thing, property):
+        for part in (thing.fget, thing.fset, thing.fdel):
+            yield from functions_of(part)
+    elif isinstance(thing, (functools.partial, functools.cached_property)):
+        yield from functions_of(thing.func)
+    attributes = getattr(thing, "__dict__", None)
+    if isinstance(attributes, (dict, types.MappingProxyType)) and not isinstance(thing, type):
+        for name in ("__wrapped__", "_torchdynamo_orig_callable"):
+            if name in attributes:
+                yield from functions_of(attributes[name])
+
+
+def _functions(thing: object) -> Iterator[types.FunctionType]:
+    """The Python functions behind something; of a class, those of its members."""
+    if not isinstance(thing, type):
+        yield from functions_of(thing)
+    elif not is_library(thing):
+        for member in vars(thing).values():
+            yield from functions_of(member)
+
+
+@functools.lru_cache(maxsize=4096)
+def _words_of_code(code: types.CodeType) -> frozenset[str]:
+    words = set(code.co_names)
+    strings: set[str] = set()
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            words |= _words_of_code(constant)
+        else:
+            strings |= set(_strings(constant))
+    return _with_strings(words, strings)
+
+
+def _strings(constant: object) -> Iterator[str]:
+    if isinstance(constant, str):
+        name = _NAME.match(constant)
+        # Of ``layer{}`` and ``layer%d`` the beginning is known.
+        if name is not None and constant[name.end() :][:1] in ("", "{", "%"):
+            yield name.group()
+    elif isinstance(constant, (tuple, frozenset)):
+        for item in constant:
+            yield from _strings(item)
+
+
+def reaches(words: frozenset[str], name: str) -> bool:
+    """Whether code with these words may look up ``name``."""
+    if name in words:
+        return True
+    return any(word[-1] == "*" and name.startswith(word[:-1]) for word in words if word)
+
+
+# -- classes ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Member:
+    """Something in the body of a class that is kept."""
+
+    owner: type
+    name: str
+    value: object
+
+    @property
+    def is_code(self) -> bool:
+        return next(_functions(self.value), None) is not None and not isinstance(self.value, type)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What of a class is kept: members in the order of the classes, and the words of their code."""
+
+    members: tuple[Member, ...]
+    words: frozenset[str]
+    uses_super: bool
+
+
+def user_classes(kind: type) -> list[type]:
+    """The classes of ``kind`` that are written, the most derived first."""
+    return [one for one in kind.__mro__ if not is_library(one)]
+
+
+def reached(kind: type, words: frozenset[str], *, everything: bool = False) -> Reached:
+    """Close ``words`` over the members of ``kind`` that they name, or over all."""
+    owners = user_classes(kind)
+    kept: dict[tuple[type, str], Member] = {}
+    uses_super = False
+    while True:
+        size = len(kept)
+        for owner in owners:
+            for name, value in list(vars(owner).items()):
+                if name in _UNKEPT or (owner, name) in kept:
+                    continue
+                member = Member(owner, name, value)
+                hidden = any((one, name) in kept for one in owners[: owners.index(owner)])
+                if hidden and not uses_super:
+                    continue
+                dunder = name.startswith("__") and name.endswith("__") and member.is_code
+                spoken = reaches(words, name) or reaches(words, plain(owner, name))
+                if not (dunder or everything or spoken):
+                    continue
+                kept[owner, name] = member
+                for function in _functions(value) if member.is_code else ():
+                    words |= words_of(function)
+                    uses_super |= "__class__" in function.__code__.co_freevars
+        if len(kept) == size:
+            break
+    order = {owner: index for index, owner in enumerate(owners)}
+    in_order = sorted(kept.values(), key=lambda one: order[one.owner])
+    return Reached(tuple(in_order), words, uses_super)
+
+
+def plain(owner: type, name: str) -> str:
+    """The name as it is written in the class: ``__x`` for ``_Net__x``."""
+    prefix = f"_{owner.__name__.lstrip('_')}__"
+    return name[len(prefix) - 2 :] if name.startswith(prefix) else name
+
+
+def words_within(values: Iterable[object], words: frozenset[str]) -> frozenset[str]:
+    """Close ``words`` over the classes of everything inside ``values``: a method of one object may
+    be called by a method of another."""
+    kinds, methods = _within(values)
+    for method in methods:
+        words |= words_of(method) | {method.__func__.__name__}
+    if not words and not any(issubclass(kind, torch.nn.Module) for kind in kinds):
+        return words  # nobody knows: everything may be reached
+    while True:
+        before = words
+        for kind in kinds:
+            is_module = issubclass(kind, torch.nn.Module)
+            words = reached(kind, words | {"forward"} if is_module else words).words
+        if words == before:
+            return words
+
+
+_VISITED = 20_000
+
+
+def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType]]:
+    """The user's classes of which there are instances, and bound methods."""
+    kinds: dict[type, None] = {}
+    methods: list[types.MethodType] = []
+    seen: dict[int, object] = {}
+    waiting = list(values)
+    while waiting and len(seen) < _VISITED:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, (*_LEAVES, torch.Tensor)):
+            continue
+        seen[id(value)] = value
+        if isinstance(value, dict):
+            waiting += list(value.values())
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += list(value)
+        elif isinstance(value, types.MethodType):
+            waiting.append(value.__self__)
+            methods.append(value)
+        elif isinstance(value, functools.partial):
+            waiting += [value.func, *value.args, *value.keywords.values()]
+        if not is_library(type(value)):
+            kinds[type(value)] = None
+            waiting += list(state_of(value).values())
+        elif isinstance(value, torch.nn.Module):
+            hooks = (value._forward_pre_hooks, value._forward_hooks)
+            waiting += [*value.children(), *(hook for each in hooks for hook in each.values())]
+    return list(kinds), methods
+
+
+_LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, complex)
+
+
+def state_of(value: object) -> dict[str, object]:
+    """The attributes of an instance, from ``__dict__`` and slots."""
+    state = dict(getattr(value, "__dict__", {}))
+    for owner in type(value).__mro__:
+        slots = owner.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            mangled = name
+            if name.startswith("__") and not name.endswith("__"):
+                mangled = f"_{owner.__name__.lstrip('_')}{name}"
+            try:
+                state[mangled] = object.__getattribute__(value, mangled)
+            except AttributeError:
+                continue
+    return state
+
+
+def outside(kind: type) -> list[type]:
+    """The library classes that the written class has to derive from."""
+    found: list[type] = []
+    for one in kind.__mro__:
+        if not is_library(one) or one in (object, abc.ABC, typing.Generic, typing.Protocol):
+            continue
+        if not any(issubclass(known, one) for known in found):
+            found.append(one)
+    return found
