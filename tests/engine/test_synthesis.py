@@ -159,6 +159,20 @@ def test_a_deadline_goes_on_behind_one_inside_of_it() -> None:
         forever.wait(60)
 
 
+def test_what_is_drawn_from_small_layers_is_drawn_from_numbers() -> None:
+    class Drawing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            garbage = torch.full((16,), torch.nan)
+            self.logits = nn.Parameter(garbage)
+            nn.init.normal_(self.logits)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[0] + torch.multinomial(self.logits.softmax(0), 1)
+
+    assert isinstance(search(Drawing, {"Drawing": Drawing}, 2.0), Found)
+
+
 def test_initialization_is_as_it_was_behind_a_search() -> None:
     before = nn.init.zeros_
     search(NAMESPACE["Block"], NAMESPACE)

@@ -30,6 +30,7 @@ from ..notation import Arguments, Constant, Mapping, Reference, Sequence, Tensor
 from .candidate import tensor
 from .constructed import assigned, constructed
 from .declared import declared
+from .documented import Words, documented, size_of
 from .workspace import texts_that_call
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
@@ -74,7 +75,7 @@ _FLAG = (
 )
 _CALLED = (
     r".*act(ivation)?(_layer|_fn|_func|_cls|_type)?|.*nonlinearity|.*norm(_layer|_cls|_type|"
-    r"_fn)?|.*_(layer|cls|class|func|fn|factory|type)|block|conv|.*_block|.*_module|.*_op"
+    r"_fn)?|.*_(layer|cls|class|func?|fn|factory|type)|block|conv|.*_block|.*_module|.*_op"
 )
 _BAG = r".*(config|cfg|conf|args|hparams|params|opts?|options|settings|hps)"
 _LIST = (
@@ -358,10 +359,7 @@ class Guesses:
     @functools.cached_property
     def _tree(self) -> ast.Module:
         """Of the class; empty where its text is not known."""
-        try:
-            return ast.parse(textwrap.dedent(self._source))
-        except (SyntaxError, ValueError):
-            return ast.Module([], [])
+        return _parsed(textwrap.dedent(self._source))
 
     @functools.cached_property
     def _read(self) -> dict[str, frozenset[str]]:
@@ -526,8 +524,10 @@ class Guesses:
 
     # -- inputs --
 
-    def input(self, parameter: Parameter, width: int) -> list[Value]:
-        """For ``forward``."""
+    def input(
+        self, parameter: Parameter, width: int, numbers: typing.Mapping[str, int] | None = None
+    ) -> list[Value]:
+        """For ``forward``. ``numbers`` are those of the constructor, by parameter."""
         found: list[Value] = []
         name = parameter.name.lower()
         for one in _plain_types(parameter.annotation):
@@ -538,6 +538,7 @@ class Guesses:
             item = next((one for one in found if isinstance(one, TensorText)), None)
             items = (item or tensor("f32", BATCH, width),) * count
             found.insert(0, Sequence("list", items))
+        found = [*self._documented_input(parameter.name, width, numbers or {}, found), *found]
         found += [
             tensor("f32", BATCH, width),
             tensor("f32", BATCH, LENGTH, width),
@@ -545,6 +546,85 @@ class Guesses:
             tensor("i64", BATCH, LENGTH),
         ]
         return _distinct(found)
+
+    @functools.cached_property
+    def _documented(self) -> dict[str, Words]:
+        """What the class, or one that it inherits from, says of the shapes of inputs."""
+        found: dict[str, Words] = {}
+        for kind in reversed(self.subject.__mro__):
+            text = textwrap.dedent(_source_of(kind)) if "forward" in vars(kind) else ""
+            owner = next(iter(_parsed(text).body), None)
+            if not isinstance(owner, ast.ClassDef):
+                continue
+            docstring = ast.get_docstring(owner)
+            for node in owner.body:
+                if isinstance(node, ast.FunctionDef) and node.name == "forward":
+                    found.update(documented(node, text, [docstring] if docstring else []))
+        return found
+
+    def is_documented(self, name: str) -> bool:
+        """Whether the class says which shape an input has."""
+        return name in self._documented
+
+    def _documented_input(
+        self, name: str, width: int, numbers: typing.Mapping[str, int], others: list[Value]
+    ) -> Iterator[Value]:
+        """An input of the shape that the class says it has, and otherwise like the first of the
+        ``others``."""
+        words = self._documented.get(name)
+        if words is None:
+            return
+        named = {one.lower(): number for one, number in numbers.items()}
+        words = tuple(word.lstrip("*") for word in words if word not in ("...", "*"))
+        image = any(re.fullmatch(r"h|height", word.lower()) for word in words)
+
+        def known(name: str) -> int:
+            constant = self.namespace.get(name)
+            if name.lower() in named:
+                return named[name.lower()]
+            return constant if type(constant) is int else _dimension(name.lower(), width, image)
+
+        usual = {4: (BATCH, width, SIDE, SIDE), 5: (BATCH, LENGTH, width, SIDE, SIDE)}.get(
+            len(words), (*(BATCH, *(LENGTH,) * len(words))[: len(words) - 1], width)
+        )
+        shape = []
+        for at, word in enumerate(words):
+            size = usual[at] if word in ("_", "?", "-1", "") else size_of(word, known)
+            if size is None or size < 0:
+                return
+            shape.append(BATCH if at == 0 and word in ("N", "n") else size)
+        like = next(iter(others), None)
+        if isinstance(like, Sequence) and like.items:
+            item = next((one for one in like.items if isinstance(one, TensorText)), None)
+            one = tensor(item.dtype if item is not None else "f32", *shape)
+            yield Sequence(like.kind, (one,) * len(like.items))
+        elif like is None or isinstance(like, TensorText):
+            yield tensor(like.dtype if like is not None else "f32", *shape)
+
+
+_DIMENSIONS: tuple[tuple[str, int | None], ...] = (
+    (r"b|bs|bsz|b_?size|n?_?batch.*|num_(batch|samples)", BATCH),
+    (r"h|w|height|hh|ww|[hw]\d|side", SIDE),
+    (r"[tlsnmkp]|seq.*|time.*|.*len(gth)?|frames?|tokens?|steps?|n_?(seq|time).*", LENGTH),
+    (r"[cdef]|.*dims?|.*channels?|.*features?|.*feats?|hidden.*|emb.*|width", None),
+)
+
+
+def _dimension(name: str, width: int, image: bool) -> int:
+    """A size for the name of a dimension: ``batch``, ``t``, ``num_nodes``."""
+    if name == "width" and image:
+        return SIDE
+    for pattern, size in _DIMENSIONS:
+        if re.fullmatch(pattern, name):
+            return width if size is None else size
+    return number(name)
+
+
+def _parsed(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from ... import texts
 from .candidate import Path
 from .trial import TimeIsUp, TrialOutcome
 
@@ -118,10 +119,7 @@ Obstacle = (
 
 def words(error: BaseException | None) -> str:
     """The message of an exception on one line; empty without one, or if its ``__str__`` raises."""
-    try:
-        return " ".join(str(error).split()) if error is not None else ""
-    except Exception:  # a user's __str__ may do anything
-        return ""
+    return " ".join(texts.message(error).split())
 
 
 def obstacles(outcome: TrialOutcome) -> list[Obstacle]:
@@ -185,6 +183,7 @@ _PAIRS = (
 )
 _PAIRS_TURNED = (
     # (wanted, met)
+    r"Expected (\d+) in dimension \d+ but got (\d+)",
     r"to have (\d+) channels, but got (\d+)",
     r"expecting embedding dimension of (\d+), but got (\d+)",
     r"must be equal to input_size\. Expected (\d+), got (\d+)",
@@ -212,9 +211,11 @@ def _of_message(text: str) -> Iterator[Obstacle]:
     if match := re.search(
         r"normalized_shape=\[([\d, ]+)\].*?(?:size|shape)\D*\[([\d, ]+)\]$", text
     ):
-        wanted, met = _integers(match[1]), _integers(match[2])
-        for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
-            yield from _unequal(one, other)
+        yield from _ends(_integers(match[2]), _integers(match[1]))
+    if match := re.search(
+        r"had torch\.Size\(\[([\d, ]+)\]\).*? broadcastable to \[([\d, ]+)\]", text
+    ):
+        yield from _ends(_integers(match[1]), _integers(match[2]))
     if match := re.search(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)", text):
         yield from _viewed(_integers(match[1]), int(match[2]))
     if match := re.search(
@@ -233,15 +234,23 @@ def _of_message(text: str) -> Iterator[Obstacle]:
     if re.search(
         r"can't be greater than actual input|Output size is too small|output size is too small|"
         r"negative dimension|non-positive|too small|greater than or equal to|smaller than|"
-        r"[Pp]adding size should be less",
+        r"[Pp]adding size should be less|wrapping around more than once|"
+        r"computed output size: 0",
         text,
     ):
         yield TooSmall()
+        return
     numbers = list(dict.fromkeys(n for n in _integers(text) if n >= 0))
     if 2 <= len(numbers) <= 6:
         for at, one in enumerate(numbers):
             for other in numbers[at + 1 :]:
                 yield from _unequal(one, other)
+
+
+def _ends(met: list[int], wanted: list[int]) -> Iterator[Unequal]:
+    """The dimensions at the end of two shapes, as far as both have them."""
+    for one, other in zip(reversed(met), reversed(wanted)):  # noqa: B905 - the common end
+        yield from _unequal(one, other)
 
 
 def _viewed(shape: list[int], total: int) -> Iterator[Obstacle]:
@@ -356,6 +365,7 @@ def _argument(
     return None
 
 
+@functools.lru_cache(maxsize=1024)
 def condition_at(code: types.CodeType, line: int) -> tuple[ast.expr, bool] | None:
     """The test of the statement at a line, and whether it should hold for the code to go on."""
     tree = _tree(code)

@@ -7,6 +7,7 @@ import linecache
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -44,9 +45,47 @@ from .trial import FailedCall, TrialOutcome
 _SIDES = (64, 224, 128, 28, 96, 256, 299, 112, 16, 84, 384, 512, 8)
 _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 _TRANSPOSED = {"conv_transpose1d": 1, "conv_transpose2d": 2, "conv_transpose3d": 3}
+_MOST_KNOWN = 6
+"""So many numbers of a constructor are tried as sizes of inputs."""
+_CLOSER = 1.5
+"""What it counts that a gap has become smaller."""
+_LONGEST = 1 << 17
+"""Largest size that is solved for."""
+_ELEMENTWISE = {
+    "add",
+    "sub",
+    "rsub",
+    "mul",
+    "div",
+    "add_",
+    "mul_",
+    "sub_",
+    "maximum",
+    "minimum",
+    "where",
+}
 _SPATIAL = {1: (64,), 2: (SIDE, SIDE), 3: (8, 8, 8)}
 
 Step = tuple[float, Candidate]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Two numbers that a try met at one place of the code, and that should be one."""
+
+    candidate: Candidate
+    place: tuple[object, ...]
+    width: int
+
+
+def gap_of(outcome: TrialOutcome) -> Gap | None:
+    """The likeliest one of a try, if there is any."""
+    unequal = next((one for one in obstacles(outcome) if isinstance(one, Unequal)), None)
+    if unequal is None:
+        return None
+    function = outcome.failed.name if outcome.failed is not None else ""
+    place = (*outcome.place, function)
+    return Gap(outcome.candidate, place, unequal.met - unequal.wanted)
 
 
 class Repairs:
@@ -66,10 +105,14 @@ class Repairs:
         candidate = outcome.candidate
         if outcome.failed is not None and outcome.phase == 1:
             yield from self._of_call(outcome, outcome.failed)
+        # No size of an image changes how many channels it has.
+        channels = outcome.failed is not None and "conv" in outcome.failed.name
         for rank, obstacle in enumerate(obstacles(outcome)):
             extra = min(rank, 10) * 0.3
             if isinstance(obstacle, Unequal):
-                steps = self._equal(candidate, obstacle.met, obstacle.wanted, outcome.phase)
+                steps = self._equal(
+                    candidate, obstacle.met, obstacle.wanted, outcome.phase, sized=not channels
+                )
                 if outcome.phase == 1 and obstacle.wanted > obstacle.met:
                     more = self._more(outcome, obstacle.wanted - obstacle.met)
                     steps = itertools.chain(steps, more)
@@ -100,11 +143,36 @@ class Repairs:
         yield from self._of_types(outcome)
         yield from self._others(outcome)
 
+    def between(self, one: Gap, other: Gap) -> Iterator[Step]:
+        """Where two tries with different sizes met different numbers at one place: the size at
+        which it would be what is wanted there, if it depends on that in a straight line."""
+        if one.place != other.place:
+            return
+        numbers = {(site.path, site.dim): site.number for site in sites(one.candidate)}
+        changed = [
+            site
+            for site in sites(other.candidate)
+            if numbers.get((site.path, site.dim), site.number) != site.number
+        ]
+        values = {(numbers[site.path, site.dim], site.number) for site in changed}
+        if len(values) != 1 or one.width == other.width:
+            return
+        ((before, now),) = values
+        closer = abs(other.width) < abs(one.width)
+        solved = now - other.width * (now - before) / (other.width - one.width)
+        for at, number_ in enumerate(
+            dict.fromkeys((round(solved), math.ceil(solved), int(solved)))
+        ):
+            if 0 < number_ <= _LONGEST and number_ not in (before, now):
+                cost = (-_CLOSER if closer else 0.3) + 0.2 * at
+                yield cost, _put_all(other.candidate, changed, number_)
+
     # -- a function of torch that raised ------------------------------------------------------
 
     def _of_call(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
         """What the weights of a layer say about its input."""
         candidate = outcome.candidate
+        yield from self._like_others(outcome, call)
         given = (*call.args, *call.kwargs.values())
         tensors = [value for value in given if isinstance(value, torch.Tensor)]
         if not tensors:
@@ -152,14 +220,41 @@ class Repairs:
                 if len(shape) != first.dim() and len(sizes(value)) == first.dim():
                     yield 1.0, candidate.with_value(leaf, tensor(value.dtype, *shape))
             if len(shape) == first.dim():
-                for met, right in zip(first.shape, shape, strict=True):
+                fixed = 2 if "conv" in call.name else len(shape)  # an image is of any size
+                for met, right in itertools.islice(zip(first.shape, shape, strict=True), fixed):
                     if met != right and isinstance(met, int):
                         yield from self._equal(candidate, met, right, 1)
 
+    def _like_others(self, outcome: TrialOutcome, call: FailedCall) -> Iterator[Step]:
+        """An input where a function of torch takes tensors of one shape, or of one shape but for
+        the dimension that they are put together in."""
+        candidate = outcome.candidate
+        joins = call.name in ("cat", "concat", "concatenate")
+        given = call.args[:1] if joins else call.args if call.name in _ELEMENTWISE else ()
+        tensors = [
+            one
+            for value in given
+            for one in (value if isinstance(value, (list, tuple)) else (value,))
+            if isinstance(one, torch.Tensor)
+        ]
+        along = call.kwargs.get("dim", call.args[1] if len(call.args) > 1 else 0) if joins else None
+        for one, other in itertools.permutations(tensors[:4], 2):
+            path = outcome.leaves.get(id(one))
+            value = candidate.get(path) if path is not None else None
+            if path is None or path[0] != "inputs" or not isinstance(value, TensorText):
+                continue
+            shape = list(other.shape)
+            if type(along) is int and one.dim() == other.dim() and -one.dim() <= along < one.dim():
+                shape[along] = one.shape[along]
+            yield 0.4, candidate.with_value(path, tensor(value.dtype, *shape))
+
     # -- numbers ------------------------------------------------------------------------------
 
-    def _equal(self, candidate: Candidate, met: int, wanted: int, phase: int) -> Iterator[Step]:
-        """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way."""
+    def _equal(
+        self, candidate: Candidate, met: int, wanted: int, phase: int, *, sized: bool = True
+    ) -> Iterator[Step]:
+        """Let what was ``met`` be what was ``wanted``; or, at a higher cost, the other way.
+        ``sized`` says whether that may depend on the sizes of images and sequences."""
         if met <= 0 or wanted <= 0:
             return
         found = [one for one in sites(candidate) if phase == 1 or one.path[0] == "init"]
@@ -179,8 +274,18 @@ class Repairs:
                     yield cost + 1.0, candidate.with_value(path, Constant(b))
         for site in found:
             yield from self._scaled(candidate, site, met, wanted)
-        yield from self._sides(candidate, met, wanted)
+        # To see what depends on it.
+        together: dict[tuple[int, int], list[Site]] = {}
+        for site in found:
+            if site.dim and site.path[0] == "inputs" and site.number > 1:
+                together.setdefault((site.dim, site.number), []).append(site)
+        for (_, number_), equal in together.items():
+            yield 2.4, _put_all(candidate, equal, 2 * number_)
+        if sized:
+            yield from self._sides(candidate, met, wanted)
         yield from self._products(candidate, met, wanted)
+        yield from self._sums(candidate, met, wanted)
+        yield from self._known(candidate) if phase == 1 else ()
 
     def _products(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Two dimensions that the code makes one of."""
@@ -193,6 +298,27 @@ class Repairs:
                     if wanted % last == 0:
                         changed = with_size(with_size(value, dim, wanted // last), dim + 1, last)
                         yield 1.6, candidate.with_value(path, changed)
+
+    def _sums(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
+        """Dimensions of two inputs that the code puts behind each other."""
+        found = [site for site in sites(candidate) if site.dim and site.path[0] == "inputs"]
+        for one, other in itertools.combinations(found, 2):
+            if one.dim == other.dim and one.number + other.number == met and wanted > 1:
+                for part in dict.fromkeys((wanted // 2, wanted - 1, 1)):
+                    yield 1.3, other.put(one.put(candidate, part), wanted - part)
+
+    def _known(self, candidate: Candidate) -> Iterator[Step]:
+        """Inputs whose last sizes are numbers of the constructor, or of the frequencies of a
+        Fourier transform of that length."""
+        known: dict[int, None] = {}
+        for name, number_ in self._numbers(candidate).items():
+            known[number_ // 2 + 1 if "fft" in name.lower() else number_] = None
+        large = [number_ for number_ in known if number_ > 8][:_MOST_KNOWN]
+        for site in sites(candidate):
+            if site.dim and site.path[0] == "inputs" and site.number > 2:
+                for number_ in large:
+                    if number_ != site.number:
+                        yield 2.0 + 0.1 * site.dim, site.put(candidate, number_)
 
     def _more(self, outcome: TrialOutcome, width: int) -> Iterator[Step]:
         """Another input, to be put beside what there is, that has the features that are missing."""
@@ -219,10 +345,11 @@ class Repairs:
     def _square(self, candidate: Candidate, site: Site, number_: int) -> Candidate | None:
         """Both sides of an image that has equal ones; None where the number is no side of one."""
         value = candidate.get(site.path)
-        if not isinstance(value, TensorText) or site.dim is None or site.dim < 2:
+        if not isinstance(value, TensorText):
             return None
         shape = sizes(value)
-        if len(shape) < 4 or len(set(shape[2:])) > 1:
+        dims = _side_dims(shape)
+        if site.dim not in dims or len({shape[dim] for dim in dims}) > 1:
             return None
         return _with_sides(candidate, site.path, value, number_)
 
@@ -246,7 +373,7 @@ class Repairs:
 
     def _sides(self, candidate: Candidate, met: int, wanted: int) -> Iterator[Step]:
         """Images of a size whose area scales as the numbers do, and longer sequences."""
-        for side in dict.fromkeys(sizes(value)[-1] for _, value in _images(candidate)):
+        for side in dict.fromkeys(side for _, _, side in _images(candidate)):
             if abs(met - wanted) == 1:  # halves of an odd number, rounded this way and that
                 yield 1.0, _with_all_sides(candidate, side + 1, side)
                 yield 1.1, _with_all_sides(candidate, side - 1, side)
@@ -266,13 +393,18 @@ class Repairs:
             changed = _with_all_sides(candidate, side)
             if changed != candidate:
                 yield 1.0 + 0.2 * at, changed
-        for path, value in candidate.tensors():
-            shape = sizes(value)
-            if path[0] == "inputs" and len(shape) in (2, 3):
-                for factor in (4, 16, 64):
-                    last = len(shape) - 1
-                    bigger = with_size(value, last, shape[last] * factor)
-                    yield 1.5 + 0.1 * factor, candidate.with_value(path, bigger)
+        shapes = {sizes(value) for path, value in candidate.tensors() if path[0] == "inputs"}
+        for shape in sorted(shapes - {one for one in shapes if _side_dims(one) or not one}):
+            last = len(shape) - 1
+            for dim in range(min(last, 1), len(shape)):
+                for at, factor in enumerate((4, 16, 64) if shape[dim] > 3 else ()):
+                    bigger = candidate
+                    for path, value in candidate.tensors():
+                        if path[0] == "inputs" and sizes(value) == shape:
+                            changed_ = with_size(value, dim, shape[dim] * factor)
+                            bigger = bigger.with_value(path, changed_)
+                    yield 1.5 + 0.5 * at + 0.3 * (last - dim), bigger
+        yield from self._known(candidate)
 
     def _smaller(self, candidate: Candidate) -> Iterator[Step]:
         large = [site for site in sites(candidate) if site.number > 2]
@@ -407,7 +539,7 @@ class Repairs:
                 value = self.guesses.argument(self.init.get(name, parameter))[0]
                 changed = changed.with_value(("init", name), value)
             else:
-                value = self.guesses.input(self.inputs.get(name, parameter), self.width(changed))[0]
+                value = self.input(self.inputs.get(name, parameter), changed)[0]
                 changed = changed.with_value(("inputs", name), value)
         if changed != candidate:
             yield 0.1, changed
@@ -432,7 +564,7 @@ class Repairs:
         last = path[-1]
         if path[0] == "inputs" and len(path) == 2:
             parameter = self.inputs.get(str(last), Parameter(str(last), True))
-            values = self.guesses.input(parameter, self.width(candidate))
+            values = self.input(parameter, candidate)
         else:
             name = self._name(candidate, path)
             known = self.init.get(name) if len(path) == 2 else None
@@ -473,7 +605,9 @@ class Repairs:
             near.extend(path for path in self._of_classes(candidate, at_fault) if path not in near)
         wanted = _wanted_kind(type(error).__name__, text)
         for at, path in enumerate(near[:8]):
-            for cost, changed in self._alternatives(candidate, path, 1.0 + 0.3 * at):
+            later = path[0] == "init" and outcome.phase == 1
+            far = 0.8 if later or self.guesses.is_documented(str(path[1])) else 0.0
+            for cost, changed in self._alternatives(candidate, path, 1.0 + far + 0.3 * at):
                 value = changed.get(path) if not str(path[-1]).startswith(".") else None
                 fits = wanted is not None and value is not None and wanted(value)
                 yield cost - (0.8 if fits else 0.0), changed
@@ -492,7 +626,7 @@ class Repairs:
         lines = _lines(outcome)
         for name in self._left_out(candidate):
             close = 0.0 if re.search(rf"\b{re.escape(name)}\b", lines) else 2.5
-            values = self.guesses.input(self.inputs[name], self.width(candidate))
+            values = self.input(self.inputs[name], candidate)
             for at, value_ in enumerate(values):
                 if value_ != Constant(None):
                     cost = 1.2 + close + 0.4 * at
@@ -599,14 +733,24 @@ class Repairs:
                     if one != site.number:
                         yield 5.0 + outcome.phase, site.put(candidate, one)
 
+    def input(self, parameter: Parameter, candidate: Candidate) -> list[Value]:
+        """Guesses for an input of the module that a candidate constructs."""
+        return self.guesses.input(parameter, self.width(candidate), self._numbers(candidate))
+
     def width(self, candidate: Candidate) -> int:
         """How many features inputs have, as far as the constructor's arguments say."""
+        numbers = self._numbers(candidate).items()
+        return next((number for name, number in numbers if is_width(name) and number > 0), WIDTH)
+
+    def _numbers(self, candidate: Candidate) -> dict[str, int]:
+        """Whole numbers that the constructor gets or takes by itself."""
+        found: dict[str, int] = {}
         for name, parameter in self.init.items():
             given = candidate.get(("init", name))
-            found: Any = given.value if isinstance(given, Constant) else parameter.default
-            if is_width(name) and type(found) is int and found > 0:
-                return found
-        return WIDTH
+            value: Any = given.value if isinstance(given, Constant) else parameter.default
+            if type(value) is int:
+                found[name] = value
+        return found
 
 
 def _distance(site: Site, phase: int) -> float:
@@ -620,22 +764,38 @@ def _put_all(candidate: Candidate, found: list[Site], number_: int) -> Candidate
     return candidate
 
 
-def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText]]:
+def _side_dims(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions that are the sides of an image or a volume, behind the channels or, if only
+    those there are equal, before them; none where a shape is not like that of one."""
+    rank = len(shape)
+    if rank < 4:
+        return ()
+    if len(set(shape[2:])) == 1:
+        return tuple(range(2, rank))
+    for dims in ((rank - 2, rank - 1), (rank - 3, rank - 2)):
+        if shape[dims[0]] == shape[dims[1]] > 3:
+            return dims
+    return (2, 3) if rank == 4 else ()
+
+
+def _images(candidate: Candidate) -> Iterator[tuple[Path, TensorText, int]]:
+    """Inputs that have sides, and the last one's length."""
     for path, value in candidate.tensors():
-        if path[0] == "inputs" and len(sizes(value)) > 3:
-            yield path, value
+        dims = _side_dims(sizes(value)) if path[0] == "inputs" else ()
+        if dims:
+            yield path, value, sizes(value)[dims[-1]]
 
 
 def _with_all_sides(candidate: Candidate, side: int, before: int | None = None) -> Candidate:
     """All images with another side, or those that had a certain one."""
-    for path, value in _images(candidate):
-        if before is None or sizes(value)[-1] == before:
+    for path, value, known in _images(candidate):
+        if before is None or known == before:
             candidate = _with_sides(candidate, path, value, side)
     return candidate
 
 
 def _with_sides(candidate: Candidate, path: Path, value: TensorText, side: int) -> Candidate:
-    for dim in range(2, len(sizes(value))):
+    for dim in _side_dims(sizes(value)):
         value = with_size(value, dim, side)
     return candidate.with_value(path, value)
 

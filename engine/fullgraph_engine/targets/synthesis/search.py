@@ -6,6 +6,7 @@ import functools
 import heapq
 import itertools
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from ..silence import silent
 from .candidate import Candidate, candidate_of, notation_of
 from .guesses import Guesses, Namespace, Parameter, is_depth, parameters_of
 from .obstacle import words
-from .repair import Repairs
+from .repair import Gap, Repairs, gap_of
 from .trial import TrialOutcome, Trials, uninitialized
 
 _MOST_STEPS = 40
@@ -68,7 +69,7 @@ class Search:
         starts = list(self.starts())
         if before is not None:
             starts.insert(0, candidate_of(before, self.trials.positional))
-        with uninitialized(), silent():
+        with uninitialized(self.trials), silent():
             return self._run(seconds, starts)
 
     def _run(self, seconds: float, starts: list[Candidate]) -> Found | NotFound:
@@ -102,10 +103,14 @@ class Search:
                 return Found(notation, self.trials.count, spent)
             if best is None or outcome.score > best.score:
                 best = outcome
-            visits[outcome.place] += 1
+            place = (*outcome.place, _dimension(outcome))
+            visits[place] += 1
             stop = _stop(outcome, before)
-            reached = stop.reached - _STALE * visits[outcome.place]
-            steps = sorted(self.repairs.of(outcome), key=lambda step: step[0])
+            reached = stop.reached - _STALE * visits[place]
+            found = [*self.repairs.of(outcome)]
+            if before is not None and before.gap is not None and stop.gap is not None:
+                found += self.repairs.between(before.gap, stop.gap)
+            steps = sorted(found, key=lambda step: step[0])
             known.add(outcome.candidate)
             for step, changed in steps[:_MOST_STEPS]:
                 push(_PAST * cost + step - reached, cost + step, changed, stop)
@@ -142,14 +147,15 @@ class Search:
         for arguments in [*seen, *guessed] if given else [*guessed, *seen]:
             init = tuple(arguments.items())
             candidate = Candidate(init)
-            width = self.repairs.width(candidate)
             inputs = [
-                (one.name, self.guesses.input(one, width)[0]) for one in self.inputs if one.required
+                (one.name, self.repairs.input(one, candidate)[0])
+                for one in self.inputs
+                if one.required
             ]
             if not inputs and self.more:
-                inputs = [("*0", self.guesses.input(Parameter("x", True), width)[0])]
+                inputs = [("*0", self.repairs.input(Parameter("x", True), candidate)[0])]
             elif not inputs and self.inputs:
-                inputs = [(self.inputs[0].name, self.guesses.input(self.inputs[0], width)[0])]
+                inputs = [(self.inputs[0].name, self.repairs.input(self.inputs[0], candidate)[0])]
             yield Candidate(init, tuple(inputs))
 
 
@@ -182,10 +188,11 @@ def _reached(outcome: TrialOutcome) -> float:
 
 @dataclass(frozen=True)
 class _Stop:
-    """Where a try stopped, in the functions of the user, and how far that is."""
+    """Where a try stopped, and how far that is."""
 
     path: tuple[tuple[CodeType, int], ...]
     reached: float
+    gap: Gap | None
 
 
 def _stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
@@ -194,7 +201,7 @@ def _stop(outcome: TrialOutcome, before: _Stop | None) -> _Stop:
     reached = _reached(outcome)
     if before is not None and _is_past(outcome.path, before.path):
         reached = max(reached, before.reached + _FARTHER)
-    return _Stop(outcome.path, reached)
+    return _Stop(outcome.path, reached, gap_of(outcome))
 
 
 def _is_past(
@@ -206,6 +213,12 @@ def _is_past(
         if line != before_line:
             return line > before_line
     return False
+
+
+def _dimension(outcome: TrialOutcome) -> str:
+    """The dimension that an error is about, where it names one: shapes are compared one by one."""
+    named = re.search(r"dimension (-?\d+)", words(outcome.error))
+    return named[1] if named else ""
 
 
 def last_obstacle(outcome: TrialOutcome) -> str:

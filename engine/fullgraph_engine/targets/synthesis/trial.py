@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ... import texts
 from ...torch_internals.fake_tensors import unset_fake_temporarily
 from .. import rng
 from ..deadline import within
@@ -25,6 +26,8 @@ from .guesses import WIDTH, Guesses, Namespace, Parameter
 
 _REAL_SECONDS = 1.5
 """What takes longer with tensors that have data is tried with fake ones."""
+_SMALL = 4096
+"""So many numbers of a parameter are initialized."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
 """Largest tensor that is made for a try, and largest with data: no deadline ends a convolution."""
 
@@ -69,7 +72,8 @@ class TrialOutcome:
         found = []
         trace = self.error.__traceback__ if self.error is not None else None
         while trace is not None:
-            found.append((trace.tb_frame, trace.tb_lineno, trace.tb_lasti))
+            line: int | None = trace.tb_lineno  # None for an instruction of no line
+            found.append((trace.tb_frame, line or 0, trace.tb_lasti))
             trace = trace.tb_next
         return found
 
@@ -207,7 +211,7 @@ def _wants_fake(error: BaseException | None) -> bool:
         return True
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
         return False
-    text = str(error)
+    text = texts.message(error)
     return any(word in text for word in ("allocate memory", "not enough memory", "CUDA", "NVIDIA"))
 
 
@@ -245,17 +249,24 @@ class _Watch(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def uninitialized() -> Iterator[None]:
-    """Parameters keep the values that their memory has: nobody will look at them."""
+def uninitialized(trials: Trials) -> Iterator[None]:
+    """Large parameters keep the values that their memory has: nobody will look at them. Small ones
+    take no time, and code that draws from what they lead to needs numbers."""
     names = [name for name in dir(torch.nn.init) if name.endswith("_") and name[0] != "_"]
     before = {name: getattr(torch.nn.init, name) for name in names}
 
-    def as_it_is(tensor: torch.Tensor, *_args: Any, **_kwargs: Any) -> torch.Tensor:
-        return tensor
+    def instead_of(function: Any) -> Any:
+        @functools.wraps(function)
+        def as_it_is(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if trials.real and tensor.numel() <= _SMALL:
+                return function(tensor, *args, **kwargs)
+            return tensor
+
+        return as_it_is
 
     try:
-        for name in names:
-            setattr(torch.nn.init, name, as_it_is)
+        for name, function in before.items():
+            setattr(torch.nn.init, name, instead_of(function))
         yield
     finally:
         for name, function in before.items():
