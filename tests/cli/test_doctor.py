@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -46,6 +47,17 @@ def test_a_torch_that_is_newer_than_the_tested_ones_is_named(command_line: Comma
     assert "untested: torch 2.99.0 is ready. It is newer than any" in ran.out
 
 
+def test_layers_of_the_sandbox_are_named_with_what_they_lack(command_line: CommandLine) -> None:
+    python = ("--python", str(command_line.interpreter))
+    ran = command_line.run("doctor", *python, SCRIPTED_SANDBOX="1")
+    assert ran.status == 0
+    assert "(1 of 3 layers)" in ran.out
+    lines = [" ".join(line.split()) for line in ran.out.splitlines()]
+    assert any(line.startswith("✓ seccomp no sockets") for line in lines)
+    assert any(line.startswith("✓ Landlock") and line.endswith("(in part): old") for line in lines)
+    assert any(line.startswith("✗ pid") and line.endswith("(missing): EPERM") for line in lines)
+
+
 def test_an_engine_that_cannot_work_is_status_2_and_settings_are_still_shown(
     command_line: CommandLine,
 ) -> None:
@@ -78,7 +90,10 @@ def test_an_active_environment_without_torch_is_passed_over(
     command_line: CommandLine, tmp_path: Path
 ) -> None:
     bare = bare_environment(tmp_path / "bare")
-    active = {"VIRTUAL_ENV": str(tmp_path / "bare"), "CONDA_PREFIX": str(tmp_path / "gone")}
+    active: dict[str, Any] = {
+        "VIRTUAL_ENV": str(tmp_path / "bare"),
+        "CONDA_PREFIX": str(tmp_path / "gone"),
+    }
     ran = command_line.run("doctor", **active)
     assert ran.status == 0, ran
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]

@@ -1,7 +1,7 @@
 """What user code is kept from: changing files, starting processes, the network, other processes.
 
-It guards against accidents (a training script that writes its checkpoint, a test that spawns
-workers), not against malice: code runs only in a workspace that the user trusts.
+It sees what Python code does and says clearly what is refused. It can be switched off from within
+the process; what cannot be is in ``process_backends/confinement``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,31 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from .process_backends import descriptors, landlock
+from .process_backends import confinement, descriptors
 
 _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
-"""How every refusal begins."""
+"""How every refusal begins that is not the kernel's."""
+_FROM_KERNEL = ("PermissionError: [Errno 1] ", "OSError: [Errno 30] ")
+"""What the filter of system calls and read-only mounts say: EPERM, EROFS."""
 
 _STREAMS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/zero"})
 _AF_UNIX = 1
 
 Rule = Callable[[str, tuple[Any, ...]], None]
+
+
+def is_refusal(words: str) -> bool:
+    """Whether an exception, told with its type, says that something was refused here."""
+    return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
+
+
+def refusal_before(refused: str) -> tuple[str, ...]:
+    """Notes for a failure of code of which something was refused before it failed."""
+    if not refused:
+        return ()
+    return (f"Something was refused before: {REFUSED} and {refused}.",)
 
 
 class Sandbox:
@@ -44,10 +58,14 @@ class Sandbox:
         """Set while the engine itself forks."""
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
+        """The kernel keeps what is started from writing outside of ``root``."""
+        self.refused = ""
+        """What was refused last: a library may catch that, and say something else."""
         self.noted: set[str] | None = None
         """Files that user code has read, while somebody wants to know."""
 
-    def install(self) -> None:
+    def install(self, memory: int, *, programs: bool = False) -> None:
+        """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later."""
         rules: dict[str, Rule] = {
             "open": self._open,
             **dict.fromkeys(_CHANGES, self._changes),
@@ -67,7 +85,25 @@ class Sandbox:
 
         self._pass_over(hook.__code__)
         sys.addaudithook(hook)
-        self._is_held = landlock.restrict((self.root, "/dev/shm"), ("/dev",))
+        self._refuse_multiprocessing()
+        layers = confinement.confine(self.root, memory=memory, programs=programs)
+        self._is_held = any(layer.name == "Landlock" and layer.holds for layer in layers)
+
+    def _refuse_multiprocessing(self) -> None:
+        """What it starts an interpreter with raises no event; ``subprocess`` has the original."""
+        try:
+            import _posixsubprocess
+        except ImportError:
+            return
+        import subprocess  # noqa: F401 - before it is replaced
+
+        original = _posixsubprocess.fork_exec
+
+        def fork_exec(*arguments: Any) -> int:
+            self._starts("multiprocessing", ())
+            return int(original(*arguments))
+
+        _posixsubprocess.fork_exec = fork_exec
 
     def let_start(self, names: frozenset[str]) -> bool:
         """Let programs with these names be started, if the kernel holds them to ``root``."""
@@ -76,6 +112,11 @@ class Sandbox:
         return self._is_held
 
     # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
+
+    def _refusal(self, why: str, what: str = "") -> PermissionError:
+        words = f"{why}: {what}" if what else why
+        self.refused = words
+        return PermissionError(f"{REFUSED} and {words}")
 
     def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments
@@ -88,7 +129,9 @@ class Sandbox:
         for path, folder in _CHANGES[event]:
             name = arguments[path]
             base = arguments[folder] if folder < len(arguments) else -1
-            if base != -1 and not isinstance(name, int):
+            if isinstance(name, int):
+                name = _realpath(descriptors.path_of(name))
+            elif base != -1:
                 name = os.path.join(descriptors.path_of(base), _fsdecode(name))  # noqa: PTH118
             self._writes(name)
 
@@ -101,11 +144,11 @@ class Sandbox:
         real = _realpath(name)
         if real.startswith((self.root + os.sep, "/dev/shm/")):
             return
-        raise PermissionError(f"{REFUSED} and lets it change no files: {name}")
+        raise self._refusal("lets it change no files", name)
 
     def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.forking and not self._may_start(event, arguments[0] if arguments else ""):
-            raise PermissionError(f"{REFUSED} and lets it start no processes: {event}")
+            raise self._refusal("lets it start no processes", event)
 
     def _may_start(self, event: str, program: Any) -> bool:
         if event != "subprocess.Popen" or not self._startable:
@@ -118,14 +161,14 @@ class Sandbox:
 
     def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
         where = arguments[0] if arguments else ""
-        raise PermissionError(f"{REFUSED} and gives it no network: {where}")
+        raise self._refusal("gives it no network", str(where))
 
     def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.forking:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
-            raise PermissionError(f"{REFUSED} and lets it signal no other process")
+            raise self._refusal("lets it signal no other process")
 
 
 _NO_FOLDER = 99

@@ -22,6 +22,7 @@ from fullgraph.render import cells
 from fullgraph.render.paint import PLAIN, Paint, Style
 from fullgraph.session.settings import Project, Resolved, declarations, shown
 from fullgraph_engine.protocol import SelfChecked
+from fullgraph_engine.protocol.sandbox import PURPOSES
 
 _COLUMN = 15
 
@@ -65,6 +66,7 @@ class Examination:
         else:
             yield _row("engine", f"ready after {seconds(self.seconds)}")
         yield from self._hooks(paint)
+        yield from self._sandbox(paint)
         yield from self._settings(paint)
 
     def _hooks(self, paint: Paint) -> Iterator[str]:
@@ -87,6 +89,23 @@ class Examination:
             yield f"  {paint(Style.WARNING, 'degraded:')} {one.words}"
         if self.engine.untested:
             yield f"  {paint(Style.WARNING, 'untested:')} {self.engine.message}"
+
+    def _sandbox(self, paint: Paint) -> Iterator[str]:
+        layers = self.engine.sandbox.layers if self.engine is not None else ()
+        if not layers:
+            return
+        wholly = sum(not layer.lack for layer in layers)
+        yield ""
+        yield paint(Style.STRONG, "what keeps user code from the rest of the machine") + (
+            f" ({wholly} of {len(layers)} layers)"
+        )
+        widest = max(cells.width(layer.name) for layer in layers)
+        for layer in layers:
+            sign = paint(Style.ADDED, "✓") if layer.holds else paint(Style.ERROR, "✗")
+            line = f"  {sign} {layer.name:<{widest}}  {PURPOSES[layer.name]}"
+            if layer.lack:
+                line += paint(Style.WARNING, " (in part)" if layer.holds else " (missing)")
+            yield line + (f": {layer.lack}" if layer.lack else "")
 
     def _settings(self, paint: Paint) -> Iterator[str]:
         yield ""

@@ -12,6 +12,8 @@ import os
 import struct
 import sys
 
+from ...protocol.sandbox import SandboxLayer
+
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PR_SET_NO_NEW_PRIVS = 38
 _VERSION_FLAG = 1
@@ -25,17 +27,18 @@ _NET = 0b11  # bind and connect TCP, ABI 4
 _SCOPED = 0b11  # abstract sockets and signals, ABI 6
 
 
-def restrict(writable: tuple[str, ...], devices: tuple[str, ...]) -> bool:
-    """Restrict this process and all that it forks, for good; False where that is impossible.
+def restrict(writable: tuple[str, ...], devices: tuple[str, ...]) -> SandboxLayer:
+    """Restrict this process and all that it forks, for good, as far as that is possible.
 
-    In ``writable`` folders everything is allowed, files below ``devices`` may be written to.
+    In ``writable`` folders everything is allowed; ``devices``, and files below them, may be written
+    to.
     """
     if not sys.platform.startswith("linux"):
-        return False
+        return _layer("only Linux has it")
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
-        return False
+        return _layer("this kernel has none (Linux 5.13), or it is switched off")
     files = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE
     files |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     attributes = struct.pack(
@@ -44,7 +47,7 @@ def restrict(writable: tuple[str, ...], devices: tuple[str, ...]) -> bool:
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = libc.syscall(_CREATE_RULESET, attributes, size, 0)
     if ruleset < 0:
-        return False
+        return _layer("the kernel refuses it")
     try:
         on_files = _WRITE_FILE | (_TRUNCATE if version >= 3 else 0)
         for path in writable:
@@ -52,10 +55,18 @@ def restrict(writable: tuple[str, ...], devices: tuple[str, ...]) -> bool:
         for path in devices:
             _allow(libc, ruleset, path, on_files)
         if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-            return False
-        return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
+            return _layer("this kernel has no no_new_privs")
+        if libc.syscall(_RESTRICT_SELF, ruleset, 0) != 0:
+            return _layer("the kernel refuses it")
     finally:
         os.close(ruleset)
+    if version < 6:
+        return _layer("it restricts no signals before Linux 6.12", partly=True)
+    return _layer()
+
+
+def _layer(lack: str = "", *, partly: bool = False) -> SandboxLayer:
+    return SandboxLayer("Landlock", lack, partly)
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: str, access: int) -> None:

@@ -12,7 +12,10 @@ from types import FrameType
 
 MIB = 1 << 20
 _TIME_IS_UP = (signal.SIGALRM, signal.SIGPROF)
-_FILE_SIZE = 2048 * MIB
+_LAST_WORDS = 64 * MIB
+_GENERATIONS = 4
+"""A preamble, a module process, an enclosing run and its run: each may have so much more than the
+one that it was forked from."""
 _setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
 _signal, _sigmask = signal.signal, signal.pthread_sigmask
 _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
@@ -34,16 +37,19 @@ def data_size() -> int:
     return 0
 
 
-def apply(memory: int) -> None:
-    """Let this process allocate ``memory`` MiB more than it has, and leave no core file.
+def apply(memory: int, *, forks: bool = False) -> None:
+    """Let this process allocate ``memory`` MiB more than it has, write files of that size, and
+    leave no core file. What it ``forks`` may set limits of its own, if it does.
 
     RLIMIT_DATA and not RLIMIT_AS: libraries reserve address space that they never touch.
     """
-    _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_FSIZE, _FILE_SIZE)
+    _lower(resource.RLIMIT_CORE, 0, 0)
+    _lower(resource.RLIMIT_FSIZE, memory * MIB, memory * MIB)
     held = data_size()
     if held:
-        _lower(resource.RLIMIT_DATA, held + memory * MIB)
+        most = held + memory * MIB
+        more = (_GENERATIONS - 1) * memory * MIB if forks else _LAST_WORDS
+        _lower(resource.RLIMIT_DATA, most, most + more)
 
 
 def lift() -> None:
@@ -52,12 +58,11 @@ def lift() -> None:
     _setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
-def _lower(kind: int, value: int) -> None:
-    _, hard = _getrlimit(kind)
-    if hard != resource.RLIM_INFINITY:
-        value = min(value, hard)
-    # The hard limit stays: a fork of this process may have to set its own.
-    _setrlimit(kind, (value, hard))
+def _lower(kind: int, soft: int, hard: int) -> None:
+    _, most = _getrlimit(kind)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    _setrlimit(kind, (soft, hard))
 
 
 def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:

@@ -1,0 +1,130 @@
+"""What the kernel keeps user code from: which layers there are, and how a process enters them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import dataclass
+
+from ...protocol import from_plain, to_plain
+from ...protocol.sandbox import Layer, SandboxLayer, SandboxLevel
+from . import descriptors, landlock, limits, namespaces, seccomp
+from .namespaces import Entered
+
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """Of an engine. ``collector`` is the first process of its pid namespace, 0 if it has none."""
+
+    level: SandboxLevel
+    collector: int = 0
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was found out in a process that has ended."""
+
+    entered: Entered
+    level: SandboxLevel
+
+
+def begin(scratch: str) -> Confinement:
+    """Find out which layers there are, and put what this process will start into namespaces.
+
+    To be called before there is another thread. ``scratch`` is a folder of the engine.
+    """
+    seen = _seen(scratch)
+    collector = 0
+    if seen.entered.held:
+        namespaces.repeat(seen.entered)
+        if seen.entered.held & namespaces.PID:
+            collector = namespaces.start_collector()
+    return Confinement(seen.level, collector)
+
+
+def confine(root: str, *, memory: int, programs: bool) -> tuple[SandboxLayer, ...]:
+    """Confine this process and all that it forks, for good; which layers that took.
+
+    Files may be written below ``root``; ``memory`` is the MiB of shared memory. ``programs`` may
+    be started, if that is so.
+    """
+    mounts = namespaces.restrict_mounts(root, memory)
+    namespaces.drop_capabilities()
+    writable = (root, namespaces.SHARED_MEMORY)
+    on_landlock = landlock.restrict(writable, _devices())
+    metadata = programs or not mounts.read_only
+    on_seccomp = seccomp.restrict(programs=programs, metadata=metadata)
+    return (
+        on_landlock,
+        SandboxLayer("seccomp", on_seccomp),
+        SandboxLayer("read-only mounts", mounts.read_only),
+        SandboxLayer("private /dev/shm", mounts.shared_memory),
+    )
+
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "dxg", "kfd")
+_FAMILIES = ("nvidia", "dri", "accel", "davinci")
+"""Devices that code computes on, by the beginnings of their names."""
+
+
+def _devices() -> tuple[str, ...]:
+    """What user code may write to. Not to terminals, nor, as root, to disks."""
+    try:
+        there = os.listdir("/dev")  # noqa: PTH208
+    except OSError:
+        there = []
+    families = [name for name in there if name.startswith(_FAMILIES)]
+    return tuple(f"/dev/{name}" for name in (*_DEVICES, *families))
+
+
+def _seen(scratch: str) -> _Seen:
+    """Try all of it in processes that end."""
+    come, go = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            limits.end_within(None, _SECONDS)
+            _look(scratch, go)
+        finally:
+            os._exit(0)
+    os.close(go)
+    said = b""
+    while part := os.read(come, 1 << 16):
+        said += part
+    os.close(come)
+    _, status = os.waitpid(pid, 0)
+    try:
+        found: _Seen = from_plain(_Seen, json.loads(said))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        ended = os.waitstatus_to_exitcode(status)
+        return _Seen(Entered(), _level(Entered(), f"trying it out failed ({ended})", ()))
+    return found
+
+
+def _look(scratch: str, go: int) -> None:
+    entered = namespaces.enter()
+    # Only what is forked now is in the pid namespace.
+    if os.fork() == 0:
+        signal.alarm(int(_SECONDS))
+        layers = confine(scratch, memory=1, programs=False)
+        seen = _Seen(entered, _level(entered, "", layers))
+        descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
+        os._exit(0)
+    os.wait()
+
+
+def _level(entered: Entered, lack: str, layers: tuple[SandboxLayer, ...]) -> SandboxLevel:
+    kinds: tuple[tuple[Layer, int], ...] = (
+        ("pid namespace", namespaces.PID),
+        ("network namespace", namespaces.NETWORK),
+        ("IPC namespace", namespaces.IPC),
+    )
+    others = [
+        SandboxLayer(name, "" if entered.held & kind else lack or entered.lack)
+        for name, kind in kinds
+    ]
+    return SandboxLevel((SandboxLayer("audit hook"), *layers, *others))

@@ -1,0 +1,284 @@
+"""Linux namespaces: a private view of processes, of the network, of shared memory and of mounts.
+
+The parent puts all processes that it starts into one pid, IPC and network namespace and stays
+outside of the first, so it knows and signals them by pids of its own. The first process in it does
+nothing but collect those that have lost their parents; when it ends, as it does with the parent,
+the kernel ends all others. Each module process has mounts of its own: everything is read-only but
+the scratch folder, and ``/dev/shm`` is empty.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from . import descriptors, processes
+
+PID, NETWORK, IPC = 0x20000000, 0x40000000, 0x08000000
+_USER, _MOUNTS = 0x10000000, 0x00020000
+_ALL = PID | NETWORK | IPC
+
+_NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 1
+"""The number is the same on x86_64 and aarch64."""
+
+_CAPABILITIES, _SYS_ADMIN, _DAC_READ_SEARCH = 0x20080522, 21, 2
+_PR_CAP_AMBIENT, _RAISE = 47, 2
+SHARED_MEMORY = "/dev/shm"
+
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
+
+
+class _Refused(Exception):
+    """The kernel refused a system call; ``lack`` is part of a sentence."""
+
+    def __init__(self, call: str) -> None:
+        self.number = ctypes.get_errno()
+        name = errno.errorcode.get(self.number, str(self.number))
+        self.lack = f"the system refuses {call} ({name})"
+        super().__init__(self.lack)
+
+
+# -- in the parent --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entered:
+    """``held``: of ``PID``, ``NETWORK`` and ``IPC``, those that were entered; ``user`` is whether
+    that took a user namespace; ``lack`` is why any is missing, as part of a sentence."""
+
+    held: int = 0
+    user: bool = False
+    lack: str = ""
+
+
+def enter() -> Entered:
+    """Try all ways into new namespaces, for this process and those that it will start.
+
+    What fails may leave this process unfit for anything else: call it in one that ends, then
+    ``repeat`` what it returns.
+    """
+    if _libc is None:
+        return Entered(lack="only Linux has it")
+    lack = ""
+    for user in (False, True):
+        try:
+            repeat(Entered(_ALL, user))
+        except (OSError, _Refused) as error:
+            lack = getattr(error, "lack", str(error))
+        else:
+            return Entered(_ALL, user)
+    entered = Entered(lack=lack)
+    for kind in (PID, IPC, NETWORK):
+        for user in (entered.user,) if entered.held else (False, True):
+            try:
+                repeat(Entered(kind, user and not entered.held))
+            except (OSError, _Refused):
+                continue
+            entered = replace(entered, held=entered.held | kind, user=user)
+            break
+    return entered
+
+
+def repeat(entered: Entered) -> None:
+    """Enter those namespaces; where that takes a user namespace, with the same user and group.
+
+    Raises:
+        OSError, _Refused: this kernel does not let this user do it.
+    """
+    if _libc is None or not entered.held:
+        return
+    uid, gid = os.geteuid(), os.getegid()
+    if _libc.unshare(entered.held | (_USER if entered.user else 0)) != 0:
+        raise _Refused("new namespaces")
+    if entered.user:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
+                file.write(text)
+        _keep_for_programs()
+
+
+def _keep_for_programs() -> None:
+    """Let interpreters that are started have mounts of their own; root may anyway."""
+    only = 1 << _SYS_ADMIN
+    _set_capabilities(only, only)
+    assert _libc is not None
+    _libc.prctl(_PR_CAP_AMBIENT, _RAISE, _SYS_ADMIN, 0, 0)
+
+
+def start_collector() -> int:
+    """Start the first process of the pid namespace that was entered; its pid.
+
+    Raises:
+        OSError: there is no room for another process.
+    """
+    parent = os.getpid()
+    come, ready = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            processes.die_with(parent)
+            os.write(ready, b"!")  # raises where the parent has ended before
+            _collect()
+        finally:
+            os._exit(0)
+    os.close(ready)
+    os.read(come, 1)
+    os.close(come)
+    return pid
+
+
+def _collect() -> None:
+    descriptors.close_all(descriptors.listed())
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    while True:
+        for _ in processes.ended():
+            continue
+        signal.sigwait((signal.SIGCHLD,))
+
+
+# -- before user code -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mounts:
+    """Why the file systems are not read-only, and why shared memory is not private: parts of
+    sentences, empty if they are."""
+
+    read_only: str = ""
+    shared_memory: str = ""
+
+
+def restrict_mounts(root: str, shared_memory: int) -> Mounts:
+    """Give this process and all that it forks mounts of their own: read-only but for ``root``, and
+    so many MiB of shared memory."""
+    if _libc is None:
+        return Mounts("only Linux has it", "only Linux has it")
+    try:
+        if _libc.unshare(_MOUNTS) != 0:
+            raise _Refused("a mount namespace")
+        _mount("none", "/", "", _PRIVATE | _RECURSIVE)
+        _mount(root, root, "", _BIND)
+    except _Refused as error:
+        return Mounts(error.lack, error.lack)
+    found = Mounts(
+        shared_memory=_lack(
+            lambda: _mount(
+                "tmpfs", SHARED_MEMORY, "tmpfs", _NOSUID | _NODEV, f"size={shared_memory}m"
+            )
+        )
+    )
+    writable = (root,) if found.shared_memory else (root, SHARED_MEMORY)
+    try:
+        _set_read_only("/", below=True)
+    except _Refused as error:
+        found = replace(found, read_only=error.lack)
+    else:
+        for path in writable:
+            _set_writable(path)
+    if _proc_is_of_others() and not _has_mounts_below_proc():
+        _lack(lambda: _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC))
+    _stay()
+    return found
+
+
+def drop_capabilities() -> None:
+    """Give up what root may do more than others, but to read every file."""
+    if _libc is not None:
+        kept = 1 << _DAC_READ_SEARCH if os.geteuid() == 0 else 0
+        _set_capabilities(kept & _permitted(), 0)
+
+
+def _lack(call: Callable[[], None]) -> str:
+    try:
+        call()
+    except _Refused as error:
+        return error.lack
+    return ""
+
+
+def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    assert _libc is not None
+    words = [word.encode() or None for word in (source, target, kind, options)]
+    if _libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
+        raise _Refused(f"a mount at {target}")
+
+
+def _set_read_only(path: str, *, below: bool) -> None:
+    _set_attributes(path, _ATTR_RDONLY, 0, below=below)
+
+
+def _set_writable(path: str) -> None:
+    _set_attributes(path, 0, _ATTR_RDONLY, below=False)
+
+
+def _set_attributes(path: str, added: int, removed: int, *, below: bool) -> None:
+    assert _libc is not None
+    attributes = struct.pack("QQQQ", added, removed, 0, 0)
+    flags = _AT_RECURSIVE if below else 0
+    arguments = (_AT_FDCWD, path.encode(), flags, attributes, len(attributes))
+    if _libc.syscall(_MOUNT_SETATTR, *arguments) != 0:
+        raise _Refused("read-only mounts")
+
+
+def _stay() -> None:
+    """The working folder may lie below something that was mounted since."""
+    try:
+        os.chdir(os.getcwd())  # noqa: PTH109
+    except OSError:
+        return
+
+
+def _proc_is_of_others() -> bool:
+    """Whether ``/proc`` shows the processes of another pid namespace than this one's."""
+    try:
+        with open("/proc/self/status", "rb") as status:  # noqa: PTH123
+            return any(line.startswith(b"NSpid:") and len(line.split()) > 2 for line in status)
+    except OSError:
+        return False
+
+
+def _has_mounts_below_proc() -> bool:
+    """Containers hide parts of it, or show other ones: a new one would not."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as mounts:  # noqa: PTH123
+            below = [line.split()[4] for line in mounts]
+    except OSError:
+        return True
+    known = (b"/proc/sys/fs/binfmt_misc",)
+    return any(path.startswith(b"/proc/") and path not in known for path in below)
+
+
+# -- capabilities ---------------------------------------------------------------------------------
+
+
+def _permitted() -> int:
+    assert _libc is not None
+    header = struct.pack("Ii", _CAPABILITIES, 0)
+    data = ctypes.create_string_buffer(24)
+    if _libc.capget(header, data) != 0:
+        return 0
+    _, low, _, _, high, _ = struct.unpack("6I", data.raw)
+    return int(low) | int(high) << 32
+
+
+def _set_capabilities(permitted: int, inheritable: int) -> None:
+    assert _libc is not None
+    header = struct.pack("Ii", _CAPABILITIES, 0)
+    words = []
+    for shift in (0, 32):
+        part, kept = permitted >> shift & 0xFFFFFFFF, inheritable >> shift & 0xFFFFFFFF
+        words += [part, part, kept]
+    if _libc.capset(header, struct.pack("6I", *words)) != 0:
+        raise _Refused("fewer capabilities")
