@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import CommandLine, Ran, on, script
@@ -31,7 +32,7 @@ SCRIPT = "import torch\n\nprint('```')\n"
 BREAK = "graph-break/GB0059"
 
 
-def finding(line: int, code: str = BREAK, target: str = "Net", **more: object) -> Finding:
+def finding(line: int, code: str = BREAK, target: str = "Net", **more: Any) -> Finding:
     identity = f"{code} {line}"
     return Finding(code, "Call to print", on(line, 4, 9), target, identity=identity, **more)
 
@@ -52,7 +53,7 @@ def answer(*events: Event) -> str:
     return "".join("#? " + protocol.encode(event).decode() for event in events)
 
 
-def best(lines: int = 12, *, verified: bool = True, **more: object) -> ReproFound:
+def best(lines: int = 12, *, verified: bool = True, **more: Any) -> ReproFound:
     return ReproFound(0, SCRIPT, lines, verified, **more)
 
 
@@ -64,7 +65,7 @@ VERIFIED = answer(
 )
 
 
-def repro(command_line: CommandLine, *arguments: str, **env: str) -> Ran:
+def repro(command_line: CommandLine, *arguments: str, **env: Any) -> Ran:
     return command_line.run("repro", "--python", str(command_line.interpreter), *arguments, **env)
 
 

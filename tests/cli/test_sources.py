@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.cli.sources import Unreadable, decoded, find
+from fullgraph.cli.sources import MOST_BYTES, SourceFile, Unreadable, decoded, find, read
 from fullgraph.session.request import may_have_targets
 
 
@@ -173,3 +173,46 @@ def test_what_is_not_text_is_said_with_its_line(data: bytes, sentence: str) -> N
 )
 def test_only_what_surely_has_no_target_is_passed_over(text: str, may: bool) -> None:
     assert may_have_targets(text) is may
+
+
+# -- what is not the user's own, and what is no file -------------------------------------------
+
+
+def test_folders_of_tools_and_of_others_are_left_out(folder: Path) -> None:
+    for name in ("build", "dist", "third_party", "vendor", "src"):
+        (folder / name).mkdir()
+        (folder / name / "a.py").write_text("x = 1\n")
+    assert found(folder, ".") == ["src/a.py"]
+    (folder / "build" / "__init__.py").write_text("")
+    assert found(folder, ".") == ["build/__init__.py", "build/a.py", "src/a.py"]
+
+
+def test_what_git_marks_as_not_the_repositorys_own_is_left_out(folder: Path) -> None:
+    (folder / ".gitattributes").write_text(
+        "*.txt text\nlibs/** linguist-vendored\n*_pb2.py linguist-generated=true\n"
+        "kept/** linguist-vendored=false\n"
+    )
+    for name in ("libs/x/a.py", "src/a_pb2.py", "src/a.py", "kept/a.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x = 1\n")
+    assert found(folder, ".") == ["kept/a.py", "src/a.py"]
+    assert found(folder, "libs") == []
+
+
+def test_pipes_and_devices_are_no_files(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.py")
+    (folder / "endless.py").symlink_to("/dev/zero")
+    (folder / "own.py").write_text("x = 1\n")
+    os.mkfifo(folder / ".gitignore")
+    assert found(folder, ".") == ["own.py"]
+    for name in ("pipe.py", "endless.py"):
+        with pytest.raises(Unreadable, match=f"{name} is no regular file; pass its text"):
+            read(SourceFile(name, folder / name, named=True))
+
+
+def test_a_file_that_is_too_large_is_not_read(folder: Path) -> None:
+    file = folder / "large.py"
+    with file.open("wb") as out:
+        out.truncate(MOST_BYTES + 1)
+    with pytest.raises(Unreadable, match=r"large\.py is larger than 32 MB; split it"):
+        read(SourceFile("large.py", file, named=True))

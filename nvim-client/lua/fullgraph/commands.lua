@@ -191,7 +191,7 @@ M.commands = {
     end,
   },
   trust = {
-    about = "execute the code of this workspace until Neovim ends",
+    about = "execute the code of this workspace, now and later",
     run = function(on)
       on:notify("fullgraph/trust", { trusted = true })
     end,

@@ -9,7 +9,7 @@ local M = {}
 ---@field inlay_hints boolean show dtypes and sizes in the text
 ---@field window "split"|"vsplit"|"tab"|"float" where documents and the trace open
 ---@field register string where the text of an issue goes; "" is the clipboard if there is one
----@field trusted boolean|string[]|fun(root: string): boolean whose code may be executed
+---@field trusted? boolean|string[]|fun(root: string): boolean whose code may be executed; nil for what `:Fullgraph trust` was said of
 ---@field max_size integer bytes; larger files are left alone
 
 ---@type fullgraph.Options
@@ -19,7 +19,6 @@ local defaults = {
   inlay_hints = true,
   window = "vsplit",
   register = "",
-  trusted = true,
   max_size = 1024 * 1024,
 }
 
@@ -98,12 +97,12 @@ function M.get()
   return options, problems
 end
 
---- Whether the code in a folder may be executed.
+--- Whether the code in a folder may be executed; nil if the server is to look into its list.
 ---@param root string?
----@return boolean
+---@return boolean?
 function M.trusts(root)
   local trusted = M.get().trusted
-  if type(trusted) == "boolean" then
+  if type(trusted) == "boolean" or trusted == nil then
     return trusted
   elseif type(trusted) == "function" then
     return trusted(root or vim.fn.getcwd()) == true

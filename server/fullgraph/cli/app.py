@@ -1,4 +1,4 @@
-"""The commands for people: ``check``, ``diff``, ``show``, ``repro``, ``op`` and ``doctor``."""
+"""The commands for people, such as ``check``, ``diff``, ``show`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from fullgraph.session.settings import (
     find_project,
     resolve,
 )
+from fullgraph.session.trust import TrustedFolders, trusted_folders_file
 from fullgraph_engine.protocol import Log
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 from fullgraph_engine.protocol.repro import Backend
@@ -634,6 +635,32 @@ def _repro(
     raise typer.Exit(
         delivery.run(resolved.settings, project.root, lambda: _engine(resolved.settings, project))
     )
+
+
+@app.command("trust")
+def _trust(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FOLDERS]...", help="Projects; without any, the current folder."),
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust them no more.")] = False,
+) -> None:
+    """Let editors without a list of trusted projects execute the code below these folders.
+
+    VS Code keeps its own list. The commands here execute what they are given, trusted or not.
+    """
+    known = TrustedFolders(trusted_folders_file(os.environ))
+    chosen = folders or [Path.cwd()]
+    missing = next((one for one in chosen if not remove and not one.is_dir()), None)
+    if missing is not None:
+        print(f"fullgraph: {missing} is no folder; name the folder of a project.", file=sys.stderr)
+        raise typer.Exit(UNABLE)
+    try:
+        (known.remove if remove else known.add)(chosen)
+    except OSError as error:
+        why = error.strerror or str(error)
+        print(f"fullgraph: The list of trusted folders cannot be written: {why}.", file=sys.stderr)
+        raise typer.Exit(UNABLE) from None
 
 
 @app.command("doctor")

@@ -28,6 +28,7 @@ from fullgraph_engine.protocol import (
     FindingFound,
     ForecastFound,
     Importing,
+    Restarted,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -229,6 +230,10 @@ class Check:
             elif isinstance(event, ForecastFound):
                 forecasts.append(event)
                 findings += event.findings
+            elif isinstance(event, Restarted):
+                for told in (findings, forecasts, notes):
+                    told.clear()
+                reports.clear()
             elif isinstance(event, Importing):
                 self._listener.importing(file.path, event.module)
             elif isinstance(event, TargetStarted):

@@ -38,6 +38,7 @@ from fullgraph_engine.protocol import (
     FindingFound,
     ForecastFound,
     Importing,
+    Restarted,
     TargetInfo,
     TargetsFound,
     TargetStarted,
@@ -215,6 +216,8 @@ class _Search:
                     # Only this one is wanted: the rest of the file need not be traced.
                     analysis.cancel()
                     return found
+            elif isinstance(event, Restarted):
+                self._findings.clear()
             elif isinstance(event, Failed):
                 failure = event
         if failure is not None:

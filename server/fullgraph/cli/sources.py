@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,16 @@ from pathspec import GitIgnoreSpec
 
 STANDARD_INPUT = "-"
 
-_NEVER = {"node_modules", "__pycache__", "site-packages"}
+_NEVER = {"node_modules", "__pycache__", "site-packages", "__pypackages__", "third_party"}
+
+_MADE = {"build", "_build", "dist", "vendor", "_vendor", "vendored", "buck-out"}
+"""Folders of what tools have made, or others written, unless they are packages."""
+
+_VENDORED = ("linguist-vendored", "linguist-generated")
+"""Attributes that mark files as not the repository's own; GitHub and others go by them."""
+
+MOST_BYTES = 32 << 20
+"""Of a file that is read."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,14 @@ def read(source: SourceFile) -> str:
         Unreadable: it cannot be opened, or is not text.
     """
     try:
+        state = source.absolute.stat()
+        if not stat.S_ISREG(state.st_mode):
+            # To read a pipe may never end, and a device gives more than there is memory.
+            raise Unreadable(
+                f"{source.path} is no regular file; pass its text to standard input, as `-`."
+            )
+        if state.st_size > MOST_BYTES:
+            raise Unreadable(f"{source.path} is larger than {MOST_BYTES >> 20} MB; split it.")
         data = source.absolute.read_bytes()
     except OSError as error:
         raise Unreadable(f"Cannot read {source.path}: {error.strerror or error}.") from error
@@ -151,7 +169,7 @@ def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterat
     exclude = _Ignore(root, excluded)
 
     def visit(folder: Path, shown: Path, ignores: tuple[_Ignore, ...]) -> Iterator[SourceFile]:
-        ignores = (*ignores, *_ignore(folder, ".gitignore"))
+        ignores = (*ignores, *_ignores_of(folder))
         # A folder that may not be listed hides only itself.
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -167,7 +185,7 @@ def _walk(top: Path, given: Path, excluded: GitIgnoreSpec, root: Path) -> Iterat
             ):
                 continue
             if is_folder:
-                if entry.name not in _NEVER and not (path / "pyvenv.cfg").exists():
+                if not _is_not_ours(path):
                     yield from visit(path, shown / entry.name, ignores)
             elif entry.name.endswith(".py") and entry.is_file():
                 yield SourceFile(str(shown / entry.name), path, named=False)
@@ -193,14 +211,38 @@ def _above(folder: Path) -> tuple[_Ignore, ...]:
             # Not in a repository: a .gitignore further up is none of ours.
             return ()
         here = here.parent
-        found += _ignore(here, ".gitignore")
+        found += _ignores_of(here)
     found += _ignore(here, ".git/info/exclude")
     return tuple(reversed(found))
 
 
+def _is_not_ours(folder: Path) -> bool:
+    """A folder of an environment, of what tools have made, or of code that was copied here."""
+    if folder.name in _MADE and not (folder / "__init__.py").exists():
+        return True
+    return folder.name in _NEVER or (folder / "pyvenv.cfg").exists()
+
+
+def _ignores_of(folder: Path) -> tuple[_Ignore, ...]:
+    vendored = []
+    for line in _lines(folder / ".gitattributes"):
+        pattern, *attributes = line.split() or [""]
+        if any(f in (name, f"{name}=true") for f in attributes for name in _VENDORED):
+            # A pattern without a slash matches at any depth, here as in .gitignore.
+            vendored.append(pattern)
+    marked = (_Ignore(folder, GitIgnoreSpec.from_lines(vendored)),) if vendored else ()
+    return (*marked, *_ignore(folder, ".gitignore"))
+
+
 def _ignore(folder: Path, name: str) -> tuple[_Ignore, ...]:
+    lines = _lines(folder / name)
+    return (_Ignore(folder, GitIgnoreSpec.from_lines(lines)),) if lines else ()
+
+
+def _lines(file: Path) -> list[str]:
     try:
-        lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
+        if not file.is_file():
+            return []
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return ()
-    return (_Ignore(folder, GitIgnoreSpec.from_lines(lines)),)
+        return []

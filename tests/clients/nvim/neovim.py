@@ -109,6 +109,9 @@ class Neovim:
         self._process: subprocess.Popen[bytes] | None = None
         home = place / "home"
         home.mkdir(parents=True, exist_ok=True)
+        trusted = home / ".config" / "fullgraph" / "trusted-folders"
+        trusted.parent.mkdir(parents=True, exist_ok=True)
+        trusted.write_text("/\n")
         self.environment = {
             "HOME": str(home),
             "LANG": "C.UTF-8",
@@ -266,6 +269,23 @@ class Neovim:
     def settled(self) -> None:
         """Wait until the engine is there and nothing is being traced."""
         self.until("nothing is traced", lambda: self.status() == "ready")
+
+    def until_rest(self) -> None:
+        """Wait until all that was typed and sent has had its effect, also where that is none."""
+
+        def rests() -> bool:
+            facts = self.debug_information()
+            files, engines = facts.get("files") or [], facts.get("engines") or []
+            return not any(file["busy"] or file["waiting"] for file in files) and not any(
+                engine["state"] == "starting" for engine in engines
+            )
+
+        self.until("nothing goes on", rests)
+        # What was scheduled until now, is done now.
+        self.lua(
+            "local done; vim.schedule(function() done = true end); "
+            "vim.wait(20000, function() return done end)"
+        )
 
     def debug_information(self) -> dict[str, Any]:
         answer = self.lua("""

@@ -32,7 +32,7 @@ def one_message(nvim: Neovim, *words: str) -> str:
     nvim.command("edit other.py")
     nvim.type("O", "x = 1", "<Esc>")
     nvim.command("write")
-    nvim.lua("vim.wait(2000)")
+    nvim.until_rest()
     (message,) = nvim.messages()
     for word in words:
         assert word in message
@@ -141,12 +141,14 @@ def test_a_server_that_cannot_start(one: Callable[..., Neovim], tmp_path: Path) 
 
 
 def test_an_untrusted_workspace_executes_nothing(one: Callable[..., Neovim]) -> None:
-    nvim = one(configuration="vim.g.fullgraph = { trusted = false }\n" + FOUR_LINES)
+    # As where nobody has said anything yet.
+    nothing = "vim.fn.delete(vim.env.HOME .. '/.config/fullgraph/trusted-folders')\n"
+    nvim = one(configuration=nothing + FOUR_LINES)
     nvim.until("it says so", lambda: nvim.status() == "untrusted")
     nvim.type("O", "x = 1", "<Esc>")
     nvim.command("write")
     nvim.command("Fullgraph analyze")
-    nvim.lua("vim.wait(2000)")
+    nvim.until_rest()
     server = nvim.server()
     assert server is not None
     assert server.children(recursive=True) == []
