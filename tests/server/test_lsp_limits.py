@@ -114,11 +114,7 @@ async def test_an_analysis_without_an_interpreter_says_why(open_editor: Any) -> 
 async def test_a_text_of_megabytes_is_traced_only_on_command(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", LONG)
     for _ in range(2):
-        for _ in range(3000):
-            if found := await editor.diagnostics(uri):
-                break
-            await asyncio.sleep(0.01)
-        (said,) = found
+        (said,) = await editor.until(lambda: editor.diagnostics(uri))
         assert said.code == "trace/too-long"
         assert said.severity == types.DiagnosticSeverity.Information
         assert editor.at(uri, said.range) == NET.split("\n")[0]
@@ -140,11 +136,7 @@ async def test_in_a_text_of_megabytes_names_are_not_explained_and_that_is_said_o
 ) -> None:
     editor = await open_editor(engine=f"index={write_index(tmp_path / 'operators.index')}")
     short = editor.open("short.py", "import torch\ntorch.max(x)\n")
-    for _ in range(500):
-        if await editor.hover(short, "torch.m", "ax"):
-            break
-        await asyncio.sleep(0.01)
-    assert await editor.hover(short, "torch.m", "ax") is not None
+    await editor.until(lambda: editor.hover(short, "torch.m", "ax"))
     uri = editor.open("model.py", "import torch\ntorch.max(x)\n" + LONG)
     for _ in range(3):
         assert await editor.hover(uri, "torch.m", "ax") is None
@@ -303,12 +295,13 @@ async def test_folders_with_interpreters_of_their_own(
     await change_folders(editor, [], [other])
     editor.close(second)
     await editor.until(lambda: len([w for w in counter.words if w == "start"]) == 2)
-    for _ in range(500):
+
+    async def one_folder() -> bool:
         facts = await editor.command("fullgraph.server.debugInformation")
-        if len(facts["engines"]) == 1 and len(facts["folders"]) == 1:
-            break
-        await asyncio.sleep(0.01)
-    assert {engine["interpreter"] for engine in facts["engines"]} == {sys.executable}
+        return len(facts["folders"]) == 1
+
+    await editor.until(one_folder)
+    await until_engines(editor, sys.executable)
     # Neither was traced with the interpreter of the other.
     assert counter.analyzed == 2
 
@@ -319,11 +312,10 @@ async def engines(editor: Any) -> set[str]:
 
 
 async def until_engines(editor: Any, *interpreters: str) -> None:
-    for _ in range(500):
-        if await engines(editor) == set(interpreters):
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail(f"There are engines of {await engines(editor)}.")
+    async def are_these() -> bool:
+        return await engines(editor) == set(interpreters)
+
+    await editor.until(are_these)
 
 
 class Answering:

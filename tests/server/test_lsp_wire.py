@@ -16,7 +16,12 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-INITIALIZE: dict[str, Any] = {"processId": None, "rootUri": None, "capabilities": {}}
+INITIALIZE: dict[str, Any] = {
+    "processId": None,
+    "rootUri": None,
+    "capabilities": {},
+    "initializationOptions": {"trusted": True},
+}
 
 
 class Wire:
@@ -203,6 +208,45 @@ def test_after_shutdown_only_exit(wire: Process) -> None:
     assert wire.process.wait(10) == 0
 
 
+def framed(head: bytes, **message: Any) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    return head.replace(b"LENGTH", b"%d" % len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: LENGTH\n\n",
+        b"content-length:LENGTH\r\n\r\n",
+        b"Content-Type: application/vscode-jsonrpc; charset=utf-8\nContent-Length: LENGTH\r\n\n",
+        b"X: " + b"x" * 200_000 + b"\r\nContent-Length: LENGTH\r\n\r\n",
+    ],
+    ids=["LF", "small letters", "mixed", "200 KB"],
+)
+def test_headers_as_careless_clients_write_them(wire: Process, head: bytes) -> None:
+    wire.send_bytes(framed(head, id=1, method="initialize", params=INITIALIZE))
+    assert "result" in wire.response(1)
+    wire.send_bytes(framed(head, id=2, method="shutdown"))
+    assert wire.response(2)["result"] is None
+
+
+def test_a_message_of_an_absurd_length_ends_the_server(wire: Process) -> None:
+    wire.initialize()
+    wire.send_bytes(b"Content-Length: 99999999999999\r\n\r\n")
+    assert wire.process.wait(30) == 1
+
+
+def test_a_uri_that_no_file_can_have(wire: Process) -> None:
+    wire.initialize()
+    uri = "file:///" + "a" * 5000 + ".py"
+    document = {"uri": uri, "languageId": "python", "version": 1, "text": "import torch\n"}
+    wire.send(method="textDocument/didOpen", params={"textDocument": document})
+    assert "error" in wire.request(2, "nonsense")
+    wire.request(3, "shutdown")
+    wire.send(method="exit")
+    assert wire.process.wait(30) == 0
+
+
 def test_exit_without_shutdown_is_a_failure(wire: Process) -> None:
     wire.initialize()
     wire.send(method="exit")
@@ -328,7 +372,7 @@ def counted(tmp_path: Path, word: str, number: int = 1) -> list[str]:
 
 
 def opened(wire: Process, interpreter: Path) -> None:
-    options = {"interpreter": str(interpreter)}
+    options = {"trusted": True, "interpreter": str(interpreter)}
     wire.request(1, "initialize", {**INITIALIZE, "initializationOptions": options})
     wire.send(method="initialized", params={})
     text = "class Net(nn.Module):\n    call()\n"
