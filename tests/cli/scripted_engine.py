@@ -4,7 +4,8 @@ Started the way the real one is, with the boot script as first argument. Events 
 analyzed text as comments ``#! {...}``; ``#! die``, ``#! hang`` and ``#! jobs`` are orders. What it
 says when it is asked for a repro stands there as ``#? {...}``, with the same orders; the data of
 one is ``numbers``.
-``SCRIPTED_HIDDEN`` in the environment lists facts that its torch does not show, by commas.
+``SCRIPTED_HIDDEN`` in the environment lists facts that its torch does not show, by commas; with
+``SCRIPTED_SANDBOX`` it has a sandbox with layers of every kind.
 ``SCRIPTED_TORCH`` in the environment is the version of its torch; what stands in comments like
 ``#2.6.0! {...}`` is said by that torch only. ``SCRIPTED_INDEX`` is the path of an operator index,
 ``SCRIPTED_STATIC`` that of an incomplete one; ``SCRIPTED_SLOW`` are the seconds that the import of
@@ -16,11 +17,14 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 boot, arguments = Path(sys.argv[1]), sys.argv[2:]
 sys.path.insert(0, str(boot.parent.parent))
 
 from fullgraph_engine import protocol  # noqa: E402
+from fullgraph_engine.protocol.facts import Fact  # noqa: E402
+from fullgraph_engine.protocol.sandbox import SandboxLayer  # noqa: E402
 
 UNUSABLE = os.environ.get("SCRIPTED_UNUSABLE")
 LOG = os.environ.get("SCRIPTED_LOG")
@@ -52,9 +56,21 @@ if UNUSABLE:
 time.sleep(float(os.environ.get("SCRIPTED_SLOW", "0")))
 HIDDEN = os.environ.get("SCRIPTED_HIDDEN", "")
 degraded = tuple(
-    protocol.Degraded(fact, "it has no name for them") for fact in HIDDEN.split(",") if fact
+    protocol.Degraded(cast("Fact", fact), "it has no name for them")
+    for fact in HIDDEN.split(",")
+    if fact
 )
-say(protocol.Ready(TORCH, 0.1, degraded, "SCRIPTED_UNTESTED" in os.environ))
+layers = (
+    (
+        SandboxLayer("seccomp"),
+        SandboxLayer("Landlock", "old", partly=True),
+        SandboxLayer("pid namespace", "EPERM"),
+    )
+    if "SCRIPTED_SANDBOX" in os.environ
+    else ()
+)
+untested = "SCRIPTED_UNTESTED" in os.environ
+say(protocol.Ready(TORCH, 0.1, degraded, untested, protocol.SandboxLevel(layers)))
 hanging = 0
 for line in incoming:
     request = protocol.decode(line)
@@ -95,7 +111,7 @@ for line in incoming:
         event = json.loads(order[3:])
         event["request"] = request.request
         for name in event.get("data", ()):
-            if request.folder:
+            if isinstance(request, protocol.Reproduce) and request.folder:
                 Path(request.folder, name).write_bytes(b"numbers")
         outgoing.write(json.dumps(event).encode() + b"\n")
     if isinstance(request, protocol.Analyze):

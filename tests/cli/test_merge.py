@@ -1,6 +1,7 @@
 """Findings of many runs become the findings of one file."""
 
 import dataclasses
+from typing import Any
 
 from fullgraph.domain.codes import Severity
 from fullgraph.session.findings import merge
@@ -11,7 +12,7 @@ PLACE = Range(Position(4, 2), Position(4, 9))
 BREAK = Finding("graph-break/GB0059", "Broken", PLACE, "Net", identity="a", run=RunId("Net"))
 
 
-def change(finding: Finding = BREAK, **values: object) -> Finding:
+def change(finding: Finding = BREAK, **values: Any) -> Finding:
     return dataclasses.replace(finding, **values)
 
 
@@ -95,7 +96,7 @@ def test_what_is_off_ignored_or_not_selected_is_not_there() -> None:
 
 
 def test_findings_come_in_the_order_of_the_text_and_the_loudest_first() -> None:
-    later = change(range=Range(Position(9, 0), Position(9, 1)), identity="z", run="0")
+    later = change(range=Range(Position(9, 0), Position(9, 1)), identity="z", run=RunId("0"))
     error = change(code="trace/eager-error")
     assert [item.finding.code for item in merge([later, BREAK, error], Settings())] == [
         "trace/eager-error",

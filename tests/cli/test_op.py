@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import CommandLine, Ran
@@ -18,7 +19,7 @@ def index(tmp_path: Path) -> str:
     return str(write_index(tmp_path / "operators.index"))
 
 
-def op(command_line: CommandLine, *arguments: str, **env: str) -> Ran:
+def op(command_line: CommandLine, *arguments: str, **env: Any) -> Ran:
     return command_line.run("op", "--python", str(command_line.interpreter), *arguments, **env)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from tests.cli.conftest import CommandLine, Ran, on, script
 
@@ -10,18 +12,21 @@ from fullgraph_engine.protocol import (
     DocumentsWritten,
     Failed,
     RunId,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
     TargetsFound,
 )
-from fullgraph_engine.protocol.documents import DocumentPart, SavedEvents
+from fullgraph_engine.protocol.documents import DocumentKind, DocumentPart, SavedEvents
 
 NET, OTHER = on(0, 6, 9), on(8, 6, 11)
 
 
 def written(target: str, attempt: str = "fake 1", **texts: str) -> DocumentsWritten:
-    parts = tuple(DocumentPart(kind, f"A {kind}", text) for kind, text in texts.items())
+    parts = tuple(
+        DocumentPart(cast("DocumentKind", kind), f"A {kind}", text) for kind, text in texts.items()
+    )
     return DocumentsWritten(0, target, RunId(target), attempt, parts)
 
 
@@ -30,11 +35,11 @@ def found(*names: str) -> TargetsFound:
     return TargetsFound(0, tuple(TargetInfo(name, "module", places[name]) for name in names))
 
 
-def done(name: str, status: str = "traced", error: str | None = None) -> TargetDone:
+def done(name: str, status: Status = "traced", error: str | None = None) -> TargetDone:
     return TargetDone(0, TargetReport(name, "module", NET, status, graphs=1, error=error))
 
 
-def show(command_line: CommandLine, *arguments: str, **env: str) -> Ran:
+def show(command_line: CommandLine, *arguments: str, **env: Any) -> Ran:
     return command_line.run("show", "--python", str(command_line.interpreter), *arguments, **env)
 
 

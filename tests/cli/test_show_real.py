@@ -232,4 +232,4 @@ def test_the_demo() -> None:
     # The attempt on fake tensors is not what counts in the end.
     assert "real tensors" in found and "Graph 0" not in found
     assert found.count("class Graph") == int(re.search(r"(\d+) graphs", found)[1])  # type: ignore[index]
-    assert "line 90: x = block(x)" in found or "Block.forward, line 69" in found
+    assert "line 90: x = block(x)" in found and "Block.forward, line 69" in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import json
 import os
 import sys
@@ -224,7 +225,7 @@ class Editor:
                 previous_result_id=previous[0] if previous else None,
             )
         )
-        if report.kind == "unchanged":
+        if isinstance(report, types.RelatedUnchangedDocumentDiagnosticReport):
             assert previous is not None and report.result_id == previous[0]
             return previous[1]
         assert report.result_id is not None
@@ -245,8 +246,10 @@ class Editor:
         pytest.fail(f"{seen} instead of {list(expected)}; {self.statuses[-1:]}")
 
     async def until(self, condition: Callable[[], Any]) -> Any:
+        """Until it gives, or is a coroutine that gives, something true: that."""
         for _ in range(ROUNDS):
-            if found := condition():
+            found = condition()
+            if found := await found if inspect.isawaitable(found) else found:
                 return found
             await asyncio.sleep(PAUSE)
         return pytest.fail(f"It never came to that; {self.statuses[-1:]}")
@@ -322,7 +325,11 @@ class Editor:
             types.Range(self.position(uri, start), self.position(uri, start + 1)),
             types.CodeActionContext(diagnostics=list(diagnostics)),
         )
-        return list(await self.client.text_document_code_action_async(params) or [])
+        found: list[types.CodeAction] = []
+        for one in await self.client.text_document_code_action_async(params) or ():
+            assert isinstance(one, types.CodeAction)
+            found.append(one)
+        return found
 
     async def command(self, name: str, *arguments: Any) -> Any:
         return await self.client.workspace_execute_command_async(
@@ -389,6 +396,7 @@ async def open_editor(
         name: str = profile_name,
         encoding: str | None = None,
         options: Any = None,
+        says_trusted: bool = True,
         configuration: dict[str, Any] | None = None,
         engine: str = "",
         server: str = "stub_server.py",
@@ -397,6 +405,8 @@ async def open_editor(
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith("VIRTUAL_ENV")
         }
+        # No list of trusted folders but that of the test.
+        environment["XDG_CONFIG_HOME"] = str(tmp_path / "config")
         environment["STUB_ENGINE"] = ",".join(filter(None, [engine, f"count={counter.path}"]))
         client = language_client()
         await client.start_tcp("127.0.0.1", servers.start(HERE / server, environment))
@@ -405,6 +415,8 @@ async def open_editor(
         # Forecasts are requests of their own, as soon as the text rests: who counts requests would
         # meet them on a slow machine.
         said = {"interpreter": sys.executable, "forecast": False, **(configuration or {})}
+        if says_trusted:
+            options = {"trusted": True, **(options or {})}
         await editor.start(encoding, options, said, adjust)
         return editor
 

@@ -22,7 +22,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# deaf``                  the run goes on until it is killed, and does not hear a cancel
 ``# repro: STEPS``          how repros go on, see ``stub_repros``
 
-``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``python=VERSION``,
+``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``waits=FILE`` (the
+import of torch goes on until there is this file), ``python=VERSION``,
 ``count=FILE`` (a line for each start and each request), ``index=FILE`` (of operators; ``static=``
 for one that is incomplete), separated by commas.
 """
@@ -39,6 +40,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "engine"))
 
@@ -47,7 +49,7 @@ from stub_repros import reproduce
 from fullgraph_engine import protocol as p
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.operators import Operator, Overload
-from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeSeen, ShapesFound
+from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen, ShapesFound
 
 SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
@@ -88,6 +90,8 @@ class Stub:
             self.say(p.Unusable("There is no torch in this interpreter.", "Install torch in it."))
             return
         time.sleep(float(self.options.get("slow", "0")))
+        while (path := self.options.get("waits")) and not Path(path).exists():
+            time.sleep(0.005)
         self.say(p.Ready("2.13.0", 0.01))
         for line in self.read:
             message = p.decode(line)
@@ -117,6 +121,7 @@ class Stub:
             self.say,
             lambda: request.request in self.cancelled,
             lambda: self.die(""),
+            lambda: self.count("reproduce-waits"),
         )
 
     def analyze(self, request: p.Analyze) -> None:
@@ -161,6 +166,8 @@ class Stub:
                     part = p.documents.DocumentPart(kind, f"The {kind}", f"# {words}\n")
                     run = p.RunId(info.name)
                     self.say(p.DocumentsWritten(number, info.name, run, attempt, (part,)))
+            found = match[2] in (None, "found")
+            status: p.Status = "traced" if found else cast("p.Status", match[2])
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
             if match[2] == "found":
                 probe = p.ProbeInfo("synthesis", "f32[4, 16]", comment="f32[4, 16]")
@@ -171,7 +178,7 @@ class Stub:
                         info.name,
                         "module",
                         info.range,
-                        "traced" if match[2] in (None, "found") else match[2],
+                        status,
                         probe=None if match[2] == "no-probe" else probe,
                         graphs=breaks + 1,
                         breaks=breaks,
@@ -297,7 +304,7 @@ class Stub:
         match = SEEN.search(line)
         if match is None:
             return []
-        role, code, words = match.groups()
+        code, words = match[2], match[3]
         values = tuple(
             ShapeSeen("constant", text.strip("()"), source="n")
             if text.startswith("(")
@@ -305,6 +312,7 @@ class Stub:
             for text in words.split(" | ")
         )
         name = code if code.isidentifier() else ""
+        role = cast("ShapeRole", match[1])
         return [PlaceShapes(self.name(row, line, code), role, values, name, "Net.forward")]
 
     def syntax(self, row: int) -> p.Finding:

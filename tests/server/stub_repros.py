@@ -28,6 +28,7 @@ def reproduce(
     say: Callable[[p.Event], None],
     cancelled: Callable[[], bool],
     die: Callable[[], None],
+    waits: Callable[[], None],
 ) -> None:
     number = request.request
     match = STEPS.search(request.analyze.text)
@@ -53,6 +54,8 @@ def reproduce(
             Path(request.folder, *data).write_bytes(b"numbers")
         elif step == "die":
             die()
+        elif step in ("wait", "deaf"):
+            waits()
         while step in ("wait", "deaf") and not (step == "wait" and cancelled()):
             time.sleep(0.005)
     say(p.Reproduced(number, 4.1, tried, verified, reason, cancelled=cancelled()))

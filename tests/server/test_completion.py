@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,11 +97,11 @@ async def test_the_setting_may_change(open_text: Any) -> None:
     editor, uri, position = await open_text("y = torch.ma|")
     assert labels(await ask(editor, uri, position)) == []
     editor.configure(completion={"mode": "full"})
-    for _ in range(1000):
-        if labels(await ask(editor, uri, position)) == ["many", "max"]:
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("The setting had no effect.")
+
+    async def offered() -> bool:
+        return labels(await ask(editor, uri, position)) == ["many", "max"]
+
+    await editor.until(offered)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
@@ -209,11 +208,12 @@ async def test_a_long_list_is_cut_and_narrowed_by_typing(
     editor = await open_editor(engine=f"index={path}")
     uri = editor.open("model.py", f"import torch\ntorch.ops.aten.\n{NET}")
     await editor.until_state("ready")
-    for _ in range(500):  # so long an index takes a while to be read
-        found = await ask(editor, uri, types.Position(1, 15))
-        if found.items:
-            break
-        await asyncio.sleep(0.01)
+
+    async def some() -> Any:  # so long an index takes a while to be read
+        offered = await ask(editor, uri, types.Position(1, 15))
+        return offered if offered.items else None
+
+    found = await editor.until(some)
     assert found.is_incomplete and len(found.items) == MOST
     editor.edit(uri, "torch.ops.aten.", "torch.ops.aten.op_59")
     found = await ask(editor, uri, types.Position(1, 20))

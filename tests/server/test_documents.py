@@ -43,7 +43,7 @@ async def opened(editor: Any, name: str, *arguments: Any) -> tuple[dict[str, Any
 
 def shows(actions: Sequence[types.CodeAction]) -> list[types.CodeAction]:
     """Those that open a document."""
-    return [action for action in actions if action.kind.startswith("source.fullgraph.show.")]
+    return [one for one in actions if (one.kind or "").startswith("source.fullgraph.show.")]
 
 
 # -- addresses --------------------------------------------------------------------------------
@@ -139,6 +139,7 @@ async def test_files_go_with_the_server(open_editor: Any) -> None:
 
 async def test_a_client_that_can_do_neither_gets_the_text(open_editor: Any) -> None:
     def less(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.window is not None and capabilities.workspace is not None
         capabilities.window.show_document = None
         capabilities.workspace.text_document_content = None
 
@@ -279,8 +280,8 @@ async def test_actions_stand_on_the_line_of_a_target(editor: Any) -> None:
     ]
     assert shows(await editor.actions(uri, "call()")) == []
     command = actions[3].command
-    assert command.command == "fullgraph.server.showBytecode"
-    _, text = await opened(editor, "showBytecode", *command.arguments)
+    assert command is not None and command.command == "fullgraph.server.showBytecode"
+    _, text = await opened(editor, "showBytecode", *command.arguments or ())
     assert text.startswith("Bytecode of `Net`")
 
 

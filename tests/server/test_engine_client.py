@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus
+from fullgraph.engines.installation import packages_state
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -23,6 +25,8 @@ from fullgraph_engine.protocol import (
     Log,
     TargetDone,
 )
+
+from .loop_clock import passed
 
 STUB = Path(__file__).with_name("stub_engine.py")
 NET = "class Net(nn.Module):\n    x = 1  # break: Call to print\n"
@@ -51,6 +55,13 @@ class Watched:
         while not any(s.state is state and s.final is final for s in self.statuses):
             await asyncio.sleep(0.01)
         return next(s for s in self.statuses if s.state is state and s.final is final)
+
+    async def is_not_started_again(self) -> None:
+        """When its only process has ended, however long one waits."""
+        while self.engine._process is not None:
+            await asyncio.sleep(0.01)
+        await passed(60.0)
+        assert [status.message for status in self.statuses].count("Starting Python.") == 1
 
 
 @pytest.fixture
@@ -116,14 +127,15 @@ async def test_cancel_ends_a_run_with_one_last_event(watched: Callable[..., Watc
 async def test_cancel_before_torch_is_there_costs_nothing(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    count = tmp_path / "count"
-    monkeypatch.setenv("STUB_ENGINE", f"slow=0.2,count={count}")
+    count, torch = tmp_path / "count", tmp_path / "torch"
+    monkeypatch.setenv("STUB_ENGINE", f"waits={torch},count={count}")
     engine = watched().engine
     await engine.start()
     analysis = engine.analyze(asked())
     analysis.cancel()
     got = await events(analysis)
     assert isinstance(got[-1], Analyzed) and got[-1].cancelled
+    torch.touch()
     assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
     assert [line.split()[0] for line in count.read_text().splitlines()] == ["start", "analyze"]
 
@@ -216,7 +228,7 @@ async def test_what_is_no_python_is_not_started_again(
     assert status.state is EngineState.UNUSABLE
     assert f"{interpreter} is no Python" in status.message and words in status.message
     assert "Python 3.10 or newer" in status.next_step
-    await asyncio.sleep(0.1)
+    await one.is_not_started_again()
     assert (tmp_path / "count").read_text() == "start\n"
 
 
@@ -238,14 +250,21 @@ async def test_an_interpreter_that_hangs_is_ended(
 
 
 async def test_a_long_import_is_mentioned_and_waited_for(
-    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("fullgraph.engines.engine.LONG_IMPORT", 0.1)
-    monkeypatch.setenv("STUB_ENGINE", "slow=1")
+    monkeypatch.setenv("STUB_ENGINE", f"waits={tmp_path / 'torch'}")
     one = watched()
     await one.engine.start()
+
+    def mentions() -> list[EngineStatus]:
+        return [s for s in one.statuses if s.state is EngineState.STARTING and s.next_step]
+
+    while not mentions():
+        await asyncio.sleep(0.01)
+    (tmp_path / "torch").touch()
     assert (await one.engine.ready()).state is EngineState.READY
-    (mention,) = (s for s in one.statuses if s.state is EngineState.STARTING and s.next_step)
+    (mention,) = mentions()
     assert "importing torch" in mention.message and "import torch" in mention.next_step
 
 
@@ -270,7 +289,7 @@ async def test_an_interpreter_without_torch_is_not_started_again(
     analysis = one.engine.analyze(asked())
     got = await events(analysis)
     assert isinstance(got[-1], Failed) and "no torch" in got[-1].reason
-    await asyncio.sleep(0.3)
+    await one.is_not_started_again()
     assert one.engine.status.state is EngineState.UNUSABLE
     assert len(count.read_text().splitlines()) == 1
     with pytest.raises(EngineGone, match="no torch"):
@@ -314,10 +333,10 @@ async def test_close_kills_what_does_not_go_by_itself(
         os.kill(pid, 0)
 
 
-async def test_a_line_of_megabytes(watched: Callable[..., Watched]) -> None:
+async def test_a_line_that_is_longer_than_a_pipe(watched: Callable[..., Watched]) -> None:
     engine = watched().engine
     await engine.start()
-    message = "x" * 5_000_000
+    message = "x" * 100_000
     got = await events(engine.analyze(asked(f"class A(nn.Module):\n    1  # break: {message}\n")))
     assert [e.finding.message for e in got if isinstance(e, FindingFound)] == [message]
 
@@ -325,12 +344,12 @@ async def test_a_line_of_megabytes(watched: Callable[..., Watched]) -> None:
 async def test_a_line_without_an_end_is_a_death(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fullgraph.engines.process.LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr("fullgraph.engines.process.LONGEST_LINE", 1 << 14)
     engine = watched().engine
     await engine.start()
-    text = f"class A(nn.Module):\n    1  # break: {'x' * (1 << 22)}\n"
+    text = f"class A(nn.Module):\n    1  # break: {'x' * (1 << 16)}\n"
     got = await events(engine.analyze(asked(text)))
-    assert isinstance(got[-1], Failed) and "a line of more than 1 MiB" in got[-1].reason
+    assert isinstance(got[-1], Failed) and "a line of more than " in got[-1].reason
 
 
 async def test_self_check(watched: Callable[..., Watched]) -> None:
@@ -364,3 +383,91 @@ async def test_windows_is_told_to_use_wsl(
     assert status.state is EngineState.UNUSABLE
     assert status.message == "The engine of fullgraph does not run on Windows."
     assert "WSL" in status.next_step
+
+
+# -- after the worst -----------------------------------------------------------------------------
+
+
+async def test_what_an_engine_died_over_is_made_once_more(watched: Callable[..., Watched]) -> None:
+    one = watched()
+    await one.engine.start()
+    text = "class A(nn.Module):\n    1  # break: before\n    2  # die\n"
+    got = await events(one.engine.analyze(asked(text)))
+    kinds = [type(event).__name__ for event in got]
+    assert kinds.count("Restarted") == 1
+    assert isinstance(got[-1], Failed)
+
+
+async def test_an_innocent_text_is_traced_though_the_engine_died_over_another(
+    watched: Callable[..., Watched],
+) -> None:
+    one = watched()
+    await one.engine.start()
+    innocent = one.engine.analyze(asked("class A(nn.Module):\n    1  # slow: 0.5\n" + NET))
+    guilty = one.engine.analyze(asked("class B(nn.Module):\n    1  # die\n"))
+    assert isinstance((await events(guilty))[-1], Failed)
+    assert isinstance((await events(innocent))[-1], Analyzed)
+
+
+async def test_an_engine_that_a_signal_has_stopped_is_replaced(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.engine.LOOK_AT_PROCESS", 0.05)
+    one = watched()
+    await one.engine.start()
+    await one.engine.ready()
+    os.kill(one.engine.status.pid, signal.SIGSTOP)
+    got = await events(one.engine.analyze(asked()))
+    assert isinstance(got[-1], Analyzed)
+    assert "killed by SIGKILL" in next(s.message for s in one.statuses if "killed" in s.message)
+
+
+async def test_an_unusable_engine_is_tried_again_once_its_packages_are_others(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = iter(range(100))
+    installed = {"state": next(states)}
+    monkeypatch.setattr(
+        "fullgraph.engines.engine.packages_state", lambda python: installed["state"]
+    )
+    monkeypatch.setenv("STUB_ENGINE", "unusable")
+    one = watched()
+    await one.engine.start()
+    assert (await one.engine.ready()).state is EngineState.UNUSABLE
+    one.engine.reconsider()
+    assert one.states[-1] == "unusable"  # so soon nothing can be otherwise
+    monkeypatch.setenv("STUB_ENGINE", "")
+    installed["state"] = next(states)
+    one.engine.reconsider()
+    got = await events(one.engine.analyze(asked()))
+    assert isinstance(got[-1], Analyzed)
+    assert one.states[-1] == "ready"
+
+
+async def test_nobody_has_to_ask_for_that(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = {"state": 0}
+    monkeypatch.setattr(
+        "fullgraph.engines.engine.packages_state", lambda python: installed["state"]
+    )
+    monkeypatch.setenv("STUB_ENGINE", "unusable")
+    one = watched()
+    await one.engine.start()
+    await one.engine.ready()
+    monkeypatch.setenv("STUB_ENGINE", "")
+    installed["state"] = 1
+    await passed(10.0)
+    await one.until(EngineState.READY)
+
+
+def test_packages_that_are_installed_change_the_state_of_a_python(tmp_path: Path) -> None:
+    python = tmp_path / "bin" / "python"
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    before = packages_state(python)
+    assert packages_state(python) == before
+    (packages / "torch").mkdir()
+    assert packages_state(python) != before

@@ -235,10 +235,10 @@ def test_where_a_path_file_executes_code_the_python_is_asked(tmp_path: Path) -> 
 def test_torch_of_the_base_that_an_environment_sees(tmp_path: Path) -> None:
     seeing = real_environment(tmp_path / "seeing", "--system-site-packages")
     # The base, or the packages of the user, may have it or not.
-    env = dict(os.environ)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     expected = subprocess.run([seeing, "-c", code], env=env, cwd="/", timeout=60).returncode == 0
-    assert torch_on_disk(seeing, env) in (None, expected)
+    assert torch_on_disk(seeing, env) is None
     assert has_torch(seeing, env) is expected
 
 
@@ -256,7 +256,7 @@ def test_torch_on_pythonpath(tmp_path: Path) -> None:
 def test_torch_among_the_packages_of_the_user(tmp_path: Path) -> None:
     base = Path(os.path.realpath(sys.executable))
     env = {**os.environ, "PYTHONUSERBASE": str(tmp_path)}
-    asked = [base, "-c", "import site; print(site.getusersitepackages())"]
+    asked = [str(base), "-c", "import site; print(site.getusersitepackages())"]
     packages = subprocess.run(asked, env=env, capture_output=True, text=True, timeout=60)
     add_torch(Path(packages.stdout.strip()))
     assert has_torch(base, env) is True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from typing import Any
 
@@ -249,11 +248,7 @@ async def test_hover_and_toggle(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_state("ready")
     await editor.until(lambda: editor.statuses)
-    for _ in range(100):
-        if (page := await editor.hover(uri, "x * ", "n  #")) is not None:
-            break
-        await asyncio.sleep(0.05)
-    assert page is not None
+    page = await editor.until(lambda: editor.hover(uri, "x * ", "n  #"))
     assert "n == 3" in page.contents.value and "EQUALS_MATCH" in page.contents.value
     assert editor.at(uri, page.range) == "n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -111,8 +110,7 @@ async def test_what_is_known_is_shown_while_torch_is_imported(
     path = write_index(tmp_path / "static.index", complete=False)
     editor = await open_editor(engine=f"static={path},slow=600")
     uri = editor.open("model.py", IMPORTS + "y = torch.max(x)\n" + NET)
-    while (hover := await editor.hover(uri, "torch.m", "ax")) is None:
-        await asyncio.sleep(0.01)
+    hover = await editor.until(lambda: editor.hover(uri, "torch.m", "ax"))
     assert "the running torch has not been asked yet" in content(hover)
 
 
@@ -155,10 +153,12 @@ async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any])
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
     traced = "The receiver was a Tensor when this was last traced."
-    shown = None
-    while shown is None or traced not in content(shown):
+
+    async def after_the_trace() -> Any:
         shown = await editor.hover(uri, "x.non", "zero()")
-        await asyncio.sleep(0.05)
+        return shown if shown is not None and traced in content(shown) else None
+
+    shown = await editor.until(after_the_trace)
     assert "**dynamic output shape**" in content(shown)
     registered = content(await editor.hover(uri, "hovered.tw", "ice(z)"))
     assert "**no fake kernel**" in registered

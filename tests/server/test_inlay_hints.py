@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -37,8 +36,7 @@ async def opened(open_editor: Callable[..., Any]) -> Callable[..., Any]:
     async def start(text: str = NET, **how: Any) -> tuple[Any, str]:
         editor = await open_editor(**how)
         uri = editor.open("model.py", text)
-        while not await editor.hinted(uri):
-            await asyncio.sleep(0.01)
+        await editor.until(lambda: editor.hinted(uri))
         await editor.until_state("ready")
         return editor, uri
 
@@ -68,13 +66,13 @@ async def test_settings_choose(opened: Any) -> None:
 
     async def shown(**settings: Any) -> list[str]:
         editor.configure(interpreter=sys.executable, inlayHints=settings)
-        for _ in range(100):
-            found: list[str] = await editor.hinted(uri)
-            if found != last[-1]:
-                break
-            await asyncio.sleep(0.02)
-        last.append(found)
-        return found
+
+        async def changed() -> bool:
+            last.append(await editor.hinted(uri))
+            return last[-1] != last[-2]
+
+        await editor.until(changed)
+        return last[-1]
 
     last = [SHOWN]
     everything = await shown(shapes="all", constants=True)
@@ -94,8 +92,11 @@ async def test_a_hint_moves_with_the_text_and_goes_with_its_line(
     editor = await open_editor(configuration={"traceOn": "manual"})
     uri = editor.open("model.py", NET)
     await editor.command("fullgraph.server.analyze", {"uri": uri})
-    while await editor.hinted(uri) != SHOWN:
-        await asyncio.sleep(0.01)
+
+    async def complete() -> bool:
+        return bool(await editor.hinted(uri) == SHOWN)
+
+    await editor.until(complete)
     editor.edit(uri, "class Net", "# a comment\n\nclass Net")
     assert await editor.hinted(uri) == SHOWN
     editor.edit(uri, "y = x * 2", "y = x * 3")
@@ -128,8 +129,11 @@ async def test_the_client_is_told_that_there_are_new_ones(opened: Any) -> None:
     before = editor.hint_refreshes
     editor.edit(uri, "assigned y: f32[b]", "assigned y: f32[b, 1]")
     await editor.until(lambda: editor.hint_refreshes > before)
-    while "y: f32[b, 1] = y.sum(1)" not in await editor.hinted(uri):
-        await asyncio.sleep(0.01)
+
+    async def is_new() -> bool:
+        return "y: f32[b, 1] = y.sum(1)" in await editor.hinted(uri)
+
+    await editor.until(is_new)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
@@ -181,9 +185,7 @@ async def test_with_the_torch_that_is_installed(open_editor: Callable[..., Any])
     )
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
-    while not (shown := await editor.hinted(uri)):
-        await asyncio.sleep(0.05)
-    assert shown == [
+    assert await editor.until(lambda: editor.hinted(uri)) == [
         "def forward(self, x: f32[b, 8]):",
         "y: f32[8*b] = x.flatten()",
         "return y.reshape(2, -1)-> f32[2, 4*b]",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -65,20 +64,19 @@ async def settled(editor: Any, uri: str) -> list[tuple[str, str]]:
 async def test_from_typing_to_the_squiggle(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     found = await settled(editor, uri)
-    assert [(code.split("/")[0], text) for code, text in found] == [
-        ("graph-break", "if y.sum() > 0:")
-    ] or [text for _, text in found] == ["y.sum() > 0"]
+    # Before Python 3.11 code has no columns.
+    marked = "y.sum() > 0" if sys.version_info >= (3, 11) else "if y.sum() > 0:"
+    assert [(code.split("/")[0], text) for code, text in found] == [("graph-break", marked)]
     title, guards = await editor.titles(uri)
     assert guards.endswith(" guards")
     assert "1 break" in title and "f32[4, 16]" in title
     editor.edit(uri, "if y.sum() > 0:", "if y.shape[0] > 0:")
-    for _ in range(3000):
+
+    async def without_breaks() -> bool:
         title, *_ = await editor.titles(uri)
-        if title.startswith("1 graph · no breaks"):
-            break
-        await asyncio.sleep(0.01)
-    else:
-        pytest.fail(title)
+        return bool(title.startswith("1 graph · no breaks"))
+
+    await editor.until(without_breaks)
     assert await editor.seen(uri) == []
     assert {status["state"] for status in editor.statuses} >= {"starting", "tracing", "ready"}
 

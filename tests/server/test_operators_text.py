@@ -514,11 +514,14 @@ PIECES = (
 def everything(text: str, offset: int) -> None:
     seen = Seen((SeenSpan(0, 1, "tensor"),), {("f", "x"): "tensor"})
     subject = subject_at(text, offset, INDEX, seen)
-    assert subject is None or subject.start <= offset <= subject.end
+    if subject is not None:
+        assert subject.start <= offset <= subject.end
     found = call_at(text, offset, INDEX, seen)
-    assert found is None or 0 <= found.active < len(found.arguments)
+    if found is not None:
+        assert 0 <= found.active < len(found.arguments)
     typed = dotted_at(text, offset, INDEX, seen)
-    assert typed is None or typed.start <= offset <= typed.end
+    if typed is not None:
+        assert typed.start <= offset <= typed.end
 
 
 @pytest.mark.parametrize("piece", ["(", "f(", "[x for x in ", "lambda a: ", "f'{", "x.", "'", "\\"])

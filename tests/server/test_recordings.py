@@ -73,8 +73,8 @@ def test_one_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.M
 def test_one_that_is_written_twice_at_one_time_is_read_twice(tmp_path: Path) -> None:
     file, now = tmp_path / FILE, time.time_ns()
     found = []
-    for classes in ({"model.py": (CLASS,)}, {"model.py": (OTHER,)}):
-        file.write_text(written(classes))
+    for recorded in (CLASS, OTHER):
+        file.write_text(written({"model.py": (recorded,)}))
         os.utime(file, ns=(now, now))
         found.append(recording_of(str(tmp_path / "model.py"), tmp_path).classes)
     assert found == [(CLASS,), (OTHER,)]

@@ -25,7 +25,8 @@ from .operator_pages import INDEX, ITEMS, MAX, MINE, VIEW
 
 
 def page(written: str, index: OperatorIndex = INDEX) -> OperatorPage:
-    found = page_of(index, *look_up(index, written))
+    (subject,) = look_up(index, written)
+    found = page_of(index, subject)
     assert found is not None
     return found
 

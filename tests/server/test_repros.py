@@ -43,7 +43,7 @@ async def actions_at(editor: Any, uri: str, needle: str, only: list[str] | None 
     params = types.CodeActionParams(
         types.TextDocumentIdentifier(uri),
         types.Range(start, start),
-        types.CodeActionContext(diagnostics=[], only=only),  # type: ignore[arg-type]
+        types.CodeActionContext(diagnostics=[], only=only),
     )
     return await editor.client.text_document_code_action_async(params) or []
 
@@ -214,6 +214,13 @@ async def test_each_finding_once_and_two_at_a_time(editor: Any, counter: Any) ->
     assert counter.words.count("reproduce") == 2
 
 
+async def until_waiting(editor: Any, counter: Any) -> None:
+    """Until the server has all that the stub says before it waits."""
+    await editor.until(lambda: "reproduce-waits" in counter.words)
+    # Said later, and so read later.
+    await editor.command("fullgraph.server.analyze", editor.open("other.py", NET))
+
+
 async def test_progress_and_its_button(editor: Any) -> None:
     uri = await opened(editor, NET + "# repro: 143 37 wait\n")
     making = asyncio.create_task(repro(editor, place(uri)))
@@ -240,8 +247,7 @@ async def test_a_withdrawn_request_keeps_the_best(editor: Any, counter: Any) -> 
     request = editor.client.protocol.send_request(
         types.WORKSPACE_EXECUTE_COMMAND, params, msg_id="repro"
     )
-    await editor.until(lambda: "reproduce" in counter.words)
-    await asyncio.sleep(0.1)
+    await until_waiting(editor, counter)
     editor.client.cancel_request(types.CancelParams(id="repro"))
     with pytest.raises(JsonRpcException) as caught:
         await asyncio.wrap_future(request)
@@ -269,8 +275,7 @@ async def test_shutting_down_keeps_the_best(open_editor: Any, counter: Any) -> N
     editor = await open_editor(name="neovim")
     uri = await opened(editor, NET + "# repro: 143 37 wait\n")
     making = asyncio.create_task(repro(editor, place(uri)))
-    await editor.until(lambda: "reproduce" in counter.words)
-    await asyncio.sleep(0.1)
+    await until_waiting(editor, counter)
     await editor.shut_down()
     await editor.until(lambda: files(editor) == ["gb0059-net.py"])
     with pytest.raises(JsonRpcException):
@@ -310,7 +315,7 @@ async def test_nothing_can_be_written(open_editor: Any, monkeypatch: Any) -> Non
     editor = await open_editor(name="vscode")
     edits: list[types.ApplyWorkspaceEditParams] = []
 
-    @editor.client.feature(types.WORKSPACE_APPLY_EDIT)  # type: ignore[untyped-decorator]
+    @editor.client.feature(types.WORKSPACE_APPLY_EDIT)
     def apply(params: types.ApplyWorkspaceEditParams) -> types.ApplyWorkspaceEditResult:
         edits.append(params)
         return types.ApplyWorkspaceEditResult(applied=True)
@@ -318,13 +323,16 @@ async def test_nothing_can_be_written(open_editor: Any, monkeypatch: Any) -> Non
     uri = await opened(editor)
     answer = await repro(editor, place(uri))
     assert answer["uri"] == "untitled:gb0059-net.py" and answer["text"] == SCRIPT
-    assert edits[0].edit.changes["untitled:gb0059-net.py"][0].new_text == SCRIPT
+    changes = edits[0].edit.changes
+    assert changes is not None
+    assert changes["untitled:gb0059-net.py"][0].new_text == SCRIPT
     assert editor.client.shown_documents[-1].uri == answer["uri"]
     assert "No space left on device" in told(editor)[-1] and files(editor) == []
 
 
 async def test_a_client_that_shows_nothing_is_told_where_it_is(open_editor: Any) -> None:
     def less(capabilities: types.ClientCapabilities) -> None:
+        assert capabilities.window is not None
         capabilities.window.show_document = None
 
     editor = await open_editor(name="vscode", adjust=less)

@@ -9,14 +9,7 @@ import pytest
 from fullgraph.session import scheduling
 from fullgraph.session.scheduling import Schedule
 
-
-async def passed(seconds: float) -> None:
-    """Have the loop's clock go on, and what is due by then be done."""
-    loop = asyncio.get_running_loop()
-    clock = loop.time
-    loop.time = lambda: clock() + seconds  # type: ignore[method-assign]
-    for _ in range(5):
-        await asyncio.sleep(0)
+from .loop_clock import passed
 
 
 class Work:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pytest
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.operators import Seen
-from fullgraph.session.analysis_unit import Surroundings, Unit
+from fullgraph.session.analysis_unit import TraceInputs, Unit
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.results import Results
 from fullgraph.session.seen import seen_in
+from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Position,
     Range,
@@ -252,7 +251,7 @@ def test_a_snapshot_stays_as_it_was() -> None:
 
 def test_a_unit_looks_once_for_each_text_and_result() -> None:
     edited = traced()
-    unit = Unit(edited.document, cast("Surroundings", None))
+    unit = Unit(edited.document, TraceInputs(Settings(), ()), lambda unit, event: None)
     assert unit.seen() == Seen()
     unit.results = edited.results
     first = unit.seen()

@@ -342,6 +342,32 @@ CODES: tuple[Code, ...] = (
         "Trace it by the command that analyses a file, or split the file.",
     ),
     Code(
+        "trace/disabled",
+        Severity.WARNING,
+        "TorchDynamo is disabled",
+        "`torch._dynamo.config.disable` is set when targets are traced: by the file, by what it "
+        "imports, or by the environment variable `TORCH_COMPILE_DISABLE`. `torch.compile` then "
+        "runs everything in eager mode.",
+        "Remove the setting, or start the editor without the variable.",
+    ),
+    Code(
+        "trace/replaced-builtins",
+        Severity.INFORMATION,
+        "The module replaces builtin functions",
+        "Functions such as `len` and `isinstance` were other ones after the module was executed. "
+        "fullgraph puts the original ones back before it traces, as neither it nor Dynamo would "
+        "work, so what the replacements do was not seen.",
+    ),
+    Code(
+        "trace/interrupted",
+        Severity.WARNING,
+        "The file could not be traced",
+        "The engine died while it traced the file, also when it tried once more, or there was no "
+        "room for another process. What is shown besides this is from before, and nothing is known "
+        "of what is not shown.",
+        "Save the file to have it traced again.",
+    ),
+    Code(
         "trace/untraced",
         Severity.HINT,
         "No trace came to these lines",

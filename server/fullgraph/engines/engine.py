@@ -9,11 +9,13 @@ import itertools
 import shlex
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from fullgraph.engines.installation import packages_state
 from fullgraph.engines.process import EngineProcess, boot_script
 from fullgraph.engines.sentences import sentences
 from fullgraph_engine.protocol import (
@@ -31,6 +33,8 @@ from fullgraph_engine.protocol import (
     Reproduced,
     ReproFound,
     ReproProgress,
+    Restarted,
+    SandboxLevel,
     SelfCheck,
     SelfChecked,
     Shutdown,
@@ -38,6 +42,9 @@ from fullgraph_engine.protocol import (
     Unusable,
 )
 from fullgraph_engine.protocol.facts import CODES, WORDS
+
+LOOK_AGAIN, LONGEST_WAIT = 5.0, 300.0
+"""Seconds from a failure until the engine is tried again when a text asks for it, which double."""
 
 BACK_OFF = (0.5, 2.0, 8.0)
 """Seconds before each restart; an analysis that succeeds begins anew, after the last it stays."""
@@ -49,6 +56,12 @@ OVERDUE_GRACE = 10.0
 """Seconds by which a repro may take longer than it was given; then it is cancelled."""
 
 CLOSE_GRACE = 2.0
+
+_FROM_OUTSIDE = tuple(-number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP))
+"""Exit statuses of a process that something else has ended, such as the kernel without memory."""
+
+LOOK_AT_PROCESS = 1.0
+"""Seconds between two looks at whether the process is stopped; it is ended after the second."""
 
 SILENCE = 30.0
 """Seconds within which an interpreter must have begun to execute the engine."""
@@ -89,10 +102,30 @@ class EngineStatus:
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
     """Its torch is newer than any that fullgraph was tested with."""
+    sandbox: SandboxLevel = dataclasses.field(default_factory=SandboxLevel)
+    """What its user code is kept from the rest of the machine by; no layers until it is known."""
     quiet: bool = False
     """No news for a user: it was reported before, or may be over by itself soon."""
     final: bool = True
     """False for a crash after which the engine will be started again by itself."""
+
+
+class _Failed:
+    """An engine that is not started again by itself, since ``at`` by the monotonic clock."""
+
+    def __init__(self, interpreter: Path, before: _Failed | None) -> None:
+        self._interpreter = interpreter
+        self._packages = packages_state(interpreter)
+        self._at = time.monotonic()
+        self._wait: float = LOOK_AGAIN
+        if before is not None:
+            self._wait = min(before._wait * 2, LONGEST_WAIT)
+
+    def has_changed(self) -> bool:
+        return packages_state(self._interpreter) != self._packages
+
+    def may_be_over(self) -> bool:
+        return time.monotonic() - self._at > self._wait or self.has_changed()
 
 
 class EngineGone(Exception):
@@ -119,6 +152,8 @@ class Asked(Generic[_Request]):
         self._ended = False
         self._exhausted = False
         self.cancelled = False
+        self.restarted = False
+        """The engine died over it, and it is sent once more."""
 
     def cancel(self) -> None:
         """End the work behind it. The last event still comes."""
@@ -158,7 +193,15 @@ class Asked(Generic[_Request]):
 
 
 class Analysis(Asked[Analyze]):
-    """The last event is ``Analyzed`` or ``Failed``."""
+    """The last event is ``Analyzed`` or ``Failed``. After ``Restarted`` it begins anew."""
+
+    def restart(self) -> bool:
+        """Have it made once more; False if that has been done, or nobody waits for it."""
+        if self.restarted or self.cancelled:
+            return False
+        self.restarted = True
+        self.put(Restarted(self.request.request))
+        return True
 
     def broken_off(self) -> Event:
         return Analyzed(self.request.request, self.request.generation, 0.0, cancelled=True)
@@ -197,7 +240,8 @@ class Engine:
     """One engine host per interpreter. Everything happens on the loop that started it.
 
     Requests made while torch is being imported wait here, so that cancelling them costs nothing.
-    An engine that dies is started again after a pause that grows; ``on_status`` says so.
+    An engine that dies is started again after a pause that grows; ``on_status`` says so. Analyses
+    that it died over are made once more, one at a time: one of them may be what it dies of.
     """
 
     def __init__(
@@ -229,6 +273,10 @@ class Engine:
         self._sent: dict[int, Asked[Any]] = {}
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
         self._deaths = 0
+        self._failed: _Failed | None = None
+        """It is not started again by itself, but may be when something has changed."""
+        self._last_failure: _Failed | None = None
+        self._look: asyncio.TimerHandle | None = None
         self._restart: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
 
@@ -263,12 +311,22 @@ class Engine:
 
     def _ask(self, asked: Asked[Any]) -> None:
         number, state = asked.request.request, self._status.state
-        if state is EngineState.READY and self._process is not None:
-            self._send(self._process, asked)
-        elif self._status.final and state is not EngineState.STARTING:
+        if self._status.final and state not in (EngineState.STARTING, EngineState.READY):
             asked.put(Failed(number, self._status.message, self._status.next_step))
         else:
             self._waiting[number] = asked
+            self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        process = self._process
+        if self._status.state is not EngineState.READY or process is None:
+            return
+        suspects = [asked for asked in self._waiting.values() if asked.restarted]
+        if suspects and self._sent:
+            return
+        for asked in suspects[:1] or list(self._waiting.values()):
+            del self._waiting[asked.request.request]
+            self._send(process, asked)
 
     def _send(self, process: EngineProcess, asked: Asked[Any]) -> None:
         self._sent[asked.request.request] = asked
@@ -313,6 +371,33 @@ class Engine:
             self._fail_all("The engine was stopped.", "Try again.")
             self._become(EngineState.STOPPED, "The engine is not running.")
 
+    def reconsider(self) -> None:
+        """Start an engine again that would not start by itself, if that may help by now.
+
+        Its interpreter's packages have changed, or some time has passed, which doubles each time.
+        """
+        if self._failed is not None and self._failed.may_be_over():
+            self._try_again()
+
+    def _look_again(self) -> None:
+        """Torch may have been installed, or put right, while nobody does anything here."""
+        if self._failed is not None and self._failed.has_changed():
+            self._try_again()
+        else:
+            self._look = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
+
+    def _try_again(self) -> None:
+        self._deaths, self._failed = 0, None
+        # What is asked from now on waits for it.
+        self._status = dataclasses.replace(self._status, state=EngineState.STARTING, final=False)
+        self._restart = asyncio.create_task(self._start_over())
+
+    async def _start_over(self) -> None:
+        self._restart = None
+        async with self._changing:
+            await self._end()
+            await self._spawn()
+
     def kill(self) -> None:
         """As ``close``, for a server that has no time to wait."""
         if self._process is not None:
@@ -343,6 +428,7 @@ class Engine:
             loop = asyncio.get_running_loop()
             loop.call_later(SILENCE, self._end_silent, self._process)
             loop.call_later(LONG_IMPORT, self._mention_long_import, self._process)
+            loop.call_later(LOOK_AT_PROCESS, self._end_stopped, self._process, False)
         except OSError as error:
             self._process = None
             reason = (
@@ -379,13 +465,14 @@ class Engine:
             self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
             self._status = dataclasses.replace(
-                self._status, torch=event.torch, degraded=event.degraded, untested=event.untested
+                self._status,
+                torch=event.torch,
+                degraded=event.degraded,
+                untested=event.untested,
+                sandbox=event.sandbox,
             )
             self._become(EngineState.READY, _ready(event))
-            waiting, self._waiting = self._waiting, {}
-            for asked in waiting.values():
-                if self._process is not None:
-                    self._send(self._process, asked)
+            self._send_waiting()
         elif isinstance(event, Unusable):
             self._give_up(event.reason, event.next_step)
         elif isinstance(event, IndexWritten):
@@ -404,6 +491,7 @@ class Engine:
                 if isinstance(event, (Analyzed, Reproduced)) and not event.cancelled:
                     self._deaths = 0
             asked.put(event)
+            self._send_waiting()
 
     def _give_up(self, reason: str, next_step: str) -> None:
         """This interpreter is of no use before somebody has done something about it."""
@@ -416,6 +504,17 @@ class Engine:
                 f"{self.interpreter} has not started Python within {SILENCE:.0f} seconds.", CHOOSE
             )
             process.kill()
+
+    def _end_stopped(self, process: EngineProcess, was_stopped: bool) -> None:
+        """One that a signal has stopped answers nothing, and would not even end with the server."""
+        if process is not self._process:
+            return
+        is_stopped = process.is_stopped
+        if is_stopped and was_stopped:
+            process.kill()
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_later(LOOK_AT_PROCESS, self._end_stopped, process, is_stopped)
 
     def _mention_long_import(self, process: EngineProcess) -> None:
         if process is self._process and self._status.state is EngineState.STARTING:
@@ -443,10 +542,15 @@ class Engine:
             return
         self._deaths += 1
         imported = bool(self._status.torch)
-        if self._deaths > (len(self._back_off) if imported else 1):
-            self._stay_dead(_manner(process), imported)
+        # What an import does it does again; but it may have been ended from outside.
+        by_chance = imported or process.exit_status in _FROM_OUTSIDE
+        if self._deaths > (len(self._back_off) if by_chance else 1):
+            self._stay_dead(_manner(process), imported, by_chance=by_chance)
             return
         message = f"The engine {_manner(process)}."
+        for number, asked in list(self._sent.items()):
+            if isinstance(asked, Analysis) and asked.restart():
+                self._waiting[number] = self._sent.pop(number)
         next_step = "It is started again by itself; the log has its last words."
         self._fail_sent(message, next_step)
         self._become(
@@ -458,10 +562,12 @@ class Engine:
         )
         self._restart = asyncio.create_task(self._later(self._back_off[self._deaths - 1]))
 
-    def _stay_dead(self, manner: str, imported: bool) -> None:
+    def _stay_dead(self, manner: str, imported: bool, *, by_chance: bool) -> None:
         """It died too often to be started again by itself."""
-        if imported:
+        if by_chance:
             message = f"The engine {manner}."
+            if not imported:
+                message = f"The engine {manner} while it imported torch in {self.interpreter}."
             next_step = "Restart the engine by command; the log has its last words."
             self._become(EngineState.CRASHED, message, next_step)
             self._fail_all(message, next_step)
@@ -514,6 +620,16 @@ class Engine:
         # Not final: what is asked before the start waits for it.
         return EngineStatus(state, message, interpreter=str(self.interpreter), final=False)
 
+    def _note_failure(self, state: EngineState, final: bool) -> None:
+        if self._look is not None:
+            self._look.cancel()
+        self._failed = None
+        if final and state in (EngineState.UNUSABLE, EngineState.CRASHED):
+            self._failed = self._last_failure = _Failed(self.interpreter, self._last_failure)
+            self._look = asyncio.get_running_loop().call_later(LOOK_AGAIN, self._look_again)
+        elif state is EngineState.READY:
+            self._last_failure = None
+
     def _become(
         self,
         state: EngineState,
@@ -531,6 +647,7 @@ class Engine:
             final=final,
             quiet=quiet,
         )
+        self._note_failure(state, final)
         if state is EngineState.STARTING or not final:
             self._settled.clear()
         else:

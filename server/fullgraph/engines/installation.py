@@ -67,6 +67,26 @@ def package_folders(prefix: Path, version: str, *, windows: bool = WINDOWS) -> t
     )
 
 
+def packages_state(python: Path) -> object:
+    """Equal as long as no package was installed for a Python, or removed, and itself is the same.
+
+    As far as a few folders tell, whose times of modification are looked at.
+    """
+    prefixes = {prefix_of(python), prefix_of(Path(os.path.realpath(python)))}
+    folders = [Path(python), *(prefix / "pyvenv.cfg" for prefix in prefixes)]
+    for pattern in ("lib*/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/*-packages"):
+        folders += (found for prefix in prefixes for found in prefix.glob(pattern))
+    places = [part for folder in folders for part in (folder, folder / "torch")]
+    return tuple((str(place), _modified(place)) for place in sorted(places))
+
+
+def _modified(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def has_torch(python: Path, env: Mapping[str, str]) -> bool | None:
     """None where even the Python itself does not say. Blocks for up to ``PATIENCE`` seconds."""
     found = torch_on_disk(python, env)

@@ -192,6 +192,18 @@ class EngineProcess:
         return None if self._process is None else self._process.pid
 
     @property
+    def is_stopped(self) -> bool:
+        """A signal has stopped it, as far as that can be known: on Linux."""
+        if self._process is None:
+            return False
+        try:
+            stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
+        except OSError:
+            return False
+        # The command between the parentheses may itself hold spaces and parentheses.
+        return stat[stat.rindex(b")") + 2 :].startswith(b"T")
+
+    @property
     def last_words(self) -> str:
         """The end of what it printed, for the report of a crash."""
         return self._last_words.strip()

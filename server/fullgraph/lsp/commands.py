@@ -39,7 +39,7 @@ async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
             "Name the file to trace by its URI; it must be open and in Python."
         )
     await context.session.configured()
-    asked = unit.analyze((target,) if target else ())
+    asked = context.session.analyze(unit, (target,) if target else ())
     try:
         ending = await asyncio.shield(asked)
     except asyncio.CancelledError:

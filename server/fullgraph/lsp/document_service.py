@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.analysis_unit import Unit
-from fullgraph.session.services import Services, engine_on_demand
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol import TargetDone
 from fullgraph_engine.protocol.documents import DocumentKind
 
@@ -43,8 +43,8 @@ class _Written:
 class DocumentService:
     """Documents by wish. Runs of their own, one at a time, beside those that find findings."""
 
-    def __init__(self, services: Services, shown: Shown) -> None:
-        self._services = services
+    def __init__(self, session: Session, shown: Shown) -> None:
+        self._session = session
         self._shown = shown
         self._written: dict[DocumentKey, _Written] = {}
         self._turn = asyncio.Lock()
@@ -57,7 +57,7 @@ class DocumentService:
         About the run with one probe, by its number, or about all of them. Cancelling the last
         reader ends the run.
         """
-        await self._services.configured()
+        await self._session.configured()
         found: Draft | str | None = _known_guards(unit, target) if kind == "guards" else None
         if found is None:
             found = await self._read(unit, DocumentKey(unit.document.uri, kind, target))
@@ -112,7 +112,7 @@ class DocumentService:
         return written
 
     def _basis(self, unit: Unit) -> object:
-        return unit.document.hash, self._services.settings(unit).tracing()
+        return unit.document.hash, self._session.settings(unit).tracing()
 
     def _forget(self, wish: DocumentKey, written: _Written) -> None:
         if self._written.get(wish) is written:
@@ -120,10 +120,10 @@ class DocumentService:
 
     async def _write(self, unit: Unit, wish: DocumentKey) -> Draft | str:
         async with self._turn:
-            engine = engine_on_demand(self._services, unit)
+            engine = self._session.engine_on_demand(unit)
             if isinstance(engine, str):
                 return f"{engine}\n"
-            request = self._services.request(unit, (wish.target,))
+            request = self._session.request(unit, (wish.target,))
             draft = Draft(wish.kind, wish.target, request.text)
             request = document_request(request, wish.kind)
             analysis = engine.analyze(dataclasses.replace(request, jobs=1))

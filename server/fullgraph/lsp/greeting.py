@@ -17,6 +17,7 @@ from fullgraph.lsp.server_capabilities import initialize_result
 from fullgraph.session.capabilities import ClientCapabilities
 
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_END = re.compile(rb"\r?\n\r?\n")
 _LONGEST_HEADER = 4096
 
 
@@ -36,17 +37,17 @@ def greet(read: Callable[[], bytes], write: Callable[[bytes], None]) -> Greeting
     """
     data = b""
     while True:
-        end = data.find(b"\r\n\r\n")
-        if end >= 0 or len(data) > _LONGEST_HEADER:
+        head = _END.search(data)
+        if head is not None or len(data) > _LONGEST_HEADER:
             break
         more = read()
         if not more:
             return Greeting(data)
         data += more
-    length = _LENGTH.search(data, 0, end) if end >= 0 else None
-    if length is None:
+    length = _LENGTH.search(data, 0, head.end()) if head is not None else None
+    if head is None or length is None:
         return Greeting(data)
-    body = end + 4
+    body = head.end()
     while len(data) < body + int(length[1]):
         more = read()
         if not more:

@@ -16,6 +16,7 @@ from fullgraph.engines import EarlyEngine
 from fullgraph.lsp import methods
 from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.context import Context
+from fullgraph.lsp.framing import MessageReader
 from fullgraph.lsp.protocol import Protocol
 from fullgraph.lsp.server_capabilities import STATUS
 from fullgraph.session.analysis_unit import Unit
@@ -59,7 +60,7 @@ class Server(LanguageServer):
         messages = asyncio.create_task(
             run_async(
                 stop_event=threading.Event(),
-                reader=reader,
+                reader=MessageReader(reader),
                 protocol=self.protocol,
                 logger=logging.getLogger("pygls"),
                 error_handler=self.report_server_error,

@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     Failed,
     GuardsFound,
     Part,
+    Restarted,
     RunId,
     TargetDone,
     TargetReport,
@@ -99,6 +100,8 @@ class Draft:
             self._guards.append(event)
         elif isinstance(event, TargetDone) and event.report.name == self.target:
             self._reports.append(event.report)
+        elif isinstance(event, Restarted):
+            self._guards, self._runs, self._reports = [], {}, []
         elif isinstance(event, TargetsFound):
             self._known = tuple(target.name for target in event.targets)
         elif isinstance(event, Failed):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 import asyncio
 import dataclasses
-import enum
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
@@ -25,8 +23,21 @@ from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
-from fullgraph.session.settings import Settings, TraceOn
+from fullgraph.session.settings import Settings
 from fullgraph.session.shapes import ShapesByTarget, all_shapes
+from fullgraph.session.unit_events import (
+    ForecastDue,
+    ForecastEnded,
+    ForecastWithdrawn,
+    Reason,
+    ResultsChanged,
+    RunAdvanced,
+    RunBegan,
+    RunEnded,
+    TraceDue,
+    UnitEvent,
+    is_due,
+)
 from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (
     Analyze,
@@ -53,23 +64,7 @@ LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
 
 TOO_LONG = "trace/too-long"
-
-
-class Reason(enum.Enum):
-    """Why a file is to be traced, the weakest first."""
-
-    CHANGED = "changed"
-    SAVED = "saved"
-    OPENED = "opened"
-    ASKED = "asked"
-    """By command, or because something else changed that results depend on."""
-
-
-def is_due(reason: Reason, trace_on: TraceOn) -> bool:
-    """Whether the setting leaves it to us to trace for this reason."""
-    if reason is Reason.CHANGED:
-        return trace_on == "change"
-    return reason is Reason.ASKED or trace_on != "manual"
+INTERRUPTED = "trace/interrupted"
 
 
 @dataclass(frozen=True)
@@ -81,39 +76,13 @@ class Ending:
     reason: str = ""
 
 
-class Surroundings(Protocol):
-    """What a unit needs of the session."""
+@dataclass(frozen=True)
+class TraceInputs:
+    """What the results of a text follow from, beside the text."""
 
-    def settings(self, unit: Unit) -> Settings: ...
-
-    def permits(self, unit: Unit, reason: Reason) -> str:
-        """Why the unit may not be traced now, in a sentence; empty if it may."""
-
-    def refused(self, unit: Unit, why: str) -> None:
-        """It was not traced, because it may not be."""
-
-    def engine(self, unit: Unit) -> Engine | str:
-        """The engine of the unit's interpreter, or why there is none, in a sentence."""
-
-    def recorded(self, unit: Unit) -> tuple[RecordedClass, ...]:
-        """What is recorded of the text's classes now."""
-
-    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze: ...
-
-    def run_began(self, unit: Unit) -> None: ...
-
-    def run_advanced(self, unit: Unit, event: Event) -> None: ...
-
-    def run_ended(self, unit: Unit, failure: Failed | None) -> None: ...
-
-    def forecast_due(self, unit: Unit, when: float) -> None:
-        """Have the unit take its turn, at this time of the loop or later."""
-
-    def forecast_withdrawn(self, unit: Unit) -> None: ...
-
-    def forecast_ended(self, unit: Unit, failure: Failed | None) -> None: ...
-
-    def results_changed(self, unit: Unit, *, final: bool) -> None: ...
+    settings: Settings
+    recorded: tuple[RecordedClass, ...]
+    """What a recording says of the text's classes."""
 
 
 @dataclass(frozen=True)
@@ -142,13 +111,20 @@ class _ShapesNow:
 
 
 class Unit:
-    """Traces one open file after its edits and saves, and holds its text and results."""
+    """One open file: when a trace of it is due, the run that goes on, and what the last one found.
 
-    def __init__(self, document: Document, surroundings: Surroundings) -> None:
+    The session gives commands, and hears of what follows from them as ``UnitEvent``s.
+    """
+
+    def __init__(
+        self, document: Document, inputs: TraceInputs, emit: Callable[[Unit, UnitEvent], None]
+    ) -> None:
         self.document = document
         self.results = Results()
         self.schedule = Schedule(self._begin)
-        self._surroundings = surroundings
+        self.inputs = inputs
+        """As they are now: the session sets them before each of its commands."""
+        self._emit = emit
         self._run: _Run | None = None
         self._engine: Engine | None = None
         """What the results come from."""
@@ -183,7 +159,7 @@ class Unit:
         self._edited = asyncio.get_running_loop().time()
         self._end_forecast()
         self.results.edited(edits, self.document.name)
-        self._surroundings.results_changed(self, final=False)
+        self._report(ResultsChanged(final=False))
         self._want(Reason.CHANGED)
 
     def save(self) -> None:
@@ -248,7 +224,7 @@ class Unit:
 
     def found(self) -> tuple[FileFinding, ...]:
         """All findings, also those that a comment of the text hides."""
-        settings = self._surroundings.settings(self)
+        settings = self.inputs.settings
         findings = self.results.findings(foretold=settings.forecast)
         found = merge(findings, settings, self.results.names)
         if not (self.guards_shown or self.untraced_shown):
@@ -269,7 +245,7 @@ class Unit:
 
     def forecast(self, target: str) -> Forecast | None:
         """What further calls of a target would recompile; None where that is not known."""
-        if not self._surroundings.settings(self).forecast:
+        if not self.inputs.settings.forecast:
             return None
         return self.results.forecasts.by_target.get(target)
 
@@ -307,7 +283,7 @@ class Unit:
             self._reason = reason
         if reason is not Reason.ASKED and self._reason is not Reason.ASKED:
             self._only = ()
-        trace_on = self._surroundings.settings(self).trace_on
+        trace_on = self.inputs.settings.trace_on
         if reason is Reason.CHANGED:
             if self._known():
                 # The edit was taken back.
@@ -328,8 +304,8 @@ class Unit:
 
     def _basis(self, only: tuple[str, ...] | None = None) -> object:
         """All that the results follow from, as far as is known here."""
-        settings, recorded = self._surroundings.settings(self), self._surroundings.recorded(self)
         only = self._only if only is None else only
+        settings, recorded = self.inputs.settings, self.inputs.recorded
         return self.document.hash, only, settings.tracing(), recorded
 
     def _known(self) -> bool:
@@ -339,61 +315,62 @@ class Unit:
         assert self._complete is not None
         self.results = self._complete.results.snapshot()
         self.unparsed = False
-        self._surroundings.results_changed(self, final=True)
+        self._report(ResultsChanged(final=True))
         self._tell(Ending(self.document.generation, True))
         self.want_forecast()
 
     def _begin(self) -> _Run | None:
-        reason, only = self._reason, self._only
+        due = TraceDue(self._reason, self._only)
         self._reason, self._only = Reason.CHANGED, ()
         self._end_forecast()
-        refusal = self._surroundings.permits(self, reason)
-        if refusal:
-            self._surroundings.refused(self, refusal)
-            if reason is Reason.OPENED:
-                # Nobody will look whether what is known is still so.
-                self._forget()
-            self._tell(Ending(self.document.generation, False, refusal))
-            return None
+        self._report(due)
+        return self._run
+
+    def settle(self, due: TraceDue) -> bool:
+        """Settle what needs no engine, whose import of torch takes seconds; False if it does."""
         if not may_have_targets(self.document.text):
-            # No reason to start an engine, whose import of torch takes seconds.
             self.results.begin()
             self.results.complete()
-            self._surroundings.results_changed(self, final=True)
+            self._report(ResultsChanged(final=True))
             self._tell(Ending(self.document.generation, True))
-            return None
-        if len(self.document.text) > LONGEST_TRACED and reason is not Reason.ASKED:
-            self._leave_untraced(reason)
-            return None
-        engine = self._surroundings.engine(self)
+            return True
+        if len(self.document.text) > LONGEST_TRACED and due.reason is not Reason.ASKED:
+            self._settle_too_long(due.reason)
+            return True
+        return False
+
+    def leave_untraced(self, why: str, *, forget: bool) -> None:
+        """Do not trace, for a reason in a sentence; ``forget``: what is known may be wrong."""
+        if forget:
+            self._forget()
+        self._tell(Ending(self.document.generation, False, why))
+
+    def trace(self, due: TraceDue, engine: Engine, request: Analyze) -> None:
+        """Begin the run that was due."""
         if engine is not self._engine:
             # What another torch did is not what this one does.
             self._forget()
-        if isinstance(engine, str):
-            self._tell(Ending(self.document.generation, False, engine))
-            return None
         self._engine = engine
         # While typing, a text that does not parse is on its way to one that does. When it is
         # opened or saved so, the engine says where it is broken, as ``check`` does.
-        self.unparsed = reason is Reason.CHANGED and not _parses(
+        self.unparsed = due.reason is Reason.CHANGED and not _parses(
             self.document.text, engine.status.python
         )
         if self.unparsed:
-            self._surroundings.results_changed(self, final=True)
+            self._report(ResultsChanged(final=True))
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
-            return None
+            return
         # First: what changes from here on is not of this run.
-        basis = self._basis(only)
-        analysis = engine.analyze(self._surroundings.request(self, only))
-        self.results.begin(only)
-        self._run = _Run(self, analysis, basis, asked=reason is Reason.ASKED)
-        self._surroundings.run_began(self)
+        basis = self._basis(due.only)
+        analysis = engine.analyze(request)
+        self.results.begin(due.only)
+        self._run = _Run(self, analysis, basis, asked=due.reason is Reason.ASKED)
+        self._report(RunBegan())
         if self.results.empty:
             # That there will be something is all that there is to show.
-            self._surroundings.results_changed(self, final=False)
-        return self._run
+            self._report(ResultsChanged(final=False))
 
-    def _leave_untraced(self, reason: Reason) -> None:
+    def _settle_too_long(self, reason: Reason) -> None:
         """Say at its beginning that the text is too long."""
         message = (
             f"This file has {len(self.document.text):,} characters; "
@@ -402,11 +379,10 @@ class Unit:
         # What was asked for stays, and moves with the text.
         if self._engine is None or reason is Reason.OPENED:
             self._engine = None
-            place = Range(Position(0, 0), self.document.positions.line_end(0))
             self.results.begin()
-            self.results.apply(FindingFound(0, Finding(TOO_LONG, message, place)))
+            self._say_of_file(TOO_LONG, message)
             self.results.complete()
-            self._surroundings.results_changed(self, final=True)
+            self._report(ResultsChanged(final=True))
         self._tell(Ending(self.document.generation, False, f"{message}."))
 
     def _forget(self) -> None:
@@ -414,17 +390,15 @@ class Unit:
         self._engine, self._complete = None, None
         if not self.results.empty:
             self.results = Results()
-            self._surroundings.results_changed(self, final=True)
+            self._report(ResultsChanged(final=True))
 
     def take(self, event: Event) -> None:
         """An event of the run that goes on."""
-        if isinstance(event, (Importing, Log, TargetStarted)):
-            self._surroundings.run_advanced(self, event)
-            return
-        changed = self.results.apply(event)
-        self._surroundings.run_advanced(self, event)
+        told = isinstance(event, (Importing, Log, TargetStarted))
+        changed = not told and self.results.apply(event)
+        self._report(RunAdvanced(event))
         if changed and not self._closed:
-            self._surroundings.results_changed(self, final=False)
+            self._report(ResultsChanged(final=False))
 
     def run_ended(self, run: _Run, last: Analyzed | Failed, seconds: float) -> None:
         """The run said its last word."""
@@ -440,11 +414,14 @@ class Unit:
             self.results.interrupted()
         failure = last if isinstance(last, Failed) else None
         self.unparsed = unparsed
-        if failure is not None and self._engine is not None and not self._engine.status.torch:
-            self._forget()
+        if failure is not None and self._engine is not None:
+            if not self._engine.status.torch:
+                self._forget()
+            elif not (unparsed or run.obsolete):
+                self._show_failure(failure)
         if not self._closed:
-            self._surroundings.results_changed(self, final=True)
-        self._surroundings.run_ended(self, failure)
+            self._report(ResultsChanged(final=True))
+        self._report(RunEnded(failure))
         if not self.schedule.pending:
             if failure is not None:
                 reason = sentences(failure.reason, failure.next_step)
@@ -455,34 +432,44 @@ class Unit:
         if completed:
             self.want_forecast()
 
+    def _show_failure(self, failure: Failed) -> None:
+        """A text without findings looks like one that has none: say that it was not traced."""
+        message = f"This file was not traced: {failure.reason.rstrip('.')}"
+        self._say_of_file(INTERRUPTED, message, failure.next_step)
+
+    def _say_of_file(self, code: str, message: str, *hints: str) -> None:
+        """A finding about the text as a whole, on its first line."""
+        place = Range(Position(0, 0), self.document.positions.line_end(0))
+        self.results.apply(FindingFound(0, Finding(code, message, place, hints=hints)))
+
     # -- forecasts ----------------------------------------------------------------------------
 
     def want_forecast(self) -> None:
         """What recompiles is found out after the trace, while the text rests."""
-        if not self._surroundings.settings(self).forecast:
+        if not self.inputs.settings.forecast:
             self._end_forecast()
         elif self._closed or self.busy or self.waiting or self._forecast is not None:
             return
         elif self.results.unforetold():
-            self._surroundings.forecast_due(self, self._edited + REST)
+            self._report(ForecastDue(self._edited + REST))
         else:
             self._foretold()
 
-    def take_turn(self) -> bool:
-        targets = self.results.unforetold()
-        if self._closed or self.busy or self.waiting or not targets:
-            return False
-        engine = self._surroundings.engine(self)
-        if self._surroundings.permits(self, Reason.ASKED) or isinstance(engine, str):
-            return False
-        request = forecast_request(self._surroundings.request(self, targets))
-        self._forecast = _Forecast(self, engine.analyze(request))
-        return True
+    @property
+    def forecasts_due(self) -> tuple[str, ...]:
+        """Targets that a forecast may be made of now."""
+        if self._closed or self.busy or self.waiting:
+            return ()
+        return self.results.unforetold()
+
+    def trace_forecast(self, engine: Engine, request: Analyze) -> None:
+        """Begin the forecast that was due."""
+        self._forecast = _Forecast(self, engine.analyze(forecast_request(request)))
 
     def take_forecast(self, event: ForecastFound) -> None:
         self.results.apply(event)
         self._remember()
-        self._surroundings.results_changed(self, final=False)
+        self._report(ResultsChanged(final=False))
 
     def forecast_ended(self, forecast: _Forecast, last: Analyzed | Failed) -> None:
         """It said its last word."""
@@ -490,13 +477,13 @@ class Unit:
             self._forecast = None
             if isinstance(last, Analyzed) and not last.cancelled:
                 self._foretold()
-        self._surroundings.forecast_ended(self, last if isinstance(last, Failed) else None)
+        self._report(ForecastEnded(last if isinstance(last, Failed) else None))
 
     def _foretold(self) -> None:
         """What was not foretold again is gone."""
         if self.results.forecasts.settle():
             self._remember()
-            self._surroundings.results_changed(self, final=True)
+            self._report(ResultsChanged(final=True))
 
     def _remember(self) -> None:
         """Should an edit be taken back, its forecasts are not made again."""
@@ -504,10 +491,13 @@ class Unit:
             self._complete = dataclasses.replace(self._complete, results=self.results.snapshot())
 
     def _end_forecast(self) -> None:
-        self._surroundings.forecast_withdrawn(self)
+        self._report(ForecastWithdrawn())
         forecast, self._forecast = self._forecast, None
         if forecast is not None:
             forecast.cancel()
+
+    def _report(self, event: UnitEvent) -> None:
+        self._emit(self, event)
 
     def _tell(self, ending: Ending) -> None:
         waiters, self._waiters = self._waiters, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -148,8 +149,12 @@ def _common(one: str, other: str, limit: int) -> int:
     return low
 
 
+_LONGEST_NAME, _LONGEST_PATH = 255, 4096
+"""Bytes that Linux and macOS take, with which any question about a longer one is an error."""
+
+
 def path_of(uri: str) -> Path | None:
-    """The path of a ``file:`` URI."""
+    """The path of a ``file:`` URI; None for one that no file system can hold."""
     parts = urlsplit(uri)
     if parts.scheme != "file" or not parts.path:
         # Neovim calls a buffer without a name ``file://``.
@@ -159,4 +164,7 @@ def path_of(uri: str) -> Path | None:
     rest = (f"?{parts.query}" if parts.query else "") + (
         f"#{parts.fragment}" if parts.fragment else ""
     )
-    return Path(url2pathname(host + parts.path + rest))
+    path = url2pathname(host + parts.path + rest)
+    if "\0" in path or any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.split("/")):
+        return None
+    return Path(path) if len(os.fsencode(path)) <= _LONGEST_PATH else None

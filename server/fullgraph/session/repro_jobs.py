@@ -17,7 +17,7 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.repro import followed, reproduce_request
 from fullgraph.session.repro_data import Data, handed_over
 from fullgraph.session.repro_files import Kept, Unwritable, folder_of, keep, name_of
-from fullgraph.session.services import Services, engine_on_demand
+from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Reproduce, Wanted
 
 MOST_AT_ONCE = 2
@@ -69,15 +69,15 @@ class Made:
 
 class _Job:
     def __init__(
-        self, services: Services, unit: Unit, wanted: Wanted, item: FileFinding | None
+        self, session: Session, unit: Unit, wanted: Wanted, item: FileFinding | None
     ) -> None:
-        settings = services.settings(unit)
+        settings = session.settings(unit)
         self.uri = unit.document.uri
         # Of the text as it is now: what is wanted has its place in this one.
-        analyze = services.request(unit, (wanted.target,))
+        analyze = session.request(unit, (wanted.target,))
         self.request = reproduce_request(analyze, wanted, settings)
         self.name = name_of(wanted, item, unit.document.name)
-        self.folder = folder_of(settings, services.project(unit))
+        self.folder = folder_of(settings, session.project(unit))
         self.unit = unit
         self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing()
         self.waiters = 0
@@ -97,8 +97,8 @@ class _Job:
 class ReproJobs:
     """Makes repros, ``MOST_AT_ONCE`` at a time; equal requests share one job and its result."""
 
-    def __init__(self, services: Services, shown: Shown) -> None:
-        self._services = services
+    def __init__(self, session: Session, shown: Shown) -> None:
+        self._session = session
         self._shown = shown
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._jobs: dict[object, _Job] = {}
@@ -109,8 +109,8 @@ class ReproJobs:
 
         If the last who waits is cancelled, that ends the job, and its best so far is returned.
         """
-        await self._services.configured()
-        job = _Job(self._services, unit, wanted, item)
+        await self._session.configured()
+        job = _Job(self._session, unit, wanted, item)
         known = self._made.get(job.key)
         if known is not None and known.outcome.verified and known.intact:
             return known
@@ -167,7 +167,7 @@ class ReproJobs:
     async def _outcome(self, job: _Job) -> ReproOutcome:
         with self._bar(job) as bar:
             async with self._room:
-                engine = engine_on_demand(self._services, job.unit)
+                engine = self._session.engine_on_demand(job.unit)
                 if isinstance(engine, str):
                     return ReproOutcome(job.request.wanted, reason=engine, failed=True)
                 job.reproduction = engine.reproduce(job.request)

@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     ForecastFound,
     GuardsFound,
     OperatorsRegistered,
+    Restarted,
     RunId,
     ShapesFound,
     TargetDone,
@@ -137,6 +138,10 @@ class Results:
                 del self._old[name]
             self._keep_told(names)
             return bool(gone or self.untold)
+        if isinstance(event, Restarted):
+            self._new = {}
+            self.begin(self._only)
+            return True
         if isinstance(event, OperatorsRegistered):
             self._operators, self._registers = event.operators, True
         return False

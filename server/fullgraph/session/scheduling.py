@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
 
 LEAST_DELAY = 0.1
 MOST_DELAY = 1.0
@@ -117,32 +119,29 @@ class Schedule:
             self._timer = None
 
 
-class Rested(Protocol):
-    """A text of which more can be found out than its traces do."""
+class Turns(Generic[T]):
+    """Whose turn it is: one text at a time, when it has rested and nothing is traced.
 
-    def take_turn(self) -> bool:
-        """Begin; False if there is nothing to do. Whoever began calls ``ended`` once."""
+    ``begin`` returns False if there is nothing to do; else somebody calls ``ended`` once.
+    """
 
-
-class Turns:
-    """Whose turn it is: one text at a time, when it has rested and nothing is traced."""
-
-    def __init__(self, busy: Callable[[], bool]) -> None:
+    def __init__(self, busy: Callable[[], bool], begin: Callable[[T], bool]) -> None:
         self._busy = busy
-        self._due: dict[Rested, float] = {}
-        self._running: Rested | None = None
+        self._begin = begin
+        self._due: dict[T, float] = {}
+        self._running: T | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def want(self, text: Rested, when: float) -> None:
+    def want(self, text: T, when: float) -> None:
         """A turn for a text, not before ``when``; what it was promised before stays."""
         self._due.setdefault(text, when)
         self.next()
 
-    def withdraw(self, text: Rested) -> None:
+    def withdraw(self, text: T) -> None:
         """It wants none any more. What it has begun is for itself to end."""
         self._due.pop(text, None)
 
-    def ended(self, text: Rested) -> None:
+    def ended(self, text: T) -> None:
         if self._running is text:
             self._running = None
         self.next()
@@ -159,5 +158,5 @@ class Turns:
                 self._timer = loop.call_at(due, self.next)
                 return
             del self._due[text]
-            if text.take_turn():
+            if self._begin(text):
                 self._running = text

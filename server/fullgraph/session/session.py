@@ -6,54 +6,52 @@ Knows nothing of LSP: whoever speaks to the editor calls in, and hears back thro
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from fullgraph.engines import (
     EarlyEngine,
     Engine,
-    EngineListener,
     EngineState,
     EngineStatus,
-    Interpreter,
     InterpreterNotFound,
     sentences,
-    working_folder,
 )
 from fullgraph.operators.index import OperatorIndex
-from fullgraph.session.analysis_unit import Reason, Unit, is_due
+from fullgraph.session.analysis_unit import Ending, TraceInputs, Unit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
-from fullgraph.session.indices import Indices
-from fullgraph.session.interpreters import Interpreters
+from fullgraph.session.engine_pool import EnginePool
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.request import analyze_request, mentions_torch
 from fullgraph.session.scheduling import Turns
-from fullgraph.session.settings import (
-    Project,
-    Resolved,
-    Settings,
-    editor_source,
-    find_project,
-    resolve,
-    without_section,
+from fullgraph.session.settings import Settings
+from fullgraph.session.unit_events import (
+    ForecastDue,
+    ForecastEnded,
+    ForecastWithdrawn,
+    Reason,
+    ResultsChanged,
+    RunAdvanced,
+    RunBegan,
+    RunEnded,
+    TraceDue,
+    UnitEvent,
+    is_due,
 )
 from fullgraph.session.unseen import unseen, warning
-from fullgraph_engine.protocol import Analyze, Event, Failed, Log, RecordedClass
+from fullgraph.session.workspace import Workspace
+from fullgraph_engine.protocol import Analyze, Event, Failed, Log
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 LONGEST_READ = 300_000
 """Characters up to which a text is read for what its names mean: on the loop, after each edit."""
-
-ACTIVE_INTERPRETER = "activeInterpreter"
-"""Beside its settings, an editor may say which Python its user has active in a folder."""
 
 _LOCAL = frozenset({"file", "untitled", "buffer"})
 """Kinds of URIs of files, and of texts that are nowhere else yet: ``buffer`` is Sublime Text's."""
@@ -118,16 +116,8 @@ class Listener(Protocol):
         """Something that the user should read now, once."""
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """A workspace folder and what the editor says is set in it."""
-
-    uri: str
-    path: Path | None
-
-
 class Session:
-    """The folders, settings and open files of one editor window, and the engines in use."""
+    """The workspace, open files and engines of one editor window."""
 
     def __init__(
         self, listener: Listener, *, boot: Path | None = None, early: EarlyEngine | None = None
@@ -135,23 +125,12 @@ class Session:
         self.client = ClientCapabilities()
         self.units: dict[str, Unit] = {}
         self._listener = listener
-        self._boot = boot
-        self._early = early
-        """Until some text needs an engine: it is this one, or not of the right interpreter."""
-        self._folders: dict[str, _Folder] = {}
-        self._options: Mapping[str, Any] = {}
-        self._configuration: dict[str, Any] = {}
         self._configured = asyncio.Event()
-        self._trusted = True
-        self._engines: dict[Path, Engine] = {}
-        self._statuses: dict[Path, EngineStatus] = {}
-        self._whys: dict[Path, str] = {}
-        self._interpreters = Interpreters()
-        self._indices = Indices(listener.log)
-        self._turns = Turns(lambda: any(unit.busy for unit in self.units.values()))
-        self._starts: set[asyncio.Task[None]] = set()
-        self._resolved: dict[str, tuple[Project, Resolved]] = {}
-        self._manifests: dict[Path, float] = {}
+        self._workspace = Workspace(lambda why: self._show_once(MessageLevel.WARNING, why))
+        self._engines = EnginePool(
+            self._engine_changed, self._engine_recovered, listener.log, boot=boot, early=early
+        )
+        self._turns = Turns(self._is_busy, self._forecast)
         self._last: SessionStatus | None = None
         self._shown: set[str] = set()
         self._closed = False
@@ -163,39 +142,25 @@ class Session:
     ) -> None:
         """What the editor says of itself. Nothing is traced before ``configure``."""
         self.client = client
-        if isinstance(options, Mapping):
-            self._options = without_section(options)
-            self._trusted = self._options.get("trusted") is not False
-        for uri in folders:
-            self._folders[uri] = _Folder(uri, path_of(uri))
+        self._workspace.initialize(options, folders)
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
         """Nothing is traced before ``configure`` says what is set in the new folders."""
         self._configured.clear()
-        for uri in removed:
-            self._folders.pop(uri, None)
-        for uri in added:
-            self._folders[uri] = _Folder(uri, path_of(uri))
+        self._workspace.change_folders(added, removed)
 
     @property
     def folders(self) -> tuple[str, ...]:
-        return tuple(self._folders)
+        return self._workspace.folders
 
     def configure(self, by_scope: Mapping[str, object]) -> None:
         """The editor's settings: by folder, and under the empty name those of no folder."""
-        self._configuration = {scope: without_section(raw) for scope, raw in by_scope.items()}
-        trusts = [
-            raw["trusted"]
-            for raw in (self._options, *self._configuration.values())
-            if isinstance(raw.get("trusted"), bool)
-        ]
-        if trusts:
-            self._trusted = trusts[-1]
+        self._workspace.configure(by_scope)
         waited = not self._configured.is_set()
         self._configured.set()
         self._reconsider()
         if waited:
-            for unit in self.units.values():
+            for unit in self._informed():
                 unit.open()
 
     async def configured(self) -> None:
@@ -204,8 +169,11 @@ class Session:
 
     def trust(self, trusted: bool) -> None:
         """The user granted or withdrew trust in the code of this window."""
-        self._options = {**self._options, "trusted": trusted}
-        self._trusted = trusted
+        try:
+            self._workspace.trust(trusted)
+        except OSError as error:
+            why = error.strerror or str(error)
+            self._listener.log(f"Trust holds until the server ends; it cannot be kept: {why}.")
         if trusted:
             self._reconsider(again=True)
         else:
@@ -219,47 +187,35 @@ class Session:
 
     def recording_changed(self) -> None:
         """A recording was written: trace what it says something else of than before."""
-        for unit in self.units.values():
+        for unit in self._informed():
             unit.reconsider()
 
     def _check_trust(self) -> None:
-        if not self._trusted:
+        if not self._workspace.trusted:
             self._report(
                 SessionStatus(
                     State.UNTRUSTED,
                     "This workspace is not trusted, so none of its code is executed.",
-                    "Trust the workspace to trace its code.",
+                    "Trust the workspace in the editor, or run `fullgraph trust` in its folder.",
                 )
             )
 
     def _reconsider(self, *, again: bool = False) -> None:
         """Settings may have changed: show findings anew, and trace again what depends on them."""
-        before = {uri: self._resolve(unit) for uri, unit in self.units.items()}
-        self._forget_settings()
+        before = {unit: (self.project(unit), self.settings(unit)) for unit in self.units.values()}
+        self._workspace.forget()
         if not self._configured.is_set():
             return
         self._check_trust()
-        used = set()
-        for uri, unit in self.units.items():
-            now, (project, old) = self.settings(unit), before[uri]
-            if interpreter := self._interpreter(unit):
-                used.add(interpreter)
-            moved = project.root != self.project(unit)
-            if again or moved or _traced_differently(old.settings, now):
+        for unit in self._informed():
+            (root, old), now = before[unit], unit.inputs.settings
+            if again or root != self.project(unit) or _traced_differently(old, now):
                 unit.refresh()
-            elif old.settings != now:
+            elif old != now:
                 unit.want_forecast()
                 self._listener.results_changed(unit, final=True)
             self._prepare(unit)
-        self._close_engines([path for path in self._engines if path not in used])
-
-    def _close_engines(self, interpreters: Iterable[Path]) -> None:
-        """Those that no text needs any more."""
-        for path in interpreters:
-            engine = self._engines.pop(path)
-            self._statuses.pop(path, None)
-            self._indices.forget(path)
-            self._in_background(engine.close())
+        self._engines.keep(self._interpreters())
 
     # -- texts --------------------------------------------------------------------------------
 
@@ -269,31 +225,38 @@ class Session:
             return
         if (old := self.units.pop(uri, None)) is not None:
             old.close()
-        unit = Unit(Document(uri, text, version, language, self.client.encoding), self)
-        self.units[uri] = unit
+        document = Document(uri, text, version, language, self.client.encoding)
+        unit = self.units[uri] = Unit(document, self._inputs(document), self._unit_reported)
         if self._configured.is_set():
             unit.open()
             self._prepare(unit)
 
     def change(self, uri: str, changes: Sequence[Change], version: int) -> None:
         if (unit := self.units.get(uri)) is not None:
-            unit.change(changes, version)
+            self._inform(unit).change(changes, version)
 
     def save(self, uri: str) -> None:
         unit = self.units.get(uri)
         if unit is not None:
-            unit.save()
+            self._inform(unit).save()
         path = path_of(uri)
         if path is None:
             return
         module = path.parent.name if path.stem == "__init__" else path.stem
         imported = re.compile(rf"^[ \t]*(?:from|import)\b[^\n#]*\b{re.escape(module)}\b", re.M)
-        for other in self.units.values():
+        for other in self._informed():
             if other is not unit and imported.search(other.document.text):
                 other.refresh()
 
+    def analyze(self, unit: Unit, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
+        """Trace a text now, whatever is known of it; ``only``: names of targets, empty for all.
+
+        The future says how the run ended.
+        """
+        return self._inform(unit).analyze(only)
+
     def close_text(self, uri: str) -> None:
-        self._resolved.pop(uri, None)
+        self._workspace.forget(uri)
         unit = self.units.pop(uri, None)
         if unit is not None:
             unit.close()
@@ -303,20 +266,114 @@ class Session:
         """The open texts by URI."""
         return {uri: unit.document for uri, unit in self.units.items()}
 
-    # -- what a unit needs --------------------------------------------------------------------
+    def _inputs(self, document: Document) -> TraceInputs:
+        recording = recording_of(document.name, self._workspace.project(document))
+        if recording.problem:
+            self._show_once(MessageLevel.WARNING, recording.problem)
+        return TraceInputs(self._workspace.settings(document), recording.classes)
+
+    def _inform(self, unit: Unit) -> Unit:
+        """Let a unit know of the settings and the recording as they are now."""
+        unit.inputs = self._inputs(unit.document)
+        return unit
+
+    def _informed(self) -> list[Unit]:
+        """All units, each with the settings and the recording as they are now."""
+        return [self._inform(unit) for unit in self.units.values()]
+
+    # -- what units report --------------------------------------------------------------------
+
+    def _unit_reported(self, unit: Unit, event: UnitEvent) -> None:
+        match event:
+            case TraceDue():
+                self._trace(unit, event)
+            case ResultsChanged(final):
+                if self.units.get(unit.document.uri) is unit:
+                    self._listener.results_changed(unit, final=final)
+            case RunBegan():
+                self._listener.run_began(unit)
+                self._refresh_status(unit)
+            case RunAdvanced(advance):
+                if isinstance(advance, Log):
+                    self._engines.log(advance)
+                self._listener.run_advanced(unit, advance)
+            case RunEnded(failure):
+                self._run_ended(unit, failure)
+            case ForecastDue(when):
+                self._turns.want(unit, when)
+            case ForecastWithdrawn():
+                self._turns.withdraw(unit)
+            case ForecastEnded(failure):
+                self._forecast_ended(unit, failure)
+
+    def _trace(self, unit: Unit, due: TraceDue) -> None:
+        refusal = self.permits(unit, due.reason)
+        if refusal:
+            if self._may_execute:
+                words = f"{unit.document.name}: {refusal}"
+                self._show_once(MessageLevel.INFORMATION, words, quiet=True)
+            # Of a text that was opened, nobody will look whether what is known is still so.
+            unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
+            return
+        if self._inform(unit).settle(due):
+            return
+        engine = self.engine(unit)
+        if isinstance(engine, str):
+            unit.leave_untraced(engine, forget=True)
+        else:
+            unit.trace(due, engine, self.request(unit, due.only))
+
+    def _forecast(self, unit: Unit) -> bool:
+        targets = unit.forecasts_due
+        if not targets or self.permits(unit, Reason.ASKED):
+            return False
+        engine = self.engine(unit)
+        if isinstance(engine, str):
+            return False
+        self._inform(unit).trace_forecast(engine, self.request(unit, targets))
+        return True
+
+    def _forecast_ended(self, unit: Unit, failure: Failed | None) -> None:
+        self._turns.ended(unit)
+        if failure is not None:
+            reason = sentences(failure.reason, failure.next_step)
+            self._listener.log(f"{unit.document.name} has no forecast: {reason}")
+
+    def _run_ended(self, unit: Unit, failure: Failed | None) -> None:
+        self._listener.run_ended(unit)
+        self._refresh_status(unit)
+        self._turns.next()
+        if failure is None:
+            return
+        path = self._interpreter(unit)
+        status = self._engines.status(path) if path is not None else None
+        if status is not None and status.state is EngineState.READY and not unit.unparsed:
+            # Otherwise the engine's own state has been told, or a finding says it at its place.
+            words = sentences(failure.reason, failure.next_step)
+            self._listener.log(words)
+            self._show_once(MessageLevel.ERROR, words)
+
+    # -- what documents, repros and handlers need ---------------------------------------------
 
     def settings(self, unit: Unit) -> Settings:
-        return self._resolve(unit)[1].settings
+        return self._workspace.settings(unit.document)
 
     def project(self, unit: Unit) -> Path:
-        return self._resolve(unit)[0].root
+        return self._workspace.project(unit.document)
+
+    @property
+    def _may_execute(self) -> bool:
+        return self._workspace.trusted and self._configured.is_set() and not self._closed
 
     def permits(self, unit: Unit, reason: Reason) -> str:
+        """Why the unit may not be traced now, in a sentence; empty if it may."""
         if self._closed or not self._configured.is_set():
             return "The server is starting; try again in a moment."
-        if not self._trusted:
+        if not self._workspace.trusted:
             return "This workspace is not trusted, so none of its code is executed."
-        self._reread_manifest(unit)
+        if not self._workspace.is_current(unit.document):
+            self._workspace.forget()
+            self._informed()
         if reason is Reason.ASKED:
             return ""
         trace_on = self.settings(unit).trace_on
@@ -328,48 +385,36 @@ class Session:
             return "Installed packages are traced only on command."
         if urlsplit(unit.document.uri).scheme not in _LOCAL:
             return "What is no file of this machine is traced only on command."
-        if path is not None and self._excluded(unit, path):
+        if self._workspace.excludes(unit.document):
             return "The setting `exclude` leaves this file to be traced only on command."
         return ""
 
-    def refused(self, unit: Unit, why: str) -> None:
-        if self._trusted and self._configured.is_set() and not self._closed:
-            self._show_once(MessageLevel.INFORMATION, f"{unit.document.name}: {why}", quiet=True)
-
     def engine(self, unit: Unit) -> Engine | str:
+        """The engine of the unit's interpreter, or why there is none, in a sentence."""
         try:
-            interpreter = self._find_interpreter(unit)
+            interpreter = self._workspace.interpreter(unit.document)
         except InterpreterNotFound as error:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
             self._show_once(MessageLevel.WARNING, str(error))
             return str(error)
-        processes = self.settings(unit).engine_processes
-        engine = self._engines.get(interpreter.path)
-        if engine is None:
-            return self._begun(interpreter, processes)
-        engine.processes = processes
-        return engine
+        return self._engines.engine(interpreter, self.settings(unit).engine_processes)
 
-    def _begun(self, interpreter: Interpreter, processes: str) -> Engine:
-        path = interpreter.path
-        self._whys[path] = interpreter.why
-        self._listener.log(f"Tracing with {path}: {interpreter.why}.")
-        hearing = EngineListener(
-            lambda status: self._engine_said(path, status),
-            self._logged,
-            lambda event: self._in_background(self._indices.read(path, event)),
+    def engine_on_demand(self, unit: Unit) -> Engine | str:
+        """The engine for what the user asked for, or why it may not be had, in a sentence."""
+        return self.permits(unit, Reason.ASKED) or self.engine(unit)
+
+    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze:
+        """What an engine is asked, to trace a text as it is now."""
+        document = unit.document
+        return analyze_request(
+            name=document.name,
+            text=document.text,
+            generation=document.generation,
+            settings=self.settings(unit),
+            project=self.project(unit),
+            focus=document.focus,
+            only=only,
         )
-        early, self._early = self._early, None
-        fits = early is not None and early.engine.processes == processes
-        if early is not None and fits and early.engine.interpreter == path:
-            self._engines[path] = early.engine
-            early.hear(hearing)
-            return early.engine
-        if early is not None:
-            self._in_background(early.engine.close())
-        engine = self._engines[path] = hearing.engine(path, self._boot, processes)
-        self._in_background(engine.start())
-        return engine
 
     def index(self, unit: Unit) -> OperatorIndex | None:
         """The operators of the unit's torch, and those that its file registered.
@@ -387,7 +432,7 @@ class Session:
             )
             return None
         path = self._interpreter(unit)
-        index = self._indices.of(path) if path is not None else None
+        index = self._engines.index(path) if path is not None else None
         if index is None:
             return None
         return unit.extended.of(index, unit.results.operators)
@@ -397,154 +442,24 @@ class Session:
 
         The engine executes nothing of the text, but its interpreter may be the workspace's.
         """
-        if self._closed or not self._trusted or not self._configured.is_set():
-            return
-        if mentions_torch(unit.document.text):
+        if self._may_execute and mentions_torch(unit.document.text):
             self.engine(unit)
-
-    def recorded(self, unit: Unit) -> tuple[RecordedClass, ...]:
-        recording = recording_of(unit.document.name, self.project(unit))
-        if recording.problem:
-            self._show_once(MessageLevel.WARNING, recording.problem)
-        return recording.classes
-
-    def request(self, unit: Unit, only: tuple[str, ...]) -> Analyze:
-        document = unit.document
-        return analyze_request(
-            name=document.name,
-            text=document.text,
-            generation=document.generation,
-            settings=self.settings(unit),
-            project=self.project(unit),
-            focus=document.focus,
-            only=only,
-        )
-
-    def run_began(self, unit: Unit) -> None:
-        self._listener.run_began(unit)
-        self._refresh_status(unit)
-
-    def run_advanced(self, unit: Unit, event: Event) -> None:
-        if isinstance(event, Log):
-            self._logged(event)
-        self._listener.run_advanced(unit, event)
-
-    def forecast_due(self, unit: Unit, when: float) -> None:
-        self._turns.want(unit, when)
-
-    def forecast_withdrawn(self, unit: Unit) -> None:
-        self._turns.withdraw(unit)
-
-    def forecast_ended(self, unit: Unit, failure: Failed | None) -> None:
-        self._turns.ended(unit)
-        if failure is not None:
-            reason = sentences(failure.reason, failure.next_step)
-            self._listener.log(f"{unit.document.name} has no forecast: {reason}")
-
-    def run_ended(self, unit: Unit, failure: Failed | None) -> None:
-        self._listener.run_ended(unit)
-        self._refresh_status(unit)
-        self._turns.next()
-        if failure is None:
-            return
-        path = self._interpreter(unit)
-        status = self._statuses.get(path) if path is not None else None
-        if status is not None and status.state is EngineState.READY and not unit.unparsed:
-            # Otherwise the engine's own state has been told, or a finding says it at its place.
-            words = sentences(failure.reason, failure.next_step)
-            self._listener.log(words)
-            self._show_once(MessageLevel.ERROR, words)
-
-    def results_changed(self, unit: Unit, *, final: bool) -> None:
-        if self.units.get(unit.document.uri) is unit:
-            self._listener.results_changed(unit, final=final)
-
-    # -- settings -----------------------------------------------------------------------------
-
-    def _resolve(self, unit: Unit) -> tuple[Project, Resolved]:
-        uri = unit.document.uri
-        known = self._resolved.get(uri)
-        if known is None:
-            folder = self._folder_of(unit.document.path)
-            project = _project(unit.document.path, folder.path if folder else None)
-            configured = self._configured_in(folder)
-            sources = (self._options, configured)
-            known = (
-                project,
-                resolve(project.source, *(editor_source(_ours(raw)) for raw in sources)),
-            )
-            self._resolved[uri] = known
-            manifest = project.root / "pyproject.toml"
-            self._manifests[manifest] = _modified(manifest)
-            for problem in (*project.problems, *known[1].problems):
-                self._show_once(MessageLevel.WARNING, problem)
-        return known
-
-    def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
-        """What the editor says is set in a folder."""
-        nowhere: Mapping[str, Any] = self._configuration.get("", {})
-        return self._configuration.get(folder.uri, nowhere) if folder else nowhere
-
-    def _reread_manifest(self, unit: Unit) -> None:
-        """Not every editor watches files for us, so look before each run."""
-        manifest = self.project(unit) / "pyproject.toml"
-        if self._manifests.get(manifest) != _modified(manifest):
-            self._forget_settings()
-
-    def _forget_settings(self) -> None:
-        self._resolved.clear()
-        self._manifests.clear()
-
-    def _folder_of(self, path: Path | None) -> _Folder | None:
-        """The innermost workspace folder around a path; for a text without one, the first."""
-        if path is None:
-            return next(iter(self._folders.values()), None)
-        around = [
-            folder
-            for folder in self._folders.values()
-            if folder.path is not None and path.is_relative_to(folder.path)
-        ]
-        return max(around, key=lambda folder: len(str(folder.path)), default=None)
-
-    def _excluded(self, unit: Unit, path: Path) -> bool:
-        patterns = self.settings(unit).exclude
-        root = self.project(unit)
-        if not patterns or not path.is_relative_to(root):
-            return False
-        from pathspec import GitIgnoreSpec
-
-        return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
 
     # -- engines ------------------------------------------------------------------------------
 
     def _interpreter(self, unit: Unit) -> Path | None:
         try:
-            return self._find_interpreter(unit).path
+            return self._workspace.interpreter(unit.document).path
         except InterpreterNotFound:
             return None
 
-    def _find_interpreter(self, unit: Unit) -> Interpreter:
-        """The Python that traces a text.
+    def _interpreters(self) -> set[Path]:
+        return {path for unit in self.units.values() if (path := self._interpreter(unit))}
 
-        Raises:
-            InterpreterNotFound: there is none, or none is known yet and nothing is trusted.
-        """
-        root = self.project(unit)
-        folder = self._folder_of(unit.document.path)
-        if not (root / ".venv").is_dir() and folder is not None and folder.path is not None:
-            root = folder.path
-        active = self._configured_in(folder).get(ACTIVE_INTERPRETER)
-        return self._interpreters.find(
-            self.settings(unit).interpreter,
-            root,
-            active if isinstance(active, str) else "",
-            trusted=self._trusted,
-        )
-
-    def _engine_said(self, path: Path, status: EngineStatus) -> None:
-        before = self._statuses.get(path)
-        self._statuses[path] = status
-        if self._closed or path not in self._engines:
+    def _engine_changed(
+        self, path: Path, status: EngineStatus, before: EngineStatus | None
+    ) -> None:
+        if self._closed:
             return
         self._report(self._of_engine(status))
         sentence = sentences(status.message, status.next_step)
@@ -564,8 +479,17 @@ class Session:
         if before is None or before.state is not status.state:
             self._listener.log(f"{path}: {sentence}")
 
+    def _engine_recovered(self, path: Path) -> None:
+        """Trace what could not be traced meanwhile."""
+        for unit in self._informed():
+            if self._interpreter(unit) == path:
+                unit.reconsider()
+
+    def _is_busy(self) -> bool:
+        return any(unit.busy for unit in self.units.values())
+
     def _of_engine(self, status: EngineStatus) -> SessionStatus:
-        busy = any(unit.busy for unit in self.units.values())
+        busy = self._is_busy()
         state = State(status.state.value)
         message = status.message
         if state is State.READY and busy:
@@ -583,8 +507,9 @@ class Session:
 
     def _refresh_status(self, unit: Unit) -> None:
         path = self._interpreter(unit)
-        if path is not None and path in self._statuses and self._trusted:
-            self._report(self._of_engine(self._statuses[path]))
+        status = self._engines.status(path) if path is not None else None
+        if status is not None and self._workspace.trusted:
+            self._report(self._of_engine(status))
 
     def _report(self, status: SessionStatus) -> None:
         if status != self._last:
@@ -597,20 +522,19 @@ class Session:
 
     def why(self, interpreter: str) -> str:
         """How an interpreter that traces was found, and which were passed over."""
-        return self._whys.get(Path(interpreter), "")
+        return self._engines.why(interpreter)
 
     def engine_statuses(self) -> tuple[EngineStatus, ...]:
-        return tuple(engine.status for engine in self._engines.values())
+        return self._engines.statuses()
 
     async def restart_engines(self) -> None:
         """Look for torch again, start every engine afresh and trace again what is open."""
         self._shown.clear()
-        self._interpreters.forget()
-        used = {path for unit in self.units.values() if (path := self._interpreter(unit))}
-        if used:
-            self._close_engines([path for path in self._engines if path not in used])
-        await asyncio.gather(*(engine.restart() for engine in self._engines.values()))
-        for unit in self.units.values():
+        self._workspace.interpreters.forget()
+        if used := self._interpreters():
+            self._engines.keep(used)
+        await self._engines.restart()
+        for unit in self._informed():
             unit.refresh()
 
     async def close(self) -> None:
@@ -618,30 +542,13 @@ class Session:
         self._closed = True
         for unit in self.units.values():
             unit.close()
-        for task in list(self._starts):
-            task.cancel()
-        await asyncio.gather(
-            *(engine.close() for engine in self._all_engines()), return_exceptions=True
-        )
+        await self._engines.close()
 
     def kill(self) -> None:
         """End the engines at once, where there is no loop any more to wait on."""
-        for engine in self._all_engines():
-            engine.kill()
-
-    def _all_engines(self) -> tuple[Engine, ...]:
-        early = (self._early.engine,) if self._early is not None else ()
-        return (*self._engines.values(), *early)
-
-    def _in_background(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._starts.add(task)
-        task.add_done_callback(self._starts.discard)
+        self._engines.kill()
 
     # -- words --------------------------------------------------------------------------------
-
-    def _logged(self, log: Log) -> None:
-        self._listener.log(log.text.rstrip("\n"))
 
     def _show_once(self, level: MessageLevel, message: str, *, quiet: bool = False) -> None:
         if message in self._shown:
@@ -651,31 +558,6 @@ class Session:
             self._listener.log(message)
         else:
             self._listener.show_message(level, message)
-
-
-def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not a setting: whether to execute code is for the client to know."""
-    theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
-    return {key: value for key, value in raw.items() if key not in theirs}
-
-
-def _project(path: Path | None, folder: Path | None) -> Project:
-    """The project of a file; the workspace folder where nothing on disk marks one."""
-    start = path if path is not None else folder
-    if start is None:
-        return find_project(working_folder())
-    project = find_project(start)
-    marked = any((project.root / name).exists() for name in ("pyproject.toml", ".git"))
-    if marked or folder is None:
-        return project
-    return dataclasses.replace(project, root=folder)
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _traced_differently(before: Settings, now: Settings) -> bool:

@@ -1,0 +1,216 @@
+"""The folders of one editor window, and which settings and Python hold for a text in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullgraph.engines import Interpreter, working_folder
+from fullgraph.session.documents import Document, path_of
+from fullgraph.session.interpreters import Interpreters
+from fullgraph.session.settings import (
+    Project,
+    Resolved,
+    Settings,
+    editor_source,
+    find_project,
+    resolve,
+    without_section,
+)
+from fullgraph.session.trust import TrustedFolders, trusted_folders_file
+
+ACTIVE_INTERPRETER = "activeInterpreter"
+"""Beside its settings, an editor may say which Python its user has active in a folder."""
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A workspace folder and what the editor says is set in it."""
+
+    uri: str
+    path: Path | None
+
+
+class Workspace:
+    """Folders, what the editor says is set in them, and what follows for each text.
+
+    ``warn`` is called with each problem of a setting, in a sentence, once per reading.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._said: bool | None = None
+        """Whether it is trusted, by the client or by command; None before one of them says so."""
+        self._denied = False
+        """A setting says that it is not."""
+        self._trusted_folders = TrustedFolders(trusted_folders_file(os.environ))
+        self.interpreters = Interpreters()
+        self._warn = warn
+        self._folders: dict[str, _Folder] = {}
+        self._options: Mapping[str, Any] = {}
+        self._configuration: dict[str, Any] = {}
+        self._resolved: dict[str, tuple[Project, Resolved]] = {}
+        self._manifests: dict[Path, float] = {}
+
+    # -- what the editor says -----------------------------------------------------------------
+
+    def initialize(self, options: object, folders: Iterable[str]) -> None:
+        if isinstance(options, Mapping):
+            self._options = without_section(options)
+            if "trusted" in self._options:
+                self._said = self._options["trusted"] is True
+        self.change_folders(folders, ())
+
+    def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
+        for uri in removed:
+            self._folders.pop(uri, None)
+        for uri in added:
+            self._folders[uri] = _Folder(uri, path_of(uri))
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def configure(self, by_scope: Mapping[str, object]) -> None:
+        """The editor's settings: by folder, and under the empty name those of no folder."""
+        self._configuration = {scope: without_section(raw) for scope, raw in by_scope.items()}
+        # A workspace brings settings of its own: they may take trust away, but not give it.
+        self._denied = any(
+            raw.get("trusted", True) is not True for raw in self._configuration.values()
+        )
+
+    @property
+    def trusted(self) -> bool:
+        """Code of the workspace may be executed: the client, a command or the user's list say so,
+        and no setting says otherwise."""
+        if self._denied:
+            return False
+        if self._said is not None:
+            return self._said
+        return self._trusted_folders.holds(folder.path for folder in self._folders.values())
+
+    def trust(self, trusted: bool) -> None:
+        """The user grants or withdraws trust, for this window and those to come.
+
+        Raises:
+            OSError: it holds for this window alone, as the list cannot be written.
+        """
+        self._said = trusted
+        folders = [folder.path for folder in self._folders.values() if folder.path is not None]
+        if trusted:
+            self._trusted_folders.add(folders)
+        else:
+            self._trusted_folders.remove(folders)
+
+    # -- what holds for a text ----------------------------------------------------------------
+
+    def settings(self, document: Document) -> Settings:
+        return self._resolve(document)[1].settings
+
+    def project(self, document: Document) -> Path:
+        return self._resolve(document)[0].root
+
+    def excludes(self, document: Document) -> bool:
+        """The setting ``exclude`` names the file."""
+        patterns, root = self.settings(document).exclude, self.project(document)
+        path = document.path
+        if not patterns or path is None or not path.is_relative_to(root):
+            return False
+        from pathspec import GitIgnoreSpec
+
+        return GitIgnoreSpec.from_lines(patterns).match_file(str(path.relative_to(root)))
+
+    def interpreter(self, document: Document) -> Interpreter:
+        """The Python that traces a text.
+
+        Raises:
+            InterpreterNotFound: there is none, or none is known yet and nothing is trusted.
+        """
+        root = self.project(document)
+        folder = self._folder_of(document.path)
+        if not (root / ".venv").is_dir() and folder is not None and folder.path is not None:
+            root = folder.path
+        active = self._configured_in(folder).get(ACTIVE_INTERPRETER)
+        return self.interpreters.find(
+            self.settings(document).interpreter,
+            root,
+            active if isinstance(active, str) else "",
+            trusted=self.trusted,
+        )
+
+    def is_current(self, document: Document) -> bool:
+        """Its project's pyproject.toml is as it was when it was read.
+
+        Not every editor watches files for us.
+        """
+        manifest = self.project(document) / "pyproject.toml"
+        return self._manifests.get(manifest) == _modified(manifest)
+
+    def forget(self, uri: str | None = None) -> None:
+        """Read again what holds for one text, or for all."""
+        if uri is not None:
+            self._resolved.pop(uri, None)
+        else:
+            self._resolved.clear()
+            self._manifests.clear()
+
+    def _resolve(self, document: Document) -> tuple[Project, Resolved]:
+        known = self._resolved.get(document.uri)
+        if known is None:
+            folder = self._folder_of(document.path)
+            project = _project(document.path, folder.path if folder else None)
+            sources = (self._options, self._configured_in(folder))
+            known = (
+                project,
+                resolve(project.source, *(editor_source(_ours(raw)) for raw in sources)),
+            )
+            self._resolved[document.uri] = known
+            manifest = project.root / "pyproject.toml"
+            self._manifests[manifest] = _modified(manifest)
+            for problem in (*project.problems, *known[1].problems):
+                self._warn(problem)
+        return known
+
+    def _configured_in(self, folder: _Folder | None) -> Mapping[str, Any]:
+        """What the editor says is set in a folder."""
+        nowhere: Mapping[str, Any] = self._configuration.get("", {})
+        return self._configuration.get(folder.uri, nowhere) if folder else nowhere
+
+    def _folder_of(self, path: Path | None) -> _Folder | None:
+        """The innermost workspace folder around a path; for a text without one, the first."""
+        if path is None:
+            return next(iter(self._folders.values()), None)
+        around = [
+            folder
+            for folder in self._folders.values()
+            if folder.path is not None and path.is_relative_to(folder.path)
+        ]
+        return max(around, key=lambda folder: len(str(folder.path)), default=None)
+
+
+def _ours(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not a setting: whether to execute code is for the client to know."""
+    theirs = ("trusted", "commands", ACTIVE_INTERPRETER)
+    return {key: value for key, value in raw.items() if key not in theirs}
+
+
+def _project(path: Path | None, folder: Path | None) -> Project:
+    """The project of a file; the workspace folder where nothing on disk marks one."""
+    start = path if path is not None else folder
+    if start is None:
+        return find_project(working_folder())
+    project = find_project(start)
+    marked = any((project.root / name).exists() for name in ("pyproject.toml", ".git"))
+    if marked or folder is None:
+        return project
+    return dataclasses.replace(project, root=folder)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
