@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import subprocess
 import sys
@@ -49,7 +50,12 @@ class Engine:
         python: str = sys.executable,
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
+        descriptors: int = 0,
     ) -> None:
+        def limit() -> None:
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
         theirs, self.write = os.pipe()
         self.read, answers = os.pipe()
         command = [python, str(BOOT), "--read", str(theirs), "--write", str(answers)]
@@ -60,6 +66,7 @@ class Engine:
             cwd=cwd,
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
+            preexec_fn=limit,
         )
         os.close(theirs)
         os.close(answers)
@@ -102,8 +109,7 @@ class Engine:
             event = self.event()
             assert event is not None, "the engine died"
             events.append(event)
-            ends = isinstance(event, (Analyzed, Reproduced, Failed))
-            if ends and event.request == request:
+            if isinstance(event, (Analyzed, Reproduced, Failed)) and event.request == request:
                 return Result(events)
 
     def analyze(self, text: str, **options: Any) -> Result:
@@ -178,6 +184,16 @@ def children_of(parent: int) -> list[int]:
         with contextlib.suppress(OSError, ValueError):
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(entry.name) and int(stat[1]) == parent:
+                found.append(int(entry.name))
+    return found
+
+
+def named(name: str) -> list[int]:
+    """The processes that have given themselves this name."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            if (entry / "comm").read_text().strip() == name:
                 found.append(int(entry.name))
     return found
 

@@ -650,9 +650,13 @@ def one_run(
 
         torch._dynamo.reset()
         forecast.SHORTEST = SECONDS / 2
-        asked = {"branch": Branches(), "forecast_recompiles": lambda _: None}
         run_target(
-            tracee, "forecast", emitted.append, dataclasses.replace(run, part="forecast"), **asked
+            tracee,
+            "forecast",
+            emitted.append,
+            dataclasses.replace(run, part="forecast"),
+            branch=Branches(),
+            forecast_recompiles=lambda _: None,
         )
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
@@ -673,16 +677,17 @@ def further_paths(
     from fullgraph_engine.host.process_backends.branches import Branches
 
     torch._dynamo.reset()
-    asked = {"branch": Branches(), "known": first.known}
     outcome = run_target(
         dataclasses.replace(tracee, mode=mode),
         "paths",
         emitted.append,
         dataclasses.replace(run, part="paths"),
-        **asked,
+        branch=Branches(),
+        known=first.known,
     )
     if outcome.needs_real:
         return further_paths(tracee, first, run, emitted, "real")
+    assert outcome.paths is not None
     for finding in first.findings:
         if finding.identity in outcome.paths.narrowed:
             path = protocol.TracePath(training=outcome.paths.mode)

@@ -31,8 +31,12 @@ def test_events_come_in_order(engine: Engine) -> None:
     ]
     assert result.value("f") == "7"
     assert result.reports["f"].range == spot(0, 4, 5)
-    assert result.end == Analyzed(
-        engine.requests, f"v{engine.requests}", result.end.seconds, cancelled=False
+    end = result.end
+    assert isinstance(end, Analyzed)
+    assert (end.request, end.generation, end.cancelled) == (
+        engine.requests,
+        f"v{engine.requests}",
+        False,
     )
 
 

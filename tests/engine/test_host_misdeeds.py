@@ -246,13 +246,15 @@ def test_processes_that_escape_are_killed(engine: Engine, tmp_path: Path) -> Non
         import ctypes, os, time
         libc = ctypes.CDLL(None)
         def f():  # target
+            read, write = os.pipe()
             if libc.fork() == 0:
                 os.setsid()
                 if libc.fork() == 0:
                     os.setsid()
+                    os.write(write, b"x")
                     time.sleep(600)
                 time.sleep(600)
-            time.sleep(0.2)
+            os.read(read, 1)
             return 1
         """
     )

@@ -191,7 +191,7 @@ def test_probes_from_an_enclosing_run(engine: Engine) -> None:
     assert (part.status, part.probe_number) == ("traced", 1)
     assert (reports["Spare"].status, reports["Spare"].probe) == ("no-probe", None)
     without = "Net ran, and did not call Spare. No inputs were found"
-    assert reports["Spare"].error.startswith(without)
+    assert (reports["Spare"].error or "").startswith(without)
     assert places(findings) == {("probe/missing", 8)}
 
 
@@ -249,7 +249,8 @@ def test_a_model_that_is_found_by_trying_is_made_once_for_the_ten_classes_in_it(
         pytest.skip("each run makes it for itself")
     reports, _ = engine.analyze(TEN.replace("# fullgraph: init(4) f32[2, 4]\n", ""))
     assert [reports[name].status for name in ("Net", *LAYERS)] == ["traced"] * 11
-    assert "Net.forward" in reports["Layer9"].probe.source
+    probe = reports["Layer9"].probe
+    assert probe is not None and "Net.forward" in probe.source
     # The two runs of the model itself, of which the first tries more than once.
     assert len(set(engine.printed.splitlines())) == 3
 
@@ -312,7 +313,8 @@ def test_what_a_model_does_later_does_not_matter_to_what_it_has_called(
         "Behind": ("traced", 0, 1),
         "Shift": ("traced", 0, 1),
     }
-    assert reports["Shift"].probe.source == "as called by Cached.forward, line 17"
+    probe = reports["Shift"].probe
+    assert probe is not None and probe.source == "as called by Cached.forward, line 17"
 
 
 @pytest.mark.slow
@@ -764,3 +766,44 @@ def test_a_repro_is_made_where_nothing_is_forked(hosts: dict[str, Host], growing
     assert made.found is not None
     assert "print(" in made.found.script
     assert made.tried > 2
+
+
+def traced(engine: Engine, before: str, body: str) -> tuple[TargetReport, list[Finding]]:
+    text = f"{HEAD}{before}\n# fullgraph: f32[4]\ndef f(x):\n    {body}\n    return x + 1\n"
+    reports, findings = engine.analyze(text)
+    return reports["f"], findings
+
+
+def test_a_target_is_not_clean_where_dynamo_is_disabled(engine: Engine) -> None:
+    report, findings = traced(engine, "torch._dynamo.config.disable = True", "print(x.sum())")
+    assert report.status == "failed"
+    assert [finding.code for finding in findings] == ["trace/disabled"]
+    assert places(findings) == {("trace/disabled", HEAD.count("\n"))}
+
+
+def test_builtins_that_a_module_replaced_are_put_back(engine: Engine) -> None:
+    replaced = "import builtins; builtins.isinstance = None; builtins.len = lambda x: 1 / 0"
+    report, findings = traced(engine, replaced, "print(x.sum())")
+    assert report.status == "traced"
+    assert sorted(finding.code for finding in findings) == [
+        "graph-break/GB0059",
+        "trace/replaced-builtins",
+    ]
+    assert "`isinstance`, `len`" in str([finding.message for finding in findings])
+
+
+@pytest.mark.parametrize("at_module_level", [True, False])
+def test_what_was_refused_before_an_error_is_in_its_notes(
+    engine: Engine, at_module_level: bool
+) -> None:
+    before = "import subprocess\n" + (
+        "def build():\n    try:\n        subprocess.run(['ninja'])\n"
+        "    except OSError:\n        raise RuntimeError('ninja is required') from None\n"
+    )
+    if at_module_level:
+        before += "build()\n"
+    _, findings = traced(engine, before, "pass" if at_module_level else "build()")
+    errors = [finding for finding in findings if "ninja is required" in finding.message]
+    assert {finding.code for finding in errors} == {"trace/eager-error"}
+    words = "lets it start no processes: subprocess.Popen"
+    assert any(words in note for finding in errors for note in finding.notes)

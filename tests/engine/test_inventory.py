@@ -49,6 +49,17 @@ def complete(events: list[Event]) -> bool:
     return any(isinstance(event, IndexWritten) and event.complete for event in events)
 
 
+def after(path: Path, kind: type) -> Callable[[list[Event]], bool]:
+    """Complete; what waits for a file goes on once an event of this kind was heard."""
+
+    def enough(events: list[Event]) -> bool:
+        if any(isinstance(event, kind) for event in events):
+            path.touch()
+        return complete(events)
+
+    return enough
+
+
 def logged(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, Log)]
 
@@ -61,15 +72,18 @@ def test_one_stage_after_the_other(tmp_path: Path, engine_says: Says) -> None:
 
 
 def test_the_first_is_told_while_torch_is_imported(tmp_path: Path, engine_says: Says) -> None:
-    options = stages(tmp_path, "out.write_text('read')", "pass", torch="time.sleep(1.5)")
-    events = engine_says(complete, options=options)
+    waits = f"while not os.path.exists({str(tmp_path / 'heard')!r}): time.sleep(0.01)"
+    options = stages(tmp_path, "out.write_text('read')", "pass", torch=waits)
+    events = engine_says(after(tmp_path / "heard", IndexWritten), options=options)
     kinds = [type(event) for event in events]
     assert kinds.index(IndexWritten) < kinds.index(Ready)
 
 
 def test_the_first_takes_longer_than_torch(tmp_path: Path, engine_says: Says) -> None:
-    options = stages(tmp_path, "time.sleep(0.5); out.write_text('read')", "pass")
-    events = engine_says(complete, options=options)
+    path = str(tmp_path / "heard")
+    read = f"while not os.path.exists({path!r}): time.sleep(0.01)\n{16 * ' '}out.write_text('read')"
+    options = stages(tmp_path, read, "pass")
+    events = engine_says(after(tmp_path / "heard", Ready), options=options)
     kinds = [type(event) for event in events]
     assert kinds.index(Ready) < kinds.index(IndexWritten)
     assert kinds.count(IndexWritten) == 2

@@ -68,6 +68,7 @@ def test_overloads_stand_in_the_order_of_resolution(complete_index: Complete) ->
             packet = getattr(torch.ops.aten, key.partition("::")[2])
             assert ours == packet.overloads(), key
             compared += 1
+    assert compared > 1000
     print(f"the order of overloads of {compared} operators is torch's")
 
 

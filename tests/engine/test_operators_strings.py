@@ -136,7 +136,7 @@ def test_arguments_of_custom_op_are_taken_if_they_are_written_out() -> None:
         """
     )
     assert (first.qualname, first.function, first.mutates) == ("a::b", "f", frozenset("x"))
-    assert first.tags == {"out", "core"}
+    assert first.tags == frozenset({"out", "core"})
     assert (second.qualname, second.schema, second.mutates, second.tags) == ("", None, None, None)
 
 

@@ -45,11 +45,11 @@ SAMPLER = """
 """
 
 
-class Host(reproducing.Host):
+class Host(reproducing.Host):  # type: ignore[misc]
     """Traces with real tensors."""
 
     def _analysis(self, path: Path, targets: object) -> Analyze:
-        return replace(super()._analysis(path, targets), mode="real")  # type: ignore[arg-type]
+        return replace(super()._analysis(path, targets), mode="real")
 
     def reproduced(self, path: Path, code: str, folder: Path, *, data: bool) -> ReproFound:
         (finding,) = [each for each in self.findings(path) if each.code == code]

@@ -22,7 +22,7 @@ def compilations(
     path = FIXTURES / f"{file}.py"
     module = types.ModuleType(file)
     exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
-    compiled = torch.compile(getattr(module, name), backend="eager")
+    compiled: Callable[..., Any] = torch.compile(getattr(module, name), backend="eager")
     counters["frames"].clear()
     compiled(torch.ones(4), *given(module))
     change(module)

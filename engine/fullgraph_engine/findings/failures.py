@@ -39,6 +39,18 @@ def of_loss(loss: str, where: Range) -> Finding:
     )
 
 
+def of_disabled(source: SourceText) -> Finding:
+    """Dynamo compiles nothing, by a setting of the file's or of the environment."""
+    code = "trace/disabled"
+    where = source.line_with("dynamo", ".disable")
+    return Finding(
+        code=code,
+        message="TorchDynamo is disabled, so torch.compile compiles nothing and nothing was traced",
+        range=where,
+        identity=identity(code, where),
+    )
+
+
 def of_probe(words: str, where: Range) -> Finding:
     """A probe that can be read and does not fit what it is for: no word about the code."""
     code = "probe/invalid"

@@ -7,6 +7,7 @@ import linecache
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from .. import texts
 from ..protocol import Frame, Position, Range, Related, place_words
 from ..targets.names import FunctionNames
 from ..targets.source import Function, name_range
@@ -50,6 +51,7 @@ class SourceText:
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """The place of a stack; ``fallback`` where no frame is in this file."""
+        stack = texts.shortened(stack)
         shown = tuple(with_text(frame) for frame in stack)
         for index in range(len(stack) - 1, -1, -1):
             if stack[index].path == self.path:
@@ -57,6 +59,14 @@ class SourceText:
                     self.range_of(stack[index]), shown, shown[index + 1 :], shown[:index]
                 )
         return FindingPlace(fallback, shown, shown, ())
+
+    def line_with(self, *parts: str) -> Range:
+        """The first line that has all of these in it, else the first line."""
+        wanted = [part.encode() for part in parts]
+        numbers = (n for n, line in enumerate(self._lines) if all(one in line for one in wanted))
+        number = next(numbers, 0)
+        line = self._lines[number].rstrip()
+        return Range(Position(number, len(line) - len(line.lstrip())), Position(number, len(line)))
 
     def innermost(self, stack: Stack) -> Frame | None:
         """The innermost frame of a stack that is in this file."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from .. import tracing
+from .. import texts, tracing
 from ..documents import Commission
 from ..documents.writer import Writer
 from ..protocol import (
@@ -130,7 +130,10 @@ def run_target(
 
     needs_real: str | None = None
     try:
-        if part == "first":
+        if dynamo.config.disable:
+            if part == "first":
+                attempt.leave_disabled()
+        elif part == "first":
             attempt.first()
         elif part == "second":
             attempt.second()
@@ -326,7 +329,7 @@ class _Attempt:
             if call.otherwise is not None:
                 return call.otherwise()
         except ProbeError as error:
-            words = f"{words} {error}"
+            words = f"{words} {texts.message(error)}"
         self._report_without(NoProbe(words))
         return None
 
@@ -487,6 +490,12 @@ class _Attempt:
             could_be_real,
         )
 
+    def leave_disabled(self) -> None:
+        """Trace nothing, as torch.compile does: no findings would look like a clean target."""
+        finding = failures.of_disabled(self.source)
+        self.error = finding.message
+        self.ledger.add(finding)
+
     def _build(self) -> Call | None:
         try:
             return self.tracee.call()
@@ -500,7 +509,7 @@ class _Attempt:
             self._report_without(error)
             return None
         except ProbeError as error:
-            self.error = str(error)
+            self.error = texts.message(error)
             self.ledger.add(failures.of_probe(self.error, self._probe_range()))
             return None
         except BaseException as error:
@@ -512,10 +521,10 @@ class _Attempt:
         if self.auto and isinstance(error, NotCalled):
             cut_short = error.cut_short
             if error.unbuilt or (cut_short is not None and self._could_be_real(cut_short)):
-                self.auto_failure = str(error)
+                self.auto_failure = texts.message(error)
                 return
         self.without_probe = True
-        self.error = str(error)
+        self.error = texts.message(error)
         self.ledger.add(missing_probe(self.target, self.tracee.text, self.error))
 
     def further(self) -> int:

@@ -28,6 +28,7 @@ from ..protocol import (
     Range,
     RunId,
     ShapesFound,
+    Status,
     TargetDone,
     TargetReport,
     TargetsFound,
@@ -40,12 +41,20 @@ from ..protocol import (
     visible,
 )
 from ..protocol.paths import PathStatus
-from . import blackbox, frames, run, syntax, wire
+from . import blackbox, frames, run, shortage, syntax, wire
 from .blackbox import LastWords
 from .lines import LineReader
 from .module_process import distance
 from .output import Budget, Capture
-from .process_backends import EnclosingProcess, Launched, ModuleProcess, branches, limits, processes
+from .process_backends import (
+    EnclosingProcess,
+    Launched,
+    ModuleProcess,
+    branches,
+    descriptors,
+    limits,
+    processes,
+)
 from .process_backends.limits import MIB
 from .services import Services
 from .wire import (
@@ -60,6 +69,7 @@ from .wire import (
     Forked,
     Job,
     Launch,
+    NotForked,
     Planned,
     PlannedRun,
     RunDone,
@@ -78,6 +88,10 @@ _START = 120.0
 """Seconds in which a process that imports torch first is ready."""
 _WATCH = 0.5
 _MOST_ATTEMPTS = 4
+_MOST_SAID = 256 * MIB
+"""Bytes that one process may report: a thousand times what large models give rise to."""
+_MOST_KILLS = 8
+"""After so many, a second apart, a process is not what it was taken for."""
 _MEMORY_SLACK = 1.25
 
 _TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, Log)
@@ -86,7 +100,7 @@ _TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, Log)
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 """The same, but once: the last attempt of a run is the one to tell it."""
 
-Cause = Literal["timeout", "memory", "processes", "lost"]
+Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
 
 
 @dataclass
@@ -107,6 +121,10 @@ class Watched:
     cause: Cause | None = None
     """Why it is being ended."""
     kill_at: float = float("inf")
+    said: int = 0
+    """Bytes that it has reported."""
+    kills: int = 0
+    """How often that was tried."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +137,8 @@ class Attempt:
     answers: tuple[BranchAnswer, ...] = ()
     known: str = ""
     """From the first run of the same, if this is one of its further paths."""
+    again: bool = False
+    """A process of the same was ended from outside."""
 
 
 @dataclass
@@ -176,6 +196,9 @@ class _ModuleOwner:
     def ended(self, code: int | None) -> None:
         self._analysis.ended(self.module, code)
 
+    def refused(self, error: int) -> None:
+        self._analysis.refused(self.module, error)
+
 
 class _RunOwner:
     """The same for one run."""
@@ -188,6 +211,9 @@ class _RunOwner:
 
     def ended(self, code: int | None) -> None:
         self._analysis.run_ended(self._number, code)
+
+    def refused(self, error: int) -> None:
+        self._analysis.run_refused(self._number, error)
 
 
 class _EnclosingOwner:
@@ -205,6 +231,10 @@ class _EnclosingOwner:
         if self.run is not None:
             self._analysis.enclosing_lost(self.run)
 
+    def refused(self, error: int) -> None:
+        """Runs do without it."""
+        self.ended(None)
+
 
 class Analysis:
     """Handles one ``Analyze`` request: starts, watches and ends its processes, sends its events.
@@ -220,6 +250,10 @@ class Analysis:
         self._process: ModuleProcess | None = None
         self._module: Watched | None = None
         self._planned = False
+        self._read = False
+        """The module process has told the targets, and so has parsed the text."""
+        self._afresh = False
+        """It was started again since its preamble did not fit."""
         self._unparsable: str | None = None
         self._finished = False
         self._pending: list[Attempt] = []
@@ -244,12 +278,27 @@ class Analysis:
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
+        self._again = False
+        """The module process was ended from outside, and the module is executed once more."""
+        self._retry_at = float("inf")
+        """When something that there was no room for is tried again."""
+        self._short_since = 0.0
+        """Since when there has been no room for anything; 0 while there is."""
+        self._files = descriptors.held_by_files(host.scratch)
+        """Bytes that were there before."""
 
     # -- the module process -------------------------------------------------------------------
 
     def begin(self) -> None:
+        """Start a module process, now or when there is room for one."""
+        try:
+            self._execute()
+        except OSError as error:
+            self._wait_or_fail(error)
+
+    def _execute(self) -> None:
         """Start a module process; again without a statement that ended the last one."""
-        self._planned = False
+        self._planned, self._read = False, False
         job = Job(self.request, self.scratch, tuple(self._skips))
         owner = _ModuleOwner(self)
         # Without the statement that ended it, the process is for this text alone.
@@ -259,6 +308,42 @@ class Analysis:
         seconds = self.request.limits.module_seconds
         self._module = owner.module = self._watched(made, "module", seconds)
         self._host.watch(made.channels.reports, self._read_module)
+        self._short_since = 0.0
+
+    def _forget_module(self) -> None:
+        module, self._module = self._module, None
+        if module is not None:
+            self._dismiss(module)
+        self._close()
+
+    def _wait_or_fail(self, error: OSError) -> None:
+        if not self._may_wait(error):
+            reason = f"The engine could not start a process: {shortage.words(error)}."
+            next_step = "Close other programs or files, then try again."
+            self._finish(last=Failed(self.request.request, reason, next_step))
+
+    def _may_wait(self, error: OSError) -> bool:
+        """Try again soon what there was no room for; False if that has been tried for long."""
+        if not shortage.is_short(error):
+            return False
+        now = time.monotonic()
+        if not self._short_since:
+            self._short_since = now
+            text = f"{shortage.words(error)}: {self.request.path} waits.\n"
+            self._host.send(Log(self.request.request, "engine", text))
+        made_room = self._host.backend.make_room()
+        self._retry_at = now if made_room else now + shortage.WAIT
+        if made_room or self._running or now - self._short_since < shortage.PATIENCE:
+            return True
+        self._retry_at = float("inf")
+        return False
+
+    def _retry(self) -> None:
+        self._retry_at = float("inf")
+        if self._module is not None or self._planned:
+            self._launch()
+        else:
+            self.begin()
 
     def became(self, module: Watched | None, pid: int) -> None:
         if module is not None and module is self._module:
@@ -269,6 +354,12 @@ class Analysis:
     def ended(self, module: Watched | None, code: int | None) -> None:
         if module is not None and module is self._module:
             self._module_ended(code)
+
+    def refused(self, module: Watched | None, error: int) -> None:
+        """There was no room for the module process."""
+        if module is not None and module is self._module:
+            self._forget_module()
+            self._wait_or_fail(OSError(error, os.strerror(error)))
 
     def _read_module(self) -> None:
         module = self._module
@@ -286,9 +377,13 @@ class Analysis:
 
     def _from_module(self, line: bytes) -> None:
         message = wire.received(line)
+        if self._says_too_much(self._module, line):
+            return
         if isinstance(message, Begun):
             self._begins(self._module, message)
         elif isinstance(message, Planned):
+            if self._planned:
+                return
             self._planned = True
             if self._module is not None:
                 # It was interrupted, perhaps, and has gone on in time.
@@ -306,20 +401,34 @@ class Analysis:
                 # The finding may be one of theirs; those that are not needed have nothing to show.
                 self._plan([planned for planned in runs if planned.waits])
             self._launch()
-        elif isinstance(message, (Followed, Forked, Exited)):
+        elif isinstance(message, (Followed, Forked, NotForked, Exited)):
             if self._process is not None:
                 self._process.heard(message)
         elif isinstance(message, Stale):
-            self._start_afresh()
+            if not self._afresh:
+                self._afresh = True
+                self._start_afresh()
         elif isinstance(message, Unparsable):
-            self._unparsable = message.reason
-            self._finish()
+            if not self._read:  # it executes nothing before it says so
+                self._unparsable = message.reason
+                self._finish()
         elif isinstance(
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
         ):
             self._tell_once(line, message)
         elif isinstance(message, Importing):
             self._host.forward(line + b"\n")
+
+    def _says_too_much(self, watched: Watched | None, line: bytes) -> bool:
+        """Whether a process has reported more than any text gives rise to; then it is ended."""
+        if watched is None:
+            return False
+        watched.said += len(line)
+        if watched.said <= _MOST_SAID:
+            return False
+        if watched.cause is None:
+            self._interrupt(watched, "talk", time.monotonic())
+        return True
 
     def _plan(self, runs: list[PlannedRun]) -> None:
         mode, parts = self.request.mode, self.request.parts
@@ -343,18 +452,15 @@ class Analysis:
 
     def _start_afresh(self) -> None:
         """The preamble does not fit after all: its imports have become other ones."""
-        module, self._module = self._module, None
-        if module is not None:
-            self._dismiss(module)
         if self._process is not None:
             self._process.outdated()
         self._host.found.forget_unfound(self.request.path)
-        self._close()
+        self._forget_module()
         self.begin()
 
     def _tell_once(self, line: bytes, message: Event) -> None:
         if isinstance(message, TargetsFound):
-            self._targets = message
+            self._targets, self._read = message, True
         if line not in self._told:
             self._told.add(line)
             if isinstance(message, TargetDone):
@@ -371,9 +477,11 @@ class Analysis:
             if module is not self._module:
                 return
         words = blackbox.read(module.box, self.request.path)
-        self._module = None
-        self._dismiss(module)
-        self._close()
+        self._forget_module()
+        if _ended_from_outside(code, module) and not self._again:
+            self._again = True
+            self._begin_again()
+            return
         planned, self._planned = self._planned, False
         cause = _why(code, module, self.request)
         if planned:
@@ -383,29 +491,41 @@ class Analysis:
         self._tell_end(words, cause, module.cause)
         if words.statement is not None and self._try_without(words.statement, cause):
             return
+        status: Status = "timeout" if module.cause == "timeout" else "crashed"
+        self._report_silent(f"The module could not be executed: {cause}", status)
+        self._finish()
+
+    def _report_silent(
+        self,
+        error: str = "The process that executed the module has reported nothing of it",
+        status: Status = "crashed",
+    ) -> None:
+        """Report the targets that no process has: a target without a report looks clean."""
         for target in self._targets.targets if self._targets is not None else ():
             if (target.name, target.range) not in self._reported:
-                self._report(
-                    TargetReport(
-                        target.name,
-                        target.kind,
-                        target.range,
-                        "timeout" if module.cause == "timeout" else "crashed",
-                        mode="real",
-                        error=f"The module could not be executed: {cause}",
-                    )
-                )
-        self._finish()
+                place = target.name, target.kind, target.range
+                self._report(TargetReport(*place, status, mode="real", error=error))
+
+    def _begin_again(self) -> None:
+        """Execute the module once more: what is found again is what was found before."""
+        for number in list(self._running):
+            self._dismiss(self._running.pop(number).watched)
+        for one in self._enclosing_runs():
+            self._dismiss(one.watched)
+            one.process.close()
+        for states in (self._pending, self._settled, self._waiting, self._enclosing):
+            states.clear()
+        for kept in (self._given_up, self._firsts):
+            kept.clear()
+        self._planned = False
+        self._retry()
 
     def _try_without(self, statement: int, cause: str) -> bool:
         known = any(skip.statement == statement for skip in self._skips)
         if known or len(self._skips) + 1 >= _MOST_ATTEMPTS:
             return False
         self._skips.append(Skip(statement, cause))
-        try:
-            self.begin()
-        except OSError:
-            return False
+        self.begin()
         return True
 
     def _lose_runs(self, code: int | None, cause: str) -> None:
@@ -464,6 +584,7 @@ class Analysis:
             if not self._launch_one(self._pending[number]):
                 return
             del self._pending[number]
+            self._short_since = 0.0
         more = any(self._may_ask_for_more(one) for one in self._enclosing_runs())
         if self._planned and not self._pending and not self._running and not more:
             self._finish()
@@ -521,7 +642,9 @@ class Analysis:
         try:
             made = process and process.launch(command, planned.probe_info, owner)
         except OSError as error:
-            self._lost(attempt, f"No process could be started for it: {error.strerror or error}")
+            if self._may_wait(error):
+                return False
+            self._lost(attempt, f"No process could be started for it: {shortage.words(error)}")
             return True
         if not made and enclosing is not None:
             # Its end is on the way, and that of what it has forked.
@@ -568,6 +691,8 @@ class Analysis:
 
     def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
         message = wire.received(line)
+        if self._says_too_much(launched.watched, line):
+            return
         if isinstance(message, Begun):
             self._begins(launched.watched, message)
         elif isinstance(message, RunDone):
@@ -595,6 +720,19 @@ class Analysis:
             if self.request.nice:
                 processes.give_way(pid)
 
+    def run_refused(self, number: int, error: int) -> None:
+        """There was no room for it where it was to be forked."""
+        launched = self._running.pop(number, None)
+        if launched is None:
+            return
+        self._dismiss(launched.watched)
+        why = os.strerror(error)
+        if self._may_wait(OSError(error, why)):
+            self._pending.insert(0, launched.attempt)
+        else:
+            self._lost(launched.attempt, f"No process could be started for it: {why}")
+            self._launch()
+
     def run_ended(self, number: int, code: int | None) -> None:
         launched = self._running.pop(number, None)
         if launched is None:
@@ -613,6 +751,9 @@ class Analysis:
         if launched.branching is not None:
             answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
             self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
+            return
+        if done is None and _ended_from_outside(code, watched) and not attempt.again:
+            self._pending.insert(0, replace(attempt, again=True))
             return
         if done is None:
             why = _why(code, watched, self.request)
@@ -635,8 +776,8 @@ class Analysis:
         if part not in ("first", "candidates"):
             return  # what it found it has told; how it ended is its own affair
         before = self._given_up.get((plan.target, plan.probe))
-        for line in launched.seen or (before.seen if before is not None else ()):
-            self._host.forward(line + b"\n")
+        for seen in launched.seen or (before.seen if before is not None else ()):
+            self._host.forward(seen + b"\n")
         if done is None:
             self._crashed(launched, why, words)
         else:
@@ -721,7 +862,9 @@ class Analysis:
             one.settled += 1
             if message.target >= 0 and not one.over:
                 one.taken.add((message.target, message.probe))
-        elif isinstance(message, (Forked, Exited)) and message.number != one.number:
+        elif isinstance(message, NotForked) or (
+            isinstance(message, (Forked, Exited)) and message.number != one.number
+        ):
             one.process.heard(message)
             return
         elif isinstance(message, Forked):
@@ -868,18 +1011,22 @@ class Analysis:
 
     def next_deadline(self) -> float:
         times = [min(watched.deadline, watched.kill_at) for watched in self._limited()]
-        return min([self._next_watch, *times])
+        return min([self._next_watch, self._retry_at, *times])
 
     def tick(self, now: float) -> None:
         """Interrupt and then kill what is over its limits."""
+        if now >= self._retry_at:
+            self._retry()
         for watched in self._limited():
             if watched.cause is None and now >= watched.deadline:
                 self._interrupt(watched, watched.over, now)
             elif watched.cause is not None and now >= watched.kill_at:
-                pid = watched.pid or self._forks(watched)
+                # What a process that user code has forked says of itself need not be so.
+                named = watched.pid if watched.kills < _MOST_KILLS else 0
+                pid = named or self._forks(watched)
                 if pid:
                     processes.kill([pid])
-                watched.kill_at = now + 1.0
+                watched.kill_at, watched.kills = now + 1.0, watched.kills + 1
         for one in self._enclosing_runs():
             if one.watched.cause is not None and not one.over:
                 # Runs do without it. What was taken before is as good as ever.
@@ -904,8 +1051,16 @@ class Analysis:
         seen = processes.snapshot()
         self._host.kill_strangers(seen.parents)
         limits, shared = self.request.limits, seen.resident(os.getpid())
+        full = descriptors.held_by_files(self._host.scratch) > limits.memory * MIB + self._files
         for watched in self._processes():
             if not watched.pid or watched.cause is not None:
+                continue
+            if watched.pid in seen.stopped:
+                watched.cause, watched.kill_at = "stopped", now + 1.0
+                processes.kill([watched.pid])
+                continue
+            if full:
+                self._interrupt(watched, "files", now)
                 continue
             most = limits.memory * MIB * _MEMORY_SLACK
             used = processes.usage(watched.pid, seen)
@@ -951,7 +1106,7 @@ class Analysis:
     def cancel(self) -> None:
         self._finish(cancelled=True)
 
-    def _finish(self, *, cancelled: bool = False) -> None:
+    def _finish(self, *, cancelled: bool = False, last: Failed | None = None) -> None:
         if self._finished:
             return
         self._finished = True
@@ -972,13 +1127,18 @@ class Analysis:
         self._close()
         request = self.request
         seconds = round(time.monotonic() - self._started, 4)
+        if not cancelled and last is None and "first" in request.parts:
+            self._report_silent()
         if self._unparsable is not None:
             reason = f"The file does not parse: {self._unparsable}."
-            self._host.send(Failed(request.request, reason, "Findings follow once it does."))
+            last = Failed(request.request, reason, "Findings follow once it does.")
+        if last is not None:
+            self._host.send(last)
         else:
             self._host.send(Analyzed(request.request, request.generation, seconds, cancelled))
         # Nobody waits for what they may have left behind any more.
         processes.kill(pids)
+        self._host.kill_strangers(processes.snapshot().parents)
         self._host.finished(request.request)
         if not self._host.backend.keeps(self.scratch):
             self._host.remove(self.scratch)
@@ -1066,6 +1226,14 @@ def _unanswered(
     return BranchAnswer(question.name, lost=lost, used=used)
 
 
+def _ended_from_outside(code: int | None, watched: Watched) -> bool:
+    """A process was killed that nobody here has ended, or stopped: nothing it did needs to be why.
+
+    The kernel does so when memory runs out, and so may a user.
+    """
+    return watched.cause == "stopped" or (watched.cause is None and processes.was_killed(code))
+
+
 def _why(code: int | None, watched: Watched, request: Analyze) -> str:
     """How a process ended, for people."""
     limits, cause = request.limits, watched.cause
@@ -1075,6 +1243,12 @@ def _why(code: int | None, watched: Watched, request: Analyze) -> str:
         return f"it did not end within {round(watched.seconds, 1):g} seconds"
     if cause == "memory":
         return f"it used more than {limits.memory} MiB of memory"
+    if cause == "talk":
+        return f"it reported more than {_MOST_SAID // MIB} MiB"
+    if cause == "stopped":
+        return "it was stopped by a signal"
+    if cause == "files":
+        return f"files of more than {limits.memory} MiB were written"
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
     if code == run.LOST or (cause == "lost" and processes.was_killed(code)):

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import texts
 from ..placeholder import Placeholder, Unavailable, describe, origin
 from ..protocol import Finding, Frame, Position, Range, place_words
 from . import blackbox, frames, import_failures, import_hook, sandbox, syntax
@@ -58,6 +59,8 @@ class Execution:
     unavailable: dict[str, Unavailable] = field(default_factory=dict)
     refused: tuple[Range, ...] = ()
     """Calls that torch will refuse, as was found already; their errors are not told again."""
+    guard: sandbox.Sandbox | None = None
+    """What refuses acts of the statements."""
     beside: str = ""
     """A folder whose modules are imported if they are found nowhere else."""
     failures: int = 0
@@ -96,6 +99,8 @@ class Execution:
                 self._bind(node, namespace, node.lineno - 1, TIME_USED_UP)
                 continue
             blackbox.at_statement(self.box, index, node.lineno - 1)
+            if self.guard is not None:
+                self.guard.refused = ""
             self._statement(node, namespace)
             if self.clock.over and self.late is None:
                 self.late = index
@@ -240,13 +245,14 @@ class Execution:
         elif isinstance(error, SystemExit):
             message = f"The module exits here: {why}"
             notes = ("fullgraph went on with the next statement.",)
-        elif sandbox.REFUSED in why or _is_denied_natively(error):
+        elif sandbox.is_refusal(why) or _is_denied_natively(error):
             code = "trace/sandboxed"
             message = f"Refused while the module was executed: {why}"
         elif _is_out_of_memory(error):
             message = f"Out of memory while the module was executed: {why}"
         else:
             message = f"The module fails here: {why}"
+            notes = sandbox.refusal_before(self.guard.refused if self.guard is not None else "")
         self.emit(
             Finding(
                 code=code,
@@ -356,16 +362,18 @@ def _wants_fake(error: BaseException) -> bool:
         return True
     if not isinstance(error, (RuntimeError, AssertionError, NotImplementedError)):
         return False
-    text = str(error)
+    text = texts.message(error)
     return any(part in text for part in _CUDA_MISSING)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(part in str(error) for part in _MEMORY)
+    return isinstance(error, RuntimeError) and any(part in texts.message(error) for part in _MEMORY)
 
 
 def _is_denied_natively(error: BaseException) -> bool:
     """C++ code (``torch.save``) that the kernel did not let open a file."""
-    return isinstance(error, RuntimeError) and "Permission denied" in str(error)
+    return isinstance(error, RuntimeError) and any(
+        words in texts.message(error) for words in ("Permission denied", "Read-only file system")
+    )

@@ -9,6 +9,7 @@ import types
 from dataclasses import replace
 from pathlib import Path
 
+from .. import texts
 from ..code_objects import position
 from ..protocol import Frame, Position, Range
 
@@ -23,7 +24,7 @@ def of_traceback(trace: types.TracebackType | None) -> tuple[Frame, ...]:
         if not _is_machinery(trace.tb_frame.f_code.co_filename):
             frames.append(_frame(trace.tb_frame.f_code, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
-    return tuple(frames)
+    return texts.shortened(tuple(frames))
 
 
 def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
@@ -33,7 +34,7 @@ def of_stack(frame: types.FrameType | None) -> tuple[Frame, ...]:
         if not _is_machinery(frame.f_code.co_filename):
             frames.append(_frame(frame.f_code, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
-    return tuple(reversed(frames))
+    return texts.shortened(tuple(reversed(frames)))
 
 
 def innermost(stack: tuple[Frame, ...], path: str) -> Frame | None:

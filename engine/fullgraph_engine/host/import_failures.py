@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 
+from .. import texts
 from ..protocol import Finding, Frame, Range, Related
 from ..protocol.evidence import ImportEvidence
 from . import frames
@@ -37,14 +38,11 @@ class TimeIsUp(BaseException):
 def reason(error: BaseException) -> str:
     """One line, in Python's words."""
     if isinstance(error, SystemExit):
-        code = "" if error.code is None else repr(error.code)
+        code = "" if error.code is None else texts.shown(error.code)
         return f"sys.exit({code})"
     if isinstance(error, TimeIsUp):
         return TIME_USED_UP
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # an exception of the user's whose own text fails
-        text = ""
+    text = " ".join(texts.message(error).split())
     if isinstance(error, ImportError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -18,7 +18,7 @@ from pathlib import Path
 from .. import protocol
 from ..protocol import IndexWritten, Log
 from . import wire
-from .lines import LineReader
+from .lines import Line, LineReader
 from .pipeline import Operators, Pipeline
 from .process_backends import descriptors, limits, processes
 from .process_backends.fork_server import forked
@@ -166,7 +166,7 @@ class Inventory:
         if self._host is not None:
             self._host.close(said.descriptor)
 
-    def _forward(self, lines: list[bytes]) -> None:
+    def _forward(self, lines: list[Line]) -> None:
         for line in lines:
             if self._host is not None and isinstance(wire.received(line), (IndexWritten, Log)):
                 self._host.forward(line + b"\n")

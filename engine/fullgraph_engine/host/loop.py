@@ -20,6 +20,7 @@ from typing import NoReturn
 from .. import protocol
 from ..protocol import (
     Analyze,
+    Analyzed,
     Cancel,
     Event,
     Failed,
@@ -34,14 +35,22 @@ from ..protocol import (
 )
 from ..protocol.facts import Degraded
 from ..torch_internals import releases
-from . import orders, process_backends, proofs
+from . import credentials, orders, process_backends, proofs
 from .analysis import Analysis
 from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
 from .pipeline import Pipeline, chosen
-from .process_backends import Launched, ProcessBackend, descriptors, limits, processes
+from .process_backends import (
+    Launched,
+    ProcessBackend,
+    confinement,
+    descriptors,
+    limits,
+    processes,
+)
 from .process_backends.channels import ProcessEnds
+from .process_backends.confinement import Confinement
 from .process_backends.forking import Forking
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
@@ -49,6 +58,8 @@ from .reproduction import Reproduction
 from .wire import Order
 
 _TICK = 0.25
+_LEAST_AT_ONCE = 2
+"""Analyses: one text that hangs keeps no other waiting."""
 _MOST_WAITING = 8 << 20
 """Bytes the server has not read: beyond it, output of user code is dropped."""
 
@@ -74,10 +85,12 @@ def serve(
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
+    credentials.remove()
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        start = Starting(pipeline, user_path, None if indexed else yaml, processes)
+        confined = confinement.begin(scratch)
+        start = Starting(pipeline, user_path, None if indexed else yaml, processes, confined)
         return _serve(read, write, start, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -92,10 +105,12 @@ class Starting:
     user_path: list[str]
     yaml: str | None
     processes: str
+    confinement: Confinement
 
 
 def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     started = time.monotonic()
+    processes.die_with_server()
     spares = Spares(Starter(start.pipeline))
     # What is imported stays. To look for garbage in it over and over takes a tenth of the time
     # until the engine is ready; and what little there is in the end is not worth another look.
@@ -127,7 +142,8 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     inventory.settle()
     host = Host(read, write, stages, start, version, inventory, spares, scratch, degraded)
     seconds = round(time.monotonic() - started, 3)
-    host.send(Ready(version, seconds, degraded, releases.is_untested(version)))
+    untested = releases.is_untested(version)
+    host.send(Ready(version, seconds, degraded, untested, start.confinement.level))
     gc.freeze()
     gc.enable()
     return host.run()
@@ -198,13 +214,19 @@ class Host:
         self.pipeline, self.degraded = pipeline, degraded
         self.adopting = processes.adopt_orphans()
         self.scratch, self._inventory = scratch, inventory
+        processes.hold_reserve()
         self._user_path, self._torch = start.user_path, torch
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | Reproduction] = {}
+        self._queue: list[Analyze] = []
+        """Requests that wait for others to end."""
         self.found = FoundProbes()
         self._children: dict[int, Callable[[int | None], None]] = {}
+        self._collector = start.confinement.collector
+        if self._collector:
+            self.adopt(self._collector, self._collector_ended)
         self._own = {read, write} | inventory.opened()
         self._spares = spares
         self.backend = self._backend(start)
@@ -299,6 +321,7 @@ class Host:
         return min(max(nearest - now, 0.0), _TICK, _TICK if survey is None else survey)
 
     def _tick(self) -> None:
+        self._begin_next()
         self._inventory.turn(bool(self._analyses))
         waiting = [one.waiting for one in self._analyses.values()]
         self.backend.prepare(sum(waiting) if waiting else None)
@@ -342,10 +365,14 @@ class Host:
             processes.kill(strangers)
 
     def _strangers(self, parents: dict[int, int]) -> list[int]:
-        if not self.adopting:
-            return []
-        own = os.getpid()
-        return [pid for pid, up in parents.items() if up == own and pid not in self._children]
+        # Those that have lost their parents have become children of one of these.
+        above = [os.getpid()] if self.adopting else []
+        above += [self._collector] if self._collector else []
+        return [pid for pid, up in parents.items() if up in above and pid not in self._children]
+
+    def _collector_ended(self, code: int | None) -> None:
+        """No process can be started any more."""
+        raise SystemExit
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -360,20 +387,38 @@ class Host:
 
     def _handle(self, request: protocol.Message) -> None:
         if isinstance(request, (Analyze, Reproduce)):
-            self._begin(request)
+            self._admit(request)
         elif isinstance(request, Cancel):
-            analysis = self._analyses.get(request.request)
-            if analysis is not None:
-                analysis.cancel()
+            self._cancel(request.request)
         elif isinstance(request, SelfCheck):
             self._check(request)
         elif isinstance(request, Shutdown):
             raise SystemExit
 
+    def _admit(self, request: Analyze | Reproduce) -> None:
+        """Begin a request, or have it wait: so many texts are traced at once as there may be runs.
+
+        What gives way to others (``nice``) keeps none waiting. A repro is what somebody waits for.
+        """
+        number = request.request
+        if number in self._analyses or any(one.request == number for one in self._queue):
+            self.send(Failed(number, f"Request {number} is running already."))
+        elif isinstance(request, Analyze) and not request.nice:
+            self._queue.append(request)
+            self._begin_next()
+        else:
+            self._begin(request)
+
+    def _begin_next(self) -> None:
+        """Begin what came last: a user is more likely to look at it than at what came before."""
+        while self._queue:
+            begun = [one.request for one in self._analyses.values()]
+            counted = sum(isinstance(one, Analyze) and not one.nice for one in begun)
+            if counted >= max(_LEAST_AT_ONCE, self._queue[-1].jobs):
+                return
+            self._begin(self._queue.pop())
+
     def _begin(self, request: Analyze | Reproduce) -> None:
-        if request.request in self._analyses:
-            self.send(Failed(request.request, f"Request {request.request} is running already."))
-            return
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
             analysis: Analysis | Reproduction
@@ -381,17 +426,21 @@ class Host:
                 analysis = Reproduction(request, self, scratch)
             else:
                 analysis = Analysis(request, self, scratch)
-            self._analyses[request.request] = analysis
-            analysis.begin()
         except OSError as error:
-            self._analyses.pop(request.request, None)
-            self.send(
-                Failed(
-                    request.request,
-                    f"The engine could not start a process: {error.strerror or error}.",
-                    "Free memory or file descriptors, then try again.",
-                )
-            )
+            reason = f"The engine has no folder for its work: {error.strerror or error}."
+            self.send(Failed(request.request, reason, "Free some space, then try again."))
+            return
+        self._analyses[request.request] = analysis
+        analysis.begin()
+
+    def _cancel(self, number: int) -> None:
+        for request in self._queue:
+            if request.request == number:
+                self._queue.remove(request)
+                self.send(Analyzed(number, request.generation, 0.0, cancelled=True))
+                return
+        if (analysis := self._analyses.get(number)) is not None:
+            analysis.cancel()
 
     def _check(self, request: SelfCheck) -> None:
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, NoReturn
 
-from .. import placeholder
+from .. import placeholder, texts
 from ..protocol import (
     Analyze,
     Event,
@@ -39,6 +39,7 @@ from . import (
     import_failures,
     import_hook,
     preamble,
+    replaced_builtins,
     run,
     sandbox,
     snapshots,
@@ -200,7 +201,8 @@ class _Module:
             command.found,
         )
         forking = self.forking if self.forks else None
-        traced = run.Run(command, self.analyze, self.pipeline, tracee, forking)
+        self.sandbox.refused = ""
+        traced = run.Run(command, self.analyze, self.pipeline, tracee, forking, self.sandbox)
         again = self.job.again
         if again is not None and again.probe != probe.info:
             traced.differs = True
@@ -235,7 +237,7 @@ class _Module:
             os.chdir(self.job.scratch)
         sys.dont_write_bytecode = True
         sys.argv = [self.analyze.path]
-        self.sandbox.install()
+        self.sandbox.install(self.analyze.limits.memory)
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
 
@@ -254,7 +256,7 @@ class _Module:
         exits.watch(given.box)
         os.environ.update(sandbox.environment(self.job.scratch))
         tempfile.tempdir = None
-        limits.apply(self.analyze.limits.memory)
+        limits.apply(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:
         seconds = self.analyze.limits.module_seconds
@@ -439,6 +441,7 @@ class _Module:
             self.clock,
             refused=self.refused,
             beside=self.place.beside,
+            guard=self.sandbox,
         )
         execution.late = self.job.again.late if self.job.again is not None else None
         self.execution = execution
@@ -457,6 +460,8 @@ class _Module:
         if self.analyze.nice:  # a preamble would keep it for all that it forks
             limits.give_way(self.analyze.nice)
         execution.run(module, imports, len(self.tree.body))
+        if replaced := replaced_builtins.restore():
+            self.say(replaced_builtins.finding(replaced, self.lines))
         # The packages above it may not be through yet.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
         if self.generation and len(early_imports.unfinished()) > 1 and self.progress is not None:
@@ -588,7 +593,7 @@ class _Module:
                     planned = replace(planned, shared=shared.setdefault(probe.users, len(shared)))
                 runs.append(planned)
             if error is not None:
-                self.tell_done(target, "failed", str(error) or type(error).__name__)
+                self.tell_done(target, "failed", texts.message(error) or type(error).__name__)
             elif not found:
                 self.say(self.pipeline.missing_probe(target, self.analyze.text))
                 self.tell_done(target, "no-probe", None)
@@ -606,7 +611,7 @@ class _Module:
         try:
             operators = self.pipeline.registered()
         except Exception as error:
-            words = f"Registered operators are not known: {type(error).__name__}: {error}\n"
+            words = f"Registered operators are not known: {texts.described(error)}\n"
             self.tell(Log(request, "engine", words))
             return
         if operators:
@@ -660,7 +665,7 @@ def _syntax_error(error: BaseException, lines: list[str]) -> Finding:
         where = Range(
             Position(line, min(start_byte, stop_byte)), Position(line, max(stop_byte, start_byte))
         )
-    message = getattr(error, "msg", None) or str(error) or type(error).__name__
+    message = getattr(error, "msg", None) or texts.message(error) or type(error).__name__
     return Finding(
         code="trace/syntax-error",
         message=f"The file does not parse: {message}",

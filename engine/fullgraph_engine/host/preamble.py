@@ -20,11 +20,22 @@ from typing import Protocol
 from ..protocol import Analyze
 from . import syntax, wire
 from .import_hook import INSTALLED
-from .lines import LineReader
-from .process_backends import Owner, descriptors, packets, processes
+from .lines import Line, LineReader
+from .process_backends import ForkedOwner, descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.limits import MIB
-from .wire import Ahead, Continue, Exited, FileState, Followed, Forked, Job, Kept, Stale
+from .wire import (
+    Ahead,
+    Continue,
+    Exited,
+    FileState,
+    Followed,
+    Forked,
+    Job,
+    Kept,
+    NotForked,
+    Stale,
+)
 
 WORTH_KEEPING = 0.05
 """Seconds that the imports must have taken."""
@@ -143,11 +154,11 @@ class Preamble:
         self._doomed = False
         self._asked_ahead = False
         self._number = 0
-        self._generations: dict[int, Owner] = {}
+        self._generations: dict[int, ForkedOwner] = {}
         shelf.alive.append(self)
         host.watch(reports, self._read)
 
-    def begin(self, pid: int, first: Owner) -> None:
+    def begin(self, pid: int, first: ForkedOwner) -> None:
         self.pid = pid
         self._generations[0] = first
 
@@ -168,7 +179,7 @@ class Preamble:
             return False
         return all(state(file.path) == file for file in self.kept.files)
 
-    def proceed(self, job: Job, given: ProcessEnds, generation: Owner) -> bool:
+    def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
         """Fork a generation; False if the process is gone."""
         self._number += 1
         paper = descriptors.in_memory("fullgraph-job")
@@ -225,7 +236,7 @@ class Preamble:
         if self._reports.ended:
             self._host.unwatch(self._reports.descriptor)
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _take(self, lines: list[Line]) -> None:
         for line in lines:
             message = wire.received(line)
             if isinstance(message, Kept) and self.kept is not None:
@@ -240,6 +251,10 @@ class Preamble:
             elif isinstance(message, Forked):
                 if message.number in self._generations:
                     self._generations[message.number].became(message.pid)
+            elif isinstance(message, NotForked):
+                refused = self._generations.pop(message.number, None)
+                if refused is not None:
+                    refused.refused(message.error)
             elif isinstance(message, Exited):
                 ended = self._generations.pop(message.number, None)
                 if ended is not None:
@@ -277,6 +292,13 @@ class Shelf:
     def drop(self, preamble: Preamble) -> None:
         self.forget(preamble)
         preamble.discard()
+
+    def drop_oldest(self) -> bool:
+        """Drop the least recently used one; False if none is kept."""
+        if self._kept:
+            self.drop(self._kept[0])
+            return True
+        return False
 
     def forget(self, preamble: Preamble) -> None:
         if preamble in self._kept:

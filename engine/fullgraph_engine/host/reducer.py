@@ -48,7 +48,7 @@ def main(
 def attempt(order: Trial, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
     """Never returns: try out one candidate in a process that was not forked."""
     try:
-        box = _entered(order.scratch, order.path, order.roots, user_path, pipeline)
+        box = _entered(order.scratch, order.path, order.roots, user_path, pipeline, order.memory)
         box.let_start(frozenset(order.start))
         answered(order, descriptors.raised(report))
     finally:
@@ -56,9 +56,15 @@ def attempt(order: Trial, report: int, pipeline: Pipeline, user_path: list[str])
 
 
 def _entered(
-    scratch: str, path: str, roots: tuple[str, ...], user_path: list[str], pipeline: Pipeline
+    scratch: str,
+    path: str,
+    roots: tuple[str, ...],
+    user_path: list[str],
+    pipeline: Pipeline,
+    memory: int,
 ) -> sandbox.Sandbox:
-    """Make this process one in which programs may be executed that look for a finding."""
+    """Make this process one in which programs may be executed that look for a finding; ``memory``
+    is in MiB."""
     silence()
     limits.reset_signals(lambda number, frame: None)
     sys.dont_write_bytecode = True
@@ -68,7 +74,7 @@ def _entered(
     tempfile.tempdir = scratch  # found out once, maybe by the process that this one is of
     os.chdir(scratch)
     box = sandbox.Sandbox(_dirname(scratch), pipeline.pass_over, pipeline.untouched)
-    box.install()
+    box.install(memory, programs=True)
     pipeline.audit_native_writes()
     pipeline.before_forks()
     return box
@@ -82,7 +88,8 @@ def _shrink(
     spares: Spares | None,
 ) -> None:
     request, analyze, scratch = order.request, order.request.analyze, order.scratch
-    box = _entered(scratch, analyze.path, analyze.roots, user_path, pipeline)
+    memory = analyze.limits.memory * max(analyze.jobs, 1)
+    box = _entered(scratch, analyze.path, analyze.roots, user_path, pipeline, memory)
     gc.freeze()
     started: frozenset[str] = frozenset()
 

@@ -26,7 +26,7 @@ from ..protocol.repro import DATA
 from . import wire
 from .analysis import Analysis
 from .lines import LineReader
-from .process_backends import processes
+from .process_backends import descriptors, processes
 from .process_backends.limits import MIB
 from .services import Services
 from .wire import CandidatesMade, Reduction
@@ -226,7 +226,8 @@ class Reproduction:
         jobs = max(self.request.analyze.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
-        if many or used.memory - used.processes * shared > most:
+        full = descriptors.held_by_files(self.scratch) > most
+        if many or full or used.memory - used.processes * shared > most:
             processes.kill([self._pid])
 
     def cancel(self) -> None:

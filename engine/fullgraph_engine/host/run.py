@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import random
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, NoReturn
 
-from .. import placeholder
+from .. import placeholder, texts
 from ..documents import Commission
 from ..protocol import (
     Analyze,
@@ -63,6 +62,7 @@ class Run:
     pipeline: Pipeline
     tracee: Tracee
     forking: Callable[[bool], None] | None
+    refusals: sandbox.Sandbox
     differs: bool = False
     report: int = -1
     box: int = -1
@@ -125,8 +125,11 @@ class Run:
             return  # told at the statement that failed, and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer looked into one
-        if finding.code == "trace/eager-error" and sandbox.REFUSED in finding.message:
+        if finding.code == "trace/eager-error" and sandbox.is_refusal(finding.message):
             finding = replace(finding, code="trace/sandboxed")
+        elif finding.code == "trace/eager-error":
+            notes = sandbox.refusal_before(self.refusals.refused)
+            finding = replace(finding, notes=(*finding.notes, *notes))
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding
@@ -227,16 +230,15 @@ class Run:
         mode: TraceMode = "fake" if self.tracee.fake else "real"
         stack = frames.of_traceback(error.__traceback__)
         here = frames.innermost(stack, self.analyze.path)
-        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        said = texts.described(error)
         if here is None:
             code, where = "trace/incomplete", target.range
-            reason = f"fullgraph itself failed on this target: {words}"
-            words = "".join(traceback.format_exception(error))
-            self.tell(Log(self.analyze.request, "engine", words))
+            reason = f"fullgraph itself failed on this target: {said}"
+            self.tell(Log(self.analyze.request, "engine", texts.trace(error)))
         else:
             lines = syntax.lines_of(self.analyze.text)
             code, where = "trace/eager-error", frames.range_of(here, lines)
-            reason = f"The code raises here: {words}"
+            reason = f"The code raises here: {said}"
         self.emit(
             Finding(
                 code=code,
@@ -266,15 +268,17 @@ def settle(
     interrupted: Callable[[int, FrameType | None], None],
     memory: int,
     seconds: float | None = None,
+    *,
+    forks: bool = False,
 ) -> None:
     """What a process does before it calls the user's code for a run; ``seconds`` after which the
-    interpreter writes down its stacks, if it is to do that."""
+    interpreter writes down its stacks, if it is to do that. ``forks``: as ``limits.apply``."""
     descriptors.attach(given.stdout, given.stderr)
     limits.reset_signals(interrupted)
     blackbox.attend(given.box)
     if seconds is not None:
         blackbox.dump_at(given.box, seconds)
-    limits.apply(memory)
+    limits.apply(memory, forks=forks)
     exits.ignore()
     # The same choices on every edit: findings must not come and go by chance.
     random.seed(0)

@@ -44,7 +44,8 @@ class Snapshots:
     ) -> tuple[Launch, ProcessEnds]:
         """Run what encloses these. Returns in a run that a snapshot has forked."""
         self._given.raise_all()
-        run.settle(self._given, lambda number, frame: None, self._command.memory)
+        memory = self._command.memory
+        run.settle(self._given, lambda number, frame: None, memory, forks=True)
         wanted = [(target, probe) for _, target, probe in runs]
         fake, found = self._command.mode != "real", self._command.found
         try:

@@ -120,10 +120,19 @@ class Followed:
 
 @dataclass(frozen=True)
 class Forked:
-    """A child that was asked for by ``number`` exists."""
+    """The sender is the child that was asked for by ``number``. ``pid`` is from the kernel: user
+    code could name any process in the message."""
 
     number: int
-    pid: int
+    pid: int = 0
+
+
+@dataclass(frozen=True)
+class NotForked:
+    """There was no room for the child that was asked for by ``number``; ``error`` is an errno."""
+
+    number: int
+    error: int
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,7 @@ Upward = Union[
     Stale,
     Followed,
     Forked,
+    NotForked,
     Exited,
     SnapshotTaken,
     RunDone,
@@ -357,7 +367,10 @@ def received(line: bytes) -> Upward | Event | None:
     """The message of one line; None for what is none."""
     try:
         if line.startswith(_INTERNAL):
-            return decode(line)  # type: ignore[no-any-return]
+            message: Upward = decode(line)
+            if isinstance(message, Forked):
+                return Forked(message.number, getattr(line, "sender", 0))
+            return message
         return protocol.decode(line)  # type: ignore[return-value]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

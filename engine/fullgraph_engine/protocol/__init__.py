@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Union
 
 from .documents import DocumentKind, SavedEvents
@@ -44,6 +44,7 @@ from .repro import ReproProgress as ReproProgress
 from .repro import Wanted as Wanted
 from .runs import Part as Part
 from .runs import RunId as RunId
+from .sandbox import SandboxLevel as SandboxLevel
 from .shapes import ShapesFound as ShapesFound
 from .trace_steps import TraceStepsFound as TraceStepsFound
 
@@ -359,6 +360,8 @@ class Ready:
     degraded: tuple[Degraded, ...] = ()
     untested: bool = False
     """This torch is newer than any that was tested; what is not degraded was proven on it."""
+    sandbox: SandboxLevel = field(default_factory=SandboxLevel)
+    """What keeps user code from the rest of the machine."""
 
 
 @dataclass(frozen=True)
@@ -501,6 +504,16 @@ class Failed:
 
 
 @dataclass(frozen=True)
+class Restarted:
+    """The engine died over an analysis and works on it again: what it said of it before is void.
+
+    For those who read the events; no engine sends it.
+    """
+
+    request: int
+
+
+@dataclass(frozen=True)
 class Log:
     """Output of user code, or the engine's own words. ``request`` is 0 for the engine itself."""
 
@@ -551,11 +564,21 @@ Event = Union[
     Reproduced,
     Analyzed,
     Failed,
+    Restarted,
     Log,
     SelfChecked,
 ]
 Message = Union[Request, Event]
 
+
+MOST_TEXT = 8_000
+"""Characters of one text for people."""
+
+_LONG_LINE = 1 << 17
+"""Bytes up to which a line is as it is."""
+
+_FOR_PEOPLE = (FindingFound, ForecastFound, TargetDone, Failed)
+"""Messages whose texts are only read: what others bring is of no use if it is cut."""
 
 # -- JSON lines -------------------------------------------------------------------------------
 
@@ -565,8 +588,32 @@ class ProtocolError(ValueError):
 
 
 def encode(message: Message) -> bytes:
-    """One JSON line, newline included."""
-    return _line(message)
+    """One JSON line, newline included.
+
+    What is only for people to read is cut: a text of the user's may have any length.
+    """
+    line = _line(message)
+    if len(line) > _LONG_LINE and isinstance(message, _FOR_PEOPLE):
+        body = {"type": type(message).__name__, **_cut(to_plain(message))}
+        line = _dumps(body, separators=(",", ":")).encode() + b"\n"
+    return line
+
+
+def cut(text: str, most: int = MOST_TEXT) -> str:
+    """At most ``most`` characters of a text, and how many it had more."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def _cut(plain: Any) -> Any:
+    if isinstance(plain, str):
+        return cut(plain)
+    if isinstance(plain, list):
+        return [_cut(item) for item in plain]
+    if isinstance(plain, dict):
+        return {key: _cut(item) for key, item in plain.items()}
+    return plain
 
 
 def decode(line: bytes | str) -> Message:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .. import texts
 from ..torch_internals import backends, breaks, dynamo, fake_tensors, guards
 from ..torch_internals.binding import Internal
 from ..torch_internals.exceptions import (
@@ -156,10 +157,7 @@ _TRACER_ERRORS = (TorchDynamoException, ConstraintViolationError)
 
 def _words(error: BaseException) -> str:
     """The message without the stack that Dynamo appends to it."""
-    try:
-        text = str(error)
-    except Exception:  # a user's __str__ may do anything
-        return ""
+    text = texts.message(error)
     for marker in ("\n\nfrom user code:", "\n\nSet TORCHDYNAMO_VERBOSE"):
         text = text.partition(marker)[0]
     return text.strip()

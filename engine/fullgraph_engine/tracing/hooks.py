@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
+from .. import texts
 from ..protocol.evidence import BreakOutcome, Resolution
 from ..torch_internals import breaks, frames, graphs, guards, recompiles, shapes
 from ..torch_internals import variables as classes
@@ -132,7 +133,7 @@ def _summarized_innermost(_recorder: Recorder, summary: Any, _context: Any) -> N
 def _raised_skip(
     recorder: Recorder, _none: None, error: BaseException, *_args: Any, **_kwargs: Any
 ) -> None:
-    recorder.saw_skip(str(error))
+    recorder.saw_skip(texts.message(error))
 
 
 def _converted(
@@ -166,7 +167,7 @@ def _compile(
     try:
         result = original(code, *args, **kwargs)
     except BaseException as error:
-        leave("failed", f"{type(error).__name__}: {error}")
+        leave("failed", texts.described(error))
         raise
     reason = getattr(result, "skip_reason", None)
     compiled = getattr(result, "guarded_code", None) is not None

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .. import texts
 from ..code_objects import HAS_COLUMNS, loads_method
 from ..protocol.shapes import MOST_VALUES, ShapeKind, ShapeRole, ShapeSeen
 from ..torch_internals import frames
@@ -303,5 +304,5 @@ def _hint(size: Any) -> str:
 
 
 def _shown(value: object) -> str:
-    words = repr(value)
-    return words if len(words) <= _LONGEST_TEXT else f"{words[: _LONGEST_TEXT - 1]}…"
+    text = texts.shown(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"

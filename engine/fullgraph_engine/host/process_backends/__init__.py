@@ -16,7 +16,7 @@ from .channels import Channels
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
-    from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
+    from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, NotForked, Order, Planned
 
 BackendName = Literal["fork", "spawn"]
 
@@ -29,6 +29,13 @@ class Owner(Protocol):
 
     def ended(self, code: int | None) -> None:
         """As ``subprocess`` has it: negative for a signal. None if nobody knows."""
+
+
+class ForkedOwner(Owner, Protocol):
+    """Who wants to know of a process that another one is to fork."""
+
+    def refused(self, error: int) -> None:
+        """There was no room for it: it never was. ``error`` is an errno."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class RunSource(Protocol):
     @property
     def channels(self) -> Channels: ...
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
         """A new run, of a target with this probe; None if the process is gone.
 
         Raises:
@@ -65,7 +72,7 @@ class RunSource(Protocol):
 class EnclosingProcess(RunSource, Protocol):
     """Does an enclosing run; its snapshots give the runs of what they were taken of."""
 
-    def heard(self, message: Forked | Exited) -> None:
+    def heard(self, message: Forked | NotForked | Exited) -> None:
         """What the snapshots say of their runs."""
 
 
@@ -78,14 +85,14 @@ class ModuleProcess(RunSource, Protocol):
     def begun(self) -> bool:
         """As ``Launched`` has it."""
 
-    def enclose(self, command: Enclose, owner: Owner) -> EnclosingProcess | None:
+    def enclose(self, command: Enclose, owner: ForkedOwner) -> EnclosingProcess | None:
         """An enclosing run that leaves snapshots; None if the process is gone, or cannot fork.
 
         Raises:
             OSError: there is no room for another process.
         """
 
-    def heard(self, message: Forked | Exited | Followed | Planned) -> None:
+    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
         """What the process says of its runs, or of its imports."""
 
     def outdated(self) -> None:
@@ -98,7 +105,7 @@ class ProcessBackend(Protocol):
     @property
     def name(self) -> BackendName: ...
 
-    def execute(self, job: Job, owner: Owner, *, keep: bool) -> ModuleProcess:
+    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ModuleProcess:
         """Start a process that executes a text. ``keep``: it may stay for later texts.
 
         Raises:
@@ -111,6 +118,9 @@ class ProcessBackend(Protocol):
     def prepare(self, waiting: int | None) -> None:
         """Have processes get ready for so many runs; None while nothing is asked for, which they
         do for the next time."""
+
+    def make_room(self) -> bool:
+        """End something that is only kept for the next time; False if there is nothing."""
 
     def keeps(self, scratch: str) -> bool:
         """Whether a process goes on using a scratch folder, and removes it at its end."""

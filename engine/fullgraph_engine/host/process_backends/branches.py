@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ... import texts
 from ..wire import BranchAnswer, Branching
 from . import descriptors, limits, processes
 
@@ -105,7 +106,7 @@ def answer_of(work: Callable[[], T]) -> Answer[T]:
     try:
         return Answer(work())
     except BaseException as error:  # whatever the user's code raises
-        return Answer(lost=f"it raised {type(error).__name__}: {error}".rstrip(": "))
+        return Answer(lost=f"it raised {texts.described(error)}")
 
 
 def ending(code: int | None) -> str:
@@ -154,7 +155,8 @@ class Replay:
         try:
             packed = base64.b64encode(_dumps(found.value)).decode()
         except Exception as error:
-            packed, found = "", Answer(lost=f"its answer cannot be passed on ({error})")
+            packed = ""
+            found = Answer(lost=f"its answer cannot be passed on ({texts.message(error)})")
         self._tell(BranchAnswer(name, packed, found.lost, used=_process_time() - before))
         _exit(0)
 

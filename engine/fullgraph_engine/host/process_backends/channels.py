@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from . import descriptors
+from . import descriptors, packets
 
 
 @dataclass
@@ -66,7 +66,8 @@ def opened() -> tuple[Channels, ProcessEnds]:
     """
     made: list[int] = []
     try:
-        for _ in range(3):
+        made += packets.reports()
+        for _ in range(2):
             made += os.pipe()
         reports, report, out, out_in, err, err_in = made
         for readable in (reports, out, err):

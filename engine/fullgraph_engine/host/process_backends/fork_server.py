@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 
 from .. import wire
-from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch
+from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch, NotForked
 from . import descriptors, packets, processes
 from .channels import ProcessEnds
 
@@ -79,8 +79,12 @@ class ForkServer:
                     self._tell(Exited(command.number, None))
                 given.close()
                 continue
-            if self.fork(command, given):
-                return command, given
+            try:
+                if self.fork(command, given):
+                    return command, given
+            except OSError as error:
+                given.close()
+                self._tell(NotForked(command.number, error.errno or 0))
             followed = True
 
     def fork(self, command: Forks, given: ProcessEnds | None = None) -> bool:
@@ -93,9 +97,10 @@ class ForkServer:
         finally:
             self._forking(False)
         if pid == 0:
-            self._disown()
             _setsid()
             processes.die_with(parent)
+            self._tell(Forked(command.number))  # the kernel adds the pid
+            self._disown()
             return True
         if given is not None:
             given.close()
@@ -104,7 +109,6 @@ class ForkServer:
         except OSError:
             ended = -1
         self._children[pid] = (command.number, ended)
-        self._tell(Forked(command.number, pid))
         return False
 
     def _reap(self) -> None:
@@ -121,7 +125,7 @@ class ForkServer:
                 descriptors.close_all([ended])
             self._tell(Exited(number, code))
 
-    def _tell(self, message: Forked | Exited) -> None:
+    def _tell(self, message: Forked | NotForked | Exited) -> None:
         try:
             wire.report(self._report, message)
         except wire.Lost:

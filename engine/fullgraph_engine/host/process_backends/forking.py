@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from .. import wire
 from ..preamble import Preamble, Shelf
 from ..services import Services
-from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
-from . import BackendName, Launched, Owner, channels, descriptors, packets, processes
+from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, NotForked, Order, Planned
+from . import BackendName, ForkedOwner, Launched, Owner, channels, descriptors, packets, processes
 from .channels import Channels, ProcessEnds
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Forking:
         # opens from here on, children close.
         self._inherited = descriptors.listed() - host.own_descriptors()
 
-    def execute(self, job: Job, owner: Owner, *, keep: bool) -> ForkedModule:
+    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ForkedModule:
         ours, given = channels.opened()
         module = ForkedModule(self, ours, owner)
         try:
@@ -55,6 +55,9 @@ class Forking:
 
     def prepare(self, waiting: int | None) -> None:
         """A fork takes no time."""
+
+    def make_room(self) -> bool:
+        return self.shelf.drop_oldest()
 
     def keeps(self, scratch: str) -> bool:
         return self.shelf.keeps(scratch)
@@ -84,16 +87,16 @@ class ForkedSource:
     def __init__(self, ours: Channels, control: socket.socket | None = None) -> None:
         self.channels = ours
         self._control = control
-        self._runs: dict[int, Owner] = {}
+        self._runs: dict[int, ForkedOwner] = {}
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
         ours, given = channels.opened()
         if not self._send(command, given, owner):
             ours.close()
             return None
         return Launched(ours)
 
-    def _send(self, command: Launch | Enclose, given: ProcessEnds, owner: Owner) -> bool:
+    def _send(self, command: Launch | Enclose, given: ProcessEnds, owner: ForkedOwner) -> bool:
         control, rights = self._control, given.opened()
         sent = control is not None and packets.send(control, wire.encode(command), rights)
         given.close()
@@ -101,14 +104,17 @@ class ForkedSource:
             self._runs[command.number] = owner
         return sent
 
-    def heard(self, message: Forked | Exited) -> None:
+    def heard(self, message: Forked | NotForked | Exited) -> None:
         owner = self._runs.get(message.number)
         if owner is None:
             return
         if isinstance(message, Forked):
             owner.became(message.pid)
+            return
+        del self._runs[message.number]
+        if isinstance(message, NotForked):
+            owner.refused(message.error)
         else:
-            del self._runs[message.number]
             owner.ended(message.code)
 
     def close(self) -> None:
@@ -120,7 +126,7 @@ class ForkedSource:
 class ForkedModule(ForkedSource):
     """A module process, and where it comes from."""
 
-    def __init__(self, backend: Forking, ours: Channels, owner: Owner) -> None:
+    def __init__(self, backend: Forking, ours: Channels, owner: ForkedOwner) -> None:
         super().__init__(ours)
         self.pid, self.begun = 0, True
         self._backend, self._owner = backend, owner
@@ -138,13 +144,13 @@ class ForkedModule(ForkedSource):
             self._preamble = kept
             return
         ours, given.keep_control = packets.pair()
-        reports, given.keep_report = os.pipe()
+        reports, given.keep_report = packets.reports()
         fresh = Preamble(job.analyze, backend.host, backend.shelf, ours, reports, job.scratch)
         self._preamble = fresh
         self.pid = backend.fork(job, given, fresh)
         fresh.begin(self.pid, owner)
 
-    def enclose(self, command: Enclose, owner: Owner) -> ForkedSource | None:
+    def enclose(self, command: Enclose, owner: ForkedOwner) -> ForkedSource | None:
         ours, given = channels.opened()
         try:
             control, given.control = packets.pair()
@@ -158,10 +164,10 @@ class ForkedModule(ForkedSource):
             return None
         return ForkedSource(ours, control)
 
-    def heard(self, message: Forked | Exited | Followed | Planned) -> None:
+    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
         if isinstance(message, Followed) and self._preamble is not None:
             self._preamble.followed(message)
-        if isinstance(message, (Forked, Exited)):
+        if isinstance(message, (Forked, NotForked, Exited)):
             super().heard(message)
 
     def outdated(self) -> None:

@@ -42,21 +42,58 @@ def die_with(parent: int) -> None:
         _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     else:
         threading.Thread(target=watch_parent, args=(parent,), daemon=True).start()
-    if _getppid() != parent:  # it ended before the line above
+    # To a process in a pid namespace, 0 is one outside of it, with which the namespace ends.
+    if _getppid() not in (parent, 0):  # it ended before the line above
         _exit(0)
+
+
+def die_with_server() -> None:
+    """Have the parent of all others end when its creator does, should it be stopped by then.
+
+    Otherwise it notices that its pipe was closed.
+    """
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def watch_parent(parent: int) -> None:
     """End this process once its parent is another one; for systems that do not do it themselves."""
-    while _getppid() == parent:
+    while _getppid() in (parent, 0):
         _sleep(_LOOK_EVERY)
     _kill(_getpid(), signal.SIGKILL)
+
+
+class _Reserve:
+    """A descriptor that is given up while another one is needed to find out what goes on.
+
+    Without it, a parent that has none left could neither measure its processes nor end them.
+    """
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+
+    def hold(self) -> None:
+        """Have it from now on."""
+        self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            self.hold()
+
+
+_reserve = _Reserve()
 
 
 class Snapshot(Protocol):
     """The processes of this machine, zombies left out, at one time."""
 
     parents: dict[int, int]
+    stopped: set[int]
+    """Those that a signal has stopped."""
 
     def resident(self, pid: int) -> int:
         """Bytes of memory that a process has, shared pages included; 0 if it is gone."""
@@ -70,6 +107,11 @@ def snapshot() -> Snapshot:
 class _FromProc:
     def __init__(self) -> None:
         self.parents: dict[int, int] = {}
+        self.stopped: set[int] = set()
+        with _reserve:
+            self._read()
+
+    def _read(self) -> None:
         for name in _listdir("/proc"):
             if not name.isdigit():
                 continue
@@ -77,10 +119,11 @@ class _FromProc:
                 stat = (_PROC / name / "stat").read_bytes()
             except OSError:
                 continue
-            # The command between the parentheses may itself hold spaces and parentheses.
-            state, parent = stat[stat.rindex(b")") + 2 :].split(None, 2)[:2]
+            state, parent = _state_and_parent(stat)
             if state not in b"ZX":
-                self.parents[int(name)] = int(parent)
+                self.parents[int(name)] = parent
+            if state == b"T":
+                self.stopped.add(int(name))
 
     def resident(self, pid: int) -> int:
         try:
@@ -89,11 +132,19 @@ class _FromProc:
             return 0
 
 
+def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
+    """Of a ``/proc/<pid>/stat``."""
+    # The command between the parentheses may itself hold spaces and parentheses.
+    state, parent = stat[stat.rindex(b")") + 2 :].split(None, 2)[:2]
+    return state, int(parent)
+
+
 class FromPs:
     """By ``ps``, which POSIX has with these columns, memory apart, which macOS has in KiB."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int] = {}
+        self.stopped: set[int] = set()
         self._resident: dict[int, int] = {}
         try:
             # Each in an option of its own: what follows an equals sign is a heading.
@@ -109,6 +160,8 @@ class FromPs:
             if not state.startswith(b"Z"):
                 self.parents[int(pid)] = int(parent)
                 self._resident[int(pid)] = int(kib) << 10
+            if state.startswith(b"T"):
+                self.stopped.add(int(pid))
 
     def resident(self, pid: int) -> int:
         return self._resident.get(pid, 0)
@@ -129,17 +182,18 @@ def descendants(root: int, parents: dict[int, int]) -> list[int]:
 
 
 def kill(roots: Iterable[int]) -> None:
-    """Kill processes and all their descendants.
+    """Kill processes and all their descendants, if they are descendants of this process.
 
-    Repeated until nothing new turns up: a process may fork while its children are being listed.
-    Elsewhere than on Linux one whose parent has ended is found only in the process group.
+    A pid may come from a process that executes user code, and be anybody's. Repeated until nothing
+    new turns up: a process may fork while its children are being listed. Elsewhere than on Linux
+    one whose parent has ended is found only in the process group.
     """
     roots = tuple(roots)
     seen: set[int] = set()
     for _ in range(20):
         table = snapshot().parents
-        found = {pid for root in roots for pid in descendants(root, table)} | set(roots)
-        found -= seen
+        own = set(descendants(_getpid(), table)).intersection(roots)
+        found = own.union(*(descendants(root, table) for root in own)) - seen
         if not found:
             return
         seen |= found
@@ -150,13 +204,30 @@ def kill(roots: Iterable[int]) -> None:
 
 
 def end(pid: int) -> None:
-    """Kill one process, without looking for what it has started."""
-    signal_process(pid, signal.SIGKILL)
+    """Kill one descendant of this process, without looking for what it has started."""
+    if is_below(pid):
+        signal_process(pid, signal.SIGKILL)
 
 
 def interrupt(pid: int) -> None:
-    """Ask a process where it is."""
-    signal_process(pid, INTERRUPT)
+    """Ask a descendant of this process where it is."""
+    if is_below(pid):
+        signal_process(pid, INTERRUPT)
+
+
+def is_below(pid: int) -> bool:
+    """Whether a process is a descendant of this one, which alone may be sent signals."""
+    if not _LINUX:
+        return pid in descendants(_getpid(), snapshot().parents)
+    own = _getpid()
+    with _reserve:
+        while pid > 1 and pid != own:
+            try:
+                stat = (_PROC / str(pid) / "stat").read_bytes()
+            except OSError:
+                return False
+            _, pid = _state_and_parent(stat)
+    return pid == own
 
 
 def signal_process(pid: int, number: int) -> None:
@@ -190,6 +261,15 @@ def signal_name(code: int) -> str:
     with contextlib.suppress(ValueError):
         return signal.strsignal(-code) or f"signal {-code}"
     return f"signal {-code}"
+
+
+def hold_reserve() -> None:
+    """Keep a descriptor for ``snapshot``, which is then sure of one.
+
+    Raises:
+        OSError: there is none left.
+    """
+    _reserve.hold()
 
 
 def give_way(pid: int) -> None:

@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING
 
 from .. import wire
 from ..services import Services
-from ..wire import Again, Enclose, Exited, Followed, Forked, Job, Launch, Order, Planned
-from . import BackendName, Launched, Owner, processes
+from ..wire import (
+    Again,
+    Enclose,
+    Exited,
+    Followed,
+    Forked,
+    Job,
+    Launch,
+    NotForked,
+    Order,
+    Planned,
+)
+from . import BackendName, ForkedOwner, Launched, Owner, processes
 from .spare import Spare, Starter
 
 if TYPE_CHECKING:
@@ -57,11 +68,14 @@ class Spares:
             self._idle.remove(spare)
             spare.discard()
 
-    def end(self) -> None:
+    def end(self) -> bool:
+        """End all of them; False if there was none."""
+        there_were = bool(self._idle)
         while self._idle:
             spare = self._idle.popleft()
             processes.end(spare.pid)
             spare.discard()
+        return there_were
 
 
 class Spawning:
@@ -77,7 +91,7 @@ class Spawning:
         for spare in spares:
             self._keep(spare)
 
-    def execute(self, job: Job, owner: Owner, *, keep: bool) -> SpawnedModule:
+    def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> SpawnedModule:
         self._most = max(self._most, job.analyze.jobs)
         self._broken = False
         return SpawnedModule(self, job, owner)
@@ -115,6 +129,10 @@ class Spawning:
         self._broken = True
         self._spares.forget(spare)
 
+    def make_room(self) -> bool:
+        self._broken = True
+        return self._spares.end()
+
     def keeps(self, scratch: str) -> bool:
         return False
 
@@ -128,7 +146,7 @@ class SpawnedModule:
         self._spare: Spare | None = backend.ordered(job, job.scratch, owner)
         self.channels, self.pid, self.begun = self._spare.channels, self._spare.pid, False
 
-    def launch(self, command: Launch, probe: ProbeInfo, owner: Owner) -> Launched | None:
+    def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
         spare, self._spare = self._spare, None
         if spare is not None:
             self._backend.host.adopt(spare.pid, owner.ended)
@@ -140,10 +158,10 @@ class SpawnedModule:
         spare.close()
         return Launched(spare.channels, spare.pid, begun=False)
 
-    def enclose(self, command: Enclose, owner: Owner) -> None:
+    def enclose(self, command: Enclose, owner: ForkedOwner) -> None:
         """Nothing can be left behind without a fork."""
 
-    def heard(self, message: Forked | Exited | Followed | Planned) -> None:
+    def heard(self, message: Forked | NotForked | Exited | Followed | Planned) -> None:
         if isinstance(message, Planned):
             self._late = message.late
 

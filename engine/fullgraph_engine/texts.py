@@ -1,0 +1,50 @@
+"""Texts of the user's objects: they may be of any length, and asking for them may raise."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TypeVar
+
+from .protocol import cut
+
+_MOST, _MOST_TRACE = 2_000, 32_000
+"""Characters."""
+
+_MOST_FRAMES = 40
+
+_Frame = TypeVar("_Frame")
+
+
+def message(error: BaseException | None) -> str:
+    """What an exception says; empty without one, or if its ``__str__`` raises."""
+    try:
+        return cut(str(error), _MOST) if error is not None else ""
+    except Exception:  # a user's __str__ may do anything
+        return ""
+
+
+def described(error: BaseException) -> str:
+    """The type of an exception and what it says, as Python ends a traceback."""
+    text = message(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def shown(value: object) -> str:
+    """The ``repr`` of a value; its type if that raises."""
+    try:
+        return cut(repr(value), _MOST)
+    except Exception:  # a user's __repr__ may do anything
+        return f"<{type(value).__name__}>"
+
+
+def shortened(frames: tuple[_Frame, ...]) -> tuple[_Frame, ...]:
+    """The outermost and the innermost of very many frames: a recursion has a thousand."""
+    if len(frames) <= _MOST_FRAMES:
+        return frames
+    return frames[: _MOST_FRAMES // 4] + frames[-(_MOST_FRAMES - _MOST_FRAMES // 4) :]
+
+
+def trace(error: BaseException) -> str:
+    """The traceback of an exception, the end of a long one."""
+    lines = "".join(traceback.format_exception(error))
+    return lines if len(lines) <= _MOST_TRACE else f"…{lines[-_MOST_TRACE:]}"
