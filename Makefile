@@ -36,7 +36,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim vsix check bench bench-vscode \
+.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim vsix check bench soak bench-vscode \
   bench-repros reach clean clean-torch
 
 demo: $(VENV)/ready
@@ -103,9 +103,16 @@ check: $(VENV)/ready
 	$(BIN)/mypy --explicit-package-bases tests/conftest.py tests/cli tests/engine tests/server
 	$(BIN)/python tests/private_names.py
 	$(BIN)/python tests/import_cycles.py
+	$(BIN)/python tests/either_way.py
 
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
+
+# A quarter of an hour: many files with few descriptors, and processes that something else ends.
+soak: $(VENV)/ready
+	$(BIN)/python tests/soak/load.py 200 256
+	$(BIN)/python tests/soak/load.py 90 64
+	$(BIN)/python tests/soak/kills.py 100
 
 bench-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
 	PYTHON=$(abspath $(BIN)/python) node tests/clients/vscode/latency.mjs

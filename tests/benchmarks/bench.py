@@ -55,7 +55,7 @@ class Editor:
                 "processId": os.getpid(),
                 "rootUri": folder.as_uri(),
                 "workspaceFolders": [{"uri": folder.as_uri(), "name": "bench"}],
-                "initializationOptions": {"interpreter": sys.executable},
+                "initializationOptions": {"trusted": True, "interpreter": sys.executable},
                 "capabilities": {
                     "workspace": {"configuration": False},
                     "textDocument": {"publishDiagnostics": {"versionSupport": True}},
@@ -335,7 +335,7 @@ def _without_index(folder: Path) -> float:
         {
             "processId": os.getpid(),
             "rootUri": folder.as_uri(),
-            "initializationOptions": {"interpreter": "/nonexistent/python"},
+            "initializationOptions": {"trusted": True, "interpreter": "/nonexistent/python"},
             "capabilities": {"workspace": {"configuration": False}},
         },
     )
