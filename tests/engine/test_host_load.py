@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import textwrap
-import time
 from collections.abc import Iterator
 
 import pytest
-from tests.engine.hosts import Engine, Result, children_of, started_engine
+from tests.engine.hosts import Engine, Result, started_engine
 
 from fullgraph_engine import protocol
 from fullgraph_engine.host import shortage
 from fullgraph_engine.host.process_backends import processes
 from fullgraph_engine.host.wire import Forked, Planned, Stale, Unparsable, encode
-from fullgraph_engine.protocol import Analyzed, Cancel, Event, Limits, Log, TargetDone
+from fullgraph_engine.protocol import Analyzed, Cancel, Event, Limits, TargetDone
 
 HANGS = "def f():  # target\n    return 'sleep'\n"
 PLAIN = "def g():  # target\n    return 1\n"
@@ -167,6 +166,19 @@ def test_a_module_is_started_again_once(engine: Engine) -> None:
     result = engine.analyze(forged(Stale()), limits=Limits(seconds=20.0, module_seconds=20.0))
     assert isinstance(result.end, Analyzed)
     assert statuses(result) == ["traced"]
+
+
+def test_a_process_that_reports_without_end_is_ended(engine: Engine) -> None:
+    text = (
+        forged(Planned(()))
+        .replace("'\\n'.join(lines)", "'x' * 1000000")
+        .replace("        if stat", "        while stat")
+    )
+    begin, target = text.split("def f()", 1)
+    body = textwrap.indent(begin, "    ")
+    result = engine.analyze(f"def f(){target}".replace("    return 1\n", body))
+    assert statuses(result) == ["crashed"]
+    assert "reported more than 256 MiB" in result.trouble().message
 
 
 def test_no_pid_that_is_reported_is_sent_a_signal(engine: Engine) -> None:
