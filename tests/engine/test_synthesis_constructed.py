@@ -12,7 +12,7 @@ from torch import nn
 
 from fullgraph_engine.targets import notation
 from fullgraph_engine.targets.synthesis.constructed import constructed
-from fullgraph_engine.targets.synthesis.workspace import texts_that_call
+from fullgraph_engine.targets.workspace import texts_that_call
 
 
 class Block(nn.Module):

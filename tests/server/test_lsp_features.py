@@ -431,9 +431,7 @@ async def test_the_active_interpreter_of_the_editor_is_passed_over_without_torch
 
 
 @pytest.mark.parametrize("said", [None, {"trusted": False}, {"trusted": "yes"}, {"trusted": 1}])
-async def test_without_trust_nothing_is_executed(
-    open_editor: Any, counter: Any, said: Any
-) -> None:
+async def test_without_trust_nothing_is_executed(open_editor: Any, counter: Any, said: Any) -> None:
     editor = await open_editor(options=said, says_trusted=False)
     uri = editor.open("model.py", NET)
     status = await editor.until_state("untrusted")

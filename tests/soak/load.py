@@ -15,7 +15,7 @@ from pathlib import Path
 
 from window import Window
 
-TEXT = '''\
+TEXT = """\
 import torch
 from torch import nn
 
@@ -29,7 +29,7 @@ class Net{number}(nn.Module):
 
 def get_inputs():
     return [torch.rand(2, 3)]
-'''
+"""
 
 
 def main() -> int:

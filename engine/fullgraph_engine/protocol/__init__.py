@@ -56,8 +56,9 @@ _loads, _dumps = json.loads, json.dumps
 Mode = Literal["auto", "fake", "real"]
 TraceMode = Literal["fake", "real"]
 TargetKind = Literal["module", "function", "call"]
-ExampleKind = Literal["main", "docstring"]
-"""Code of a file that uses what it defines: its ``__main__`` block, examples in docstrings."""
+ExampleKind = Literal["main", "docstring", "test"]
+"""Code that uses what a file defines: its ``__main__`` block, examples in docstrings, and tests of
+the workspace."""
 ProbeOrigin = Literal["comment", "annotation", "convention", "harvest", "synthesis"]
 Status = Literal["traced", "no-probe", "failed", "timeout", "crashed", "cancelled"]
 Stream = Literal["stdout", "stderr", "engine"]

@@ -201,8 +201,14 @@ class _Watch:
         )
 
     def called(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], namespace: Namespace
+        self,
+        function: Any,
+        body: Callable[[], Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        namespace: Namespace,
     ) -> None:
+        """Note a call of ``function``; ``body`` makes it. A doubtful one counts if it returns."""
         if self.last is not None:
             return
         init, made = self.made.get(id(function), ("", ()))
@@ -211,9 +217,12 @@ class _Watch:
             if time.monotonic() > self.until:
                 raise Enough
             return
+        arguments = _copied((args, kwargs))
+        if self.is_doubtful:
+            body()
         self.signatures.add(signature)
         if self.takes(len(self.signatures) - 1):
-            args, kwargs = _copied((args, kwargs))
+            args, kwargs = arguments
             place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
             self.last.is_doubtful = self.is_doubtful
@@ -244,9 +253,10 @@ def _watched_class(found: type, namespace: Namespace, watch: _Watch) -> Iterator
 
         @functools.wraps(forward)
         def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+            body = functools.partial(forward, self, *args, **kwargs)
             if type(self) is found:
-                watch.called(self, args, kwargs, namespace)
-            return forward(self, *args, **kwargs)
+                watch.called(self, body, args, kwargs, namespace)
+            return body()
 
         patched["forward"] = called
     watch.patches += map(weakref.ref, patched.values())
@@ -269,8 +279,9 @@ def _watched_function(name: str, namespace: Namespace, watch: _Watch) -> Iterato
 
     @functools.wraps(found)
     def called(*args: Any, **kwargs: Any) -> Any:
-        watch.called(found, args, kwargs, namespace)
-        return found(*args, **kwargs)
+        body = functools.partial(found, *args, **kwargs)
+        watch.called(found, body, args, kwargs, namespace)
+        return body()
 
     watch.patches.append(weakref.ref(called))
     namespace[name] = called
@@ -447,11 +458,11 @@ def _copied(tree: T) -> T:
 
 
 def _place(frame: FrameType | None, path: str, program: str) -> str:
-    """Where the file makes the call, in words; empty where it does not itself."""
+    """Where the file makes the call, in words; else what program does; empty where no program."""
     while frame is not None and frame.f_code.co_filename != path:
         frame = frame.f_back
     if frame is None:
-        return ""
+        return f"as called by {program}" if program else ""
     name = _ANONYMOUS.sub("", code_objects.qualified_name(frame))
     words = f"as called by {name}, line {frame.f_lineno}"
     return words if program in ("", name) else f"{words}, in {program}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..protocol import ExampleKind, ProbeInfo
 from ..protocol.recorded import FILE, RecordedClass
-from . import enclosing, probes, programs, recorded, searched
+from . import enclosing, probes, programs, recorded, searched, tested
 from .discovery import Target
 from .probes import Call, Enclosing, Namespace, NoProbe, Probe
 
@@ -67,12 +67,16 @@ def _called(
         Enclosing(user.name, probe) for user in users for probe in _own(user, namespace, recording)
     ]
     shown = [one for one in target.examples if one.kind in kinds][:_MOST_EXAMPLES]
-    if not found and not shown:
-        return []
     above = [] if found else _outermost(target, namespace, others)
     executed = programs.enclosing(
         shown, target.definition, [(user.name, user.examples) for user in above]
     )
+    if "test" in kinds:
+        names = [user.definition for user in users]
+        path = str(namespace.get("__file__", ""))
+        executed += tested.enclosing(target.definition, names, path)
+    if not found and not executed:
+        return []
     called = enclosing.probes(target, [*found[:_MOST_ENCLOSING], *executed])
     return searched.otherwise(target, called, searched.probes(target, namespace, above))
 

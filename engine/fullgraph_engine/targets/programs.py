@@ -87,14 +87,7 @@ def _execute(example: Example, namespace: Namespace) -> None:
     """
     path = str(namespace.get("__file__", ""))
     main = example.kind == "main"
-    with (
-        _put_back(namespace),
-        _no_oracle(),
-        _as_main(namespace, main),
-        _alone(),
-        _short_training(example.name),
-        silent(),
-    ):
+    with put_back(namespace), _as_main(namespace, main), conditions(example.name):
         names = namespace if main else {**_understood(namespace), **namespace}
         for statement in example.body:
             code = compile(ast.Module([statement], []), path, "exec", dont_inherit=True)
@@ -120,7 +113,14 @@ def _named(code: Any, name: str) -> Any:
 
 
 @contextlib.contextmanager
-def _put_back(namespace: Namespace) -> Iterator[None]:
+def conditions(name: str) -> Iterator[None]:
+    """What holds while a program of this name is executed for what it calls."""
+    with _no_oracle(), _alone(), _short_training(name), silent():
+        yield
+
+
+@contextlib.contextmanager
+def put_back(namespace: Namespace) -> Iterator[None]:
     """Leave everything as it was, unless the call was reached."""
     import torch
 

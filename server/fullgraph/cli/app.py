@@ -134,6 +134,14 @@ _TryPaths = Annotated[
     typer.Option("--try-paths/--no-try-paths", help=_HELP["try-paths"], show_default=False),
 ]
 _ProbesFromFile = Annotated[_Text, _option("probes-from-file", metavar="all|main|docstrings|off")]
+_ProbesFromTests = Annotated[
+    bool | None,
+    typer.Option(
+        "--probes-from-tests/--no-probes-from-tests",
+        help=_HELP["probes-from-tests"],
+        show_default=False,
+    ),
+]
 _Forecast = Annotated[
     bool,
     typer.Option(
@@ -173,6 +181,7 @@ def _check(
     try_dynamic: _TryDynamic = None,
     try_paths: _TryPaths = None,
     probes_from_file: _ProbesFromFile = None,
+    probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -229,6 +238,7 @@ def _check(
         "try-dynamic": try_dynamic,
         "try-paths": try_paths,
         "probes-from-file": probes_from_file,
+        "probes-from-tests": probes_from_tests,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -288,6 +298,7 @@ def _diff(
     try_dynamic: _TryDynamic = None,
     try_paths: _TryPaths = None,
     probes_from_file: _ProbesFromFile = None,
+    probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -320,6 +331,7 @@ def _diff(
         "try-dynamic": try_dynamic,
         "try-paths": try_paths,
         "probes-from-file": probes_from_file,
+        "probes-from-tests": probes_from_tests,
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
         "select": _joined(select),

@@ -379,6 +379,12 @@ class Settings:
         "Which code of the file besides its definitions is executed, in the sandbox and for a few "
         "seconds, to see what it calls the file's classes and functions with.",
     )
+    probes_from_tests: bool = _setting(
+        False,
+        Flag(),
+        "Execute tests of the workspace that import the file, by pytest, in the sandbox and for a "
+        "few seconds, to see what they call its classes and functions with.",
+    )
     forecast: bool = _setting(
         True,
         Flag(),
@@ -484,14 +490,15 @@ class Settings:
         )
 
     def examples(self) -> tuple[ExampleKind, ...]:
-        """``probes_from_file`` as the engine wants it."""
+        """``probes_from_file`` and ``probes_from_tests`` as the engine wants them."""
         kinds: dict[FileProbes, tuple[ExampleKind, ...]] = {
             "all": ("main", "docstring"),
             "main": ("main",),
             "docstrings": ("docstring",),
             "off": (),
         }
-        return kinds[self.probes_from_file]
+        tests: tuple[ExampleKind, ...] = ("test",) if self.probes_from_tests else ()
+        return kinds[self.probes_from_file] + tests
 
     def tracing(self) -> tuple[object, ...]:
         """All of them that what a trace finds depends on."""

@@ -27,11 +27,11 @@ from typing import Any, TypeGuard
 import torch
 
 from ..notation import Arguments, Constant, Mapping, Reference, Sequence, TensorText, Value
+from ..workspace import texts_that_call
 from .candidate import tensor
 from .constructed import assigned, constructed
 from .declared import declared
 from .documented import Words, documented, size_of
-from .workspace import texts_that_call
 
 BATCH, LENGTH, WIDTH, SIDE = 2, 16, 64, 32
 """Sizes of inputs of which nothing is known. The width is a multiple of what groups and heads are

@@ -1,8 +1,9 @@
 """Files of the workspace that use a class of another one: the script that trains a model says what
-it is constructed with."""
+it is constructed with, and so do its tests."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import time
@@ -17,32 +18,47 @@ _LARGEST = 200_000
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 _MOST_PARENTS = 4
 _INSTALLED = {"site-packages", "dist-packages"}
+_ANY, _TEST = re.compile(".*"), re.compile(r"test_.*\.py|.*_test\.py")
 _OTHERS = re.compile(r"\..*|__pycache__|node_modules|site-packages|build|dist|v?env\d?")
 
 
 def texts_that_call(name: str, path: str) -> list[str]:
     """Texts of files near ``path`` that have a call of this name in them, nearest first; none for
     what is installed."""
-    here = Path(path)
-    if not here.is_absolute() or _INSTALLED.intersection(here.parts):
-        return []
-    until = time.monotonic() + _SECONDS
     call = re.compile(rb"\b" + re.escape(name.encode()) + rb"\s*\(")
     definition = re.compile(rb"\bclass\s+" + re.escape(name.encode()) + rb"\b")
-    found: list[str] = []
-    for count, file in enumerate(_files(here)):
-        if count >= _MOST_FILES or len(found) >= _MOST_FOUND or time.monotonic() > until:
-            break
+    # Another class of this name is called by its own name there.
+    found = (text for _, text in _texts(path) if call.search(text) and not definition.search(text))
+    return [text.decode("utf-8", "replace") for text in itertools.islice(found, _MOST_FOUND)]
+
+
+def tests_that_import(path: str) -> list[tuple[Path, str]]:
+    """Files of tests near ``path``, as pytest names them, that import the module of this name, with
+    their texts, nearest first; none for what is installed."""
+    module = Path(path).stem
+    name = Path(path).parent.name if module == "__init__" else module
+    imported = re.compile(rb"^\s*(from|import)\b.*\b" + re.escape(name.encode()) + rb"\b", re.M)
+    found = ((file, text) for file, text in _texts(path, wanted=_TEST) if imported.search(text))
+    return [
+        (file, text.decode("utf-8", "replace"))
+        for file, text in itertools.islice(found, _MOST_FOUND)
+    ]
+
+
+def _texts(path: str, wanted: re.Pattern[str] = _ANY) -> Iterator[tuple[Path, bytes]]:
+    """The files near ``path`` whose names match, until enough were looked at."""
+    here = Path(path)
+    if not here.is_absolute() or _INSTALLED.intersection(here.parts):
+        return
+    until = time.monotonic() + _SECONDS
+    for file in itertools.islice(_files(here), _MOST_FILES):
+        if time.monotonic() > until:
+            return
         try:
-            if file.stat().st_size > _LARGEST:
-                continue
-            text = file.read_bytes()
+            if wanted.fullmatch(file.name) and file.stat().st_size <= _LARGEST:
+                yield file, file.read_bytes()
         except OSError:
             continue
-        # Another class of this name is called by its own name there.
-        if call.search(text) and not definition.search(text):
-            found.append(text.decode("utf-8", "replace"))
-    return found
 
 
 def _files(path: Path) -> Iterator[Path]:

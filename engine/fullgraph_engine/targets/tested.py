@@ -1,0 +1,146 @@
+"""Probes from tests of the workspace: what they call the file's classes and functions with.
+
+A file of tests is a program that uses the file, and is executed as one (see ``programs``), by the
+pytest of the user's environment: only the tests that mention what is looked for, up to its call.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..protocol import ProbeInfo
+from . import programs, workspace
+from .enclosing import NotCalled
+from .probes import Call, Enclosing, Namespace, Probe
+
+if TYPE_CHECKING:
+    import pytest
+
+_MOST_TESTS = 6
+"""So many tests of one file are executed for one target."""
+
+_OPTIONS = (
+    *("-o", "addopts=", "-o", "filterwarnings=", "--capture=no"),
+    *("-p", "no:cacheprovider", "-p", "no:faulthandler"),
+)
+"""The rest of the project's configuration holds, such as where its sources are."""
+
+
+def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
+    """Files of tests as what may call the definition ``name`` of the file at ``path``: those that
+    mention it before those that mention only its ``users``."""
+    files = [
+        (file, wanted, number)
+        for file, text in workspace.tests_that_import(path)
+        for number, wanted in enumerate((mentioning(text, [name]), mentioning(text, users)))
+        if wanted
+    ]
+    files.sort(key=lambda one: one[2])
+    return [
+        Enclosing(
+            file.name,
+            Probe(ProbeInfo("harvest", inputs=""), _Planned(file, tuple(wanted[:_MOST_TESTS]))),
+            programs.SECONDS,
+            programs.FURTHER_SECONDS,
+            is_program=True,
+            is_doubtful=True,
+        )
+        for file, wanted, _ in files
+    ]
+
+
+def mentioning(text: str, names: Sequence[str]) -> list[str]:
+    """The tests that mention one of these names, in pytest's notation behind the file; all of the
+    file if only a fixture or another function of it does."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    wanted = frozenset(names)
+    if not _mentions(tree, wanted):
+        return []
+    tests = list(_tests(tree.body))
+    return [name for name, node in tests if _mentions(node, wanted)] or [name for name, _ in tests]
+
+
+def _mentions(tree: ast.AST, names: frozenset[str]) -> bool:
+    return any(
+        (isinstance(node, ast.Name) and node.id in names)
+        or (isinstance(node, ast.Attribute) and node.attr in names)
+        for node in ast.walk(tree)
+    )
+
+
+def _tests(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            # What a class sets up may be all that mentions it.
+            yield from ((f"{node.name}::{name}", node) for name, _ in _tests(node.body))
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """The execution of tests as a call."""
+
+    file: Path
+    tests: tuple[str, ...]
+
+    def __call__(self, namespace: Namespace) -> Call:
+        return Call(functools.partial(_execute, self.file, self.tests, namespace), (), {})
+
+
+def _execute(file: Path, tests: Sequence[str], namespace: Namespace) -> None:
+    """Execute tests; raises what the first that fails has raised.
+
+    Raises:
+        NotCalled: there is no pytest.
+    """
+    try:
+        import pytest
+    except ImportError:
+        words = "was not executed: pytest is not installed in this environment"
+        raise NotCalled(f"{file.name} {words}.") from None
+    ended = _Ended()
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    sys.dont_write_bytecode = True
+    with programs.put_back(namespace), programs.conditions(file.name):
+        pytest.main([*_OPTIONS, *(f"{file}::{name}" for name in tests)], plugins=[ended])
+        if ended.raised is not None:
+            raise ended.raised
+
+
+@dataclass
+class _Ended:
+    """A plugin of pytest that notes what tests raise, and ends it with what is no exception of
+    theirs: pytest takes that for a failure, too."""
+
+    raised: BaseException | None = field(default=None)
+
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> None:
+        self._note(item, call)
+
+    def pytest_exception_interact(
+        self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]
+    ) -> None:
+        self._note(node, call)
+
+    def _note(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+        import pytest
+
+        error = call.excinfo.value if call.excinfo is not None else None
+        if error is None or isinstance(error, pytest.skip.Exception):
+            return
+        ends = not isinstance(error, (Exception, pytest.fail.Exception))
+        if ends:
+            node.session.shouldstop = "the call was seen, or the time is up"
+        if ends or self.raised is None:
+            self.raised = error
