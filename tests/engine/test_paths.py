@@ -145,7 +145,7 @@ def test_what_is_known_can_be_passed_on() -> None:
         True,
         (Asked(where, False), Asked(where, 2.5)),
         False,
-        (Flag("mask", None), Flag("flag", True)),
+        (Flag("mask", None), Flag("flag", True), Flag("memory", absent=True)),
         frozenset({"a@1:2-3:4"}),
     )
     assert Known.unpacked(known.packed()) == known

@@ -1,9 +1,9 @@
 """What a target does where its probe does not lead it.
 
-In its other mode, with its flags turned and optional arguments left out, and where eager code
-between graphs asks a fake tensor for a value and is given another answer. Nothing is guessed of
-what is found: each path is traced, in a process of its own. What is guessed is which paths lead to
-code that none has come to yet.
+In its other mode, with its flags turned, with optional arguments left out or given, and where eager
+code between graphs asks a fake tensor for a value and is given another answer. Nothing is guessed
+of what is found: each path is traced, in a process of its own. What is guessed is which paths lead
+to code that none has come to yet.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from ..protocol import Finding, Frame, PathReport, Range, TracedPaths, TracePath
 from ..protocol.packing import packed, unpacked
 from ..protocol.paths import PathAnswer, PathValue
 from ..targets import Call
+from ..targets.notation import parse_value
+from ..targets.tensors import build_value
 from ..tracing import stacks
 from ..tracing.recording import Recording, TracedLines
 from ..tracing.variations import Inputs, with_parameters
@@ -49,10 +51,12 @@ _LONGEST = 40_000
 
 @dataclass(frozen=True)
 class Flag:
-    """A parameter that can be another one. ``other``: its other value."""
+    """A parameter that can be another one. ``other``: its other value; ``absent``: that is still
+    to be found."""
 
     name: str
-    other: bool | None
+    other: bool | None = None
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,10 +143,12 @@ class Policy:
 
 @dataclass(frozen=True)
 class _Next:
-    """A path to be traced, and what for: a side that none came to yet, or another mode."""
+    """A path to be traced, and what for: a side that none came to yet, or another mode. ``given``:
+    an optional argument that it has as well, of a value that is to be found."""
 
     path: TracePath
     goal: Side | None = None
+    given: str = ""
 
 
 class Explorer:
@@ -155,7 +161,7 @@ class Explorer:
         """All that were tried raised, which real tensors need not do."""
         self._conditions = Conditions(source.tree)
         self._waiting: deque[_Next] = deque()
-        self._planned: set[TracePath] = set()
+        self._planned: set[tuple[TracePath, str]] = set()
         self._attempts: Counter[Side] = Counter()
         self._answered: set[tuple[Range, Number]] = set()
         self._flagged: set[tuple[Flag, Side]] = set()
@@ -167,6 +173,8 @@ class Explorer:
         self._turned = frozenset(a.place for a in known.answers if a.answer is True)
         """Where the usual answer is True, since the other one leads into an exception."""
         self._repairs = REPAIRS
+        self._found: dict[str, str] = {}
+        """Values of optional arguments, in notation."""
         self._lines, self._entered = set(known.traced), set(known.entered)
 
     @property
@@ -204,17 +212,29 @@ class Explorer:
     def run(
         self,
         travel: Callable[[TracePath, frozenset[Range]], Traveled],
+        find: Callable[[str], str],
         branch: Branch,
         emit: Callable[[Finding], None],
     ) -> None:
-        """Trace them with ``travel``, each in a ``branch``, and emit what is found there alone."""
+        """Trace them with ``travel``, each in a ``branch``, and emit what is found there alone.
+        ``find`` gives a value for an optional argument, in notation, or nothing."""
         self.begin()
         until = time.monotonic() + LONGEST
         while self._waiting and len(self.traced.reports) < MOST:
             following = self._waiting.popleft()
             if not self._leads_on(following):
                 continue
-            path, goal = following.path, following.goal
+            path, goal, given = following.path, following.goal, following.given
+            if given:
+                if given not in self._found:
+                    left = max(until - time.monotonic(), 0.1)
+                    found = branch(functools.partial(find, given), left, f"value of {given}")
+                    until -= found.used
+                    self._found[given] = found.value or ""
+                if not self._found[given]:
+                    continue
+                value = PathValue(given, notation=self._found[given])
+                path = dataclasses.replace(path, values=(*path.values, value))
             if goal is not None:
                 self._attempts[goal] += 1
             left = max(until - time.monotonic(), 0.1)
@@ -317,10 +337,10 @@ class Explorer:
 
     # -- which ones ---------------------------------------------------------------------------
 
-    def _plan(self, path: TracePath, goal: Side | None = None) -> None:
-        if path not in self._planned:
-            self._planned.add(path)
-            self._waiting.append(_Next(path, goal))
+    def _plan(self, path: TracePath, goal: Side | None = None, given: str = "") -> None:
+        if (path, given) not in self._planned:
+            self._planned.add((path, given))
+            self._waiting.append(_Next(path, goal, given))
 
     def _leads_on(self, following: _Next) -> bool:
         goal = following.goal
@@ -368,9 +388,12 @@ class Explorer:
                 if not self._may_open(side) or (flag, side) in self._flagged:
                     continue
                 self._flagged.add((flag, side))
+                goal = side if side.begins else None
+                if flag.absent:
+                    self._plan(path, goal, flag.name)
+                    continue
                 value = PathValue(flag.name, flag.other)
-                changed = dataclasses.replace(path, values=(*path.values, value))
-                self._plan(changed, side if side.begins else None)
+                self._plan(dataclasses.replace(path, values=(*path.values, value)), goal)
 
     def _answer(self, place: Range, value: Number, side: Side) -> PathAnswer:
         if isinstance(value, bool):
@@ -389,8 +412,18 @@ def altered(call: Call, path: TracePath) -> Call:
         call.function.train(path.training)  # type: ignore[attr-defined]
     if not path.values:
         return call
-    values = {value.name: value.value for value in path.values}
+    values = {
+        one.name: build_value(parse_value(one.notation)) if one.notation else one.value
+        for one in path.values
+    }
     args, kwargs = with_parameters(call.function, call.args, call.kwargs, values)
+    return dataclasses.replace(call, args=args, kwargs=kwargs)
+
+
+def with_value(call: Call, name: str, value: object) -> Call:
+    """The same call with another value of one parameter, and tensors of its own."""
+    args, kwargs, _ = Inputs(call.function, call.args, call.kwargs).again()
+    args, kwargs = with_parameters(call.function, args, kwargs, {name: value})
     return dataclasses.replace(call, args=args, kwargs=kwargs)
 
 
@@ -415,7 +448,9 @@ def answers_of(recording: Recording, source: SourceText) -> Iterator[Asked]:
 
 def flags_of(call: Call) -> Iterator[Flag]:
     """The parameters of a call that could as well be another one: flags, and what may be None."""
-    for leaf in Inputs(call.function, call.args, call.kwargs).leaves:
+    inputs = Inputs(call.function, call.args, call.kwargs)
+    yield from (Flag(name, absent=True) for name in inputs.left_out)
+    for leaf in inputs.leaves:
         if not leaf.name.isidentifier():
             continue  # inside of a list or the like
         if isinstance(leaf.value, bool):

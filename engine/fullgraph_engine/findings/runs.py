@@ -34,6 +34,7 @@ from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..protocol.trace_steps import TraceStep
 from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe, searched
+from ..targets.synthesis import optional
 from ..torch_internals import dynamo
 from ..torch_internals.trees import pytree
 from ..tracing import modes
@@ -45,6 +46,7 @@ from ..tracing.recording import (
     Specialization,
     TracedLines,
 )
+from ..tracing.variations import Inputs
 from . import (
     breaks,
     dimensions,
@@ -60,7 +62,17 @@ from . import (
 )
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
-from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
+from .paths import (
+    Asked,
+    Explorer,
+    Known,
+    Policy,
+    Traveled,
+    altered,
+    answers_of,
+    flags_of,
+    with_value,
+)
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -452,8 +464,8 @@ class _Attempt:
         if not self.fake:
             known = dataclasses.replace(known, asked=False)  # real tensors answer for themselves
         explorer = Explorer(self.source, known)
-        explorer.run(self._travel, branch, self.ledger.add)
-        self.paths, self.lines = explorer.traced, explorer.lines
+        explorer.run(self._travel, self._find_value, branch, self.ledger.add)
+        self.paths, self.lines, self.finished = explorer.traced, explorer.lines, True
         if self.auto and explorer.could_be_real:
             self.auto_failure = "the fake runs raised"
 
@@ -489,6 +501,25 @@ class _Attempt:
             "" if failure is None else f"it raised {_one_line(failure)}",
             could_be_real,
         )
+
+    def _find_value(self, name: str) -> str:
+        """A value for an optional argument of the target, in notation; empty if none was found. In
+        a process of its own: the calls that it tries may change the module."""
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.begin()
+            try:
+                call = self.tracee.call()
+            except BaseException:
+                return ""
+
+            def attempt(value: object) -> None:
+                given = with_value(call, name, value)
+                tracing.call_eagerly(given.function, given.args, given.kwargs)
+
+            leaves = Inputs(call.function, call.args, call.kwargs).leaves
+            tensors = [one.value for one in leaves if isinstance(one.value, torch.Tensor)]
+            return optional.fitting(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:
         """Trace nothing, as torch.compile does: no findings would look like a clean target."""
@@ -670,8 +701,7 @@ class _Attempt:
 
     def report(self, seconds: float) -> TargetReport:
         recording = self.recording
-        finished = self.finished or self.paths.reports
-        status: Status = "traced" if finished else "failed"
+        status: Status = "traced" if self.finished else "failed"
         if self.without_probe:
             status = "no-probe"
         return TargetReport(

@@ -14,14 +14,16 @@ tried, or not to the end, for want of time."""
 
 @dataclass(frozen=True)
 class PathValue:
-    """A parameter of the target that gets another value: a flag, or None."""
+    """A parameter of the target that gets another value: a flag or None, or else what ``notation``
+    says as probes do."""
 
     name: str
-    value: Union[bool, None]
+    value: Union[bool, None] = None
+    notation: str = ""
 
     @property
     def words(self) -> str:
-        return f"if `{self.name}` is {self.value}"
+        return f"if `{self.name}` is {self.notation or self.value}"
 
 
 @dataclass(frozen=True)

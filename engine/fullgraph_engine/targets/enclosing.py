@@ -151,7 +151,8 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
     except (Exception, SystemExit) as error:
         failure = tracing.failure_of(error)
         words = f"{failure.kind}: {failure.message}".partition("\n")[0].rstrip(": ")
-        words = _sentence(f"{one.name} raised before it called {wanted}: {words}")
+        when = "when" if watches[0].is_called else "before"
+        words = _sentence(f"{one.name} raised {when} it called {wanted}: {words}")
         # What torch raises is a RuntimeError; else it is the example that is wrong.
         wrong = one.is_doubtful and not isinstance(error, RuntimeError)
         if wrong or isinstance(error, _NOT_OF_TENSORS):
@@ -193,6 +194,8 @@ class _Watch:
         self.program = ""
         """What is executed, if that is no target."""
         self.is_doubtful = False
+        self.is_called = False
+        """A doubtful call was made."""
 
     def constructed(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.made[id(module)] = (
@@ -219,6 +222,7 @@ class _Watch:
             return
         arguments = _copied((args, kwargs))
         if self.is_doubtful:
+            self.is_called = True
             body()
         self.signatures.add(signature)
         if self.takes(len(self.signatures) - 1):

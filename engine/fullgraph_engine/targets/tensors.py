@@ -72,6 +72,11 @@ def build(arguments: Arguments, sizes: dict[str, int], namespace: AnyMapping[str
     return Built(args, kwargs, tuple(builder.dynamic))
 
 
+def build_value(value: Value) -> Any:
+    """Make one value that names nothing of the file, under the tensor mode of the caller."""
+    return _Builder({}, {}).value(value, "")
+
+
 class _Builder:
     def __init__(self, sizes: dict[str, int], namespace: AnyMapping[str, Any]) -> None:
         self.sizes = sizes

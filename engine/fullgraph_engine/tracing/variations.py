@@ -55,6 +55,12 @@ class Inputs:
             for path, value in paths
         ]
         self._given = len(self.leaves)
+        self.left_out = [
+            name
+            for name, one in parameters.items()
+            if one.default is None and (tree.get(name) is None)
+        ]
+        """Parameters that are None, as they are by default."""
         for name, parameter in parameters.items():
             absent = self._bound is not None and name not in self._bound.arguments
             if absent and isinstance(parameter.default, bool):

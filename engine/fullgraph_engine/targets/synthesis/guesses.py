@@ -528,11 +528,7 @@ class Guesses:
         self, parameter: Parameter, width: int, numbers: typing.Mapping[str, int] | None = None
     ) -> list[Value]:
         """For ``forward``. ``numbers`` are those of the constructor, by parameter."""
-        found: list[Value] = []
-        name = parameter.name.lower()
-        for one in _plain_types(parameter.annotation):
-            found += _input_of_type(one, name, width)
-        found += _input_by_name(name, width)
+        found = input_like(parameter, width)
         count = self._taken_apart.get(parameter.name)
         if count is not None:
             item = next((one for one in found if isinstance(one, TensorText)), None)
@@ -734,6 +730,15 @@ def _plain_types(annotation: Any) -> list[Any]:
     if origin is typing.Annotated:
         return _plain_types(arguments[0])
     return [annotation]
+
+
+def input_like(parameter: Parameter, width: int) -> list[Value]:
+    """What the annotation and the name of an input of ``forward`` say of it."""
+    name = parameter.name.lower()
+    found: list[Value] = []
+    for one in _plain_types(parameter.annotation):
+        found += _input_of_type(one, name, width)
+    return found + _input_by_name(name, width)
 
 
 def _input_of_type(annotation: Any, name: str, width: int) -> list[Value]:

@@ -1,0 +1,76 @@
+"""Values of optional arguments that a call leaves out, found by trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ..deadline import within
+from ..notation import Constant, TensorText, Value, show_value
+from ..silence import silent
+from ..tensors import build_value
+from .candidate import tensor
+from .guesses import Parameter, input_like, parameters_of
+from .trial import TimeIsUp
+
+_MOST = 40
+"""So many values are tried."""
+_TRY = 1.0
+"""Seconds for one, by the clock."""
+_DTYPES = ("f32", "b8", "i64")
+
+
+def fitting(
+    function: Callable[..., Any],
+    name: str,
+    tensors: Sequence[torch.Tensor],
+    call: Callable[[Any], object],
+) -> str:
+    """A value for the parameter of this name under which ``call`` returns, in notation; empty if
+    none was found. ``tensors`` are the inputs there are, which shapes are taken from.
+
+    Tries it with one value after the other, under the tensor mode of the caller.
+    """
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    parameters, _, _ = parameters_of(called, skip=0)
+    parameter = next((one for one in parameters if one.name == name), None)
+    if parameter is None:
+        return ""
+    for number, value in enumerate(_values(parameter, tensors)):
+        if number == _MOST:
+            break
+        try:
+            with silent(), within(TimeIsUp, _TRY):
+                call(build_value(value))
+        except (Exception, TimeIsUp, SystemExit):
+            continue
+        return show_value(value)
+    return ""
+
+
+def _values(parameter: Parameter, tensors: Sequence[torch.Tensor]) -> Iterator[Value]:
+    """Those of its annotation and name, then tensors with the shapes of other inputs and of
+    masks for these, then numbers."""
+    width = next((int(one.shape[-1]) for one in tensors if one.dim()), 1)
+    usual = input_like(parameter, width)
+    plain = [one for one in usual if not isinstance(one, TensorText) and one != Constant(None)]
+    yield from plain
+    named = [one.dtype for one in usual if isinstance(one, TensorText)]
+    shapes = list(dict.fromkeys(shape for one in tensors for shape in _shapes(tuple(one.shape))))
+    for dtype in dict.fromkeys((*named, *_DTYPES)):
+        yield from (tensor(dtype, *shape) for shape in shapes)
+    yield from (one for one in usual if isinstance(one, TensorText))
+    yield from (Constant(2), Constant(0.5), Constant(True))
+
+
+def _shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The same, without dimensions from the end, and as attention masks have it."""
+    yield shape
+    for rank in range(len(shape) - 1, 0, -1):
+        yield shape[:rank]
+    if len(shape) > 1:
+        yield shape[-1:]
+        yield shape[1], shape[1]
+        yield shape[0], 1, shape[1], shape[1]
