@@ -173,6 +173,28 @@ def test_what_is_drawn_from_small_layers_is_drawn_from_numbers() -> None:
     assert isinstance(search(Drawing, {"Drawing": Drawing}, 2.0), Found)
 
 
+def test_large_layers_stay_as_they_are_however_initialization_is_called() -> None:
+    fill = nn.init.normal_
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.large = nn.Parameter(torch.zeros(100, 100))
+            self.small = nn.Parameter(torch.zeros(4))
+            fill(self.large, 5.0)
+            self.large.data.uniform_(5.0, 6.0)
+            self.large.add_(5.0)
+            fill(self.small, 5.0, 0.0)
+            self.table = torch.arange(10_000).add_(1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen = self.large.any(), (self.small == 5.0).all(), self.table[0] == 1
+            assert [bool(one) for one in seen] == [False, True, True]
+            return x * 2
+
+    assert isinstance(search(Net, {"Net": Net}, 1.0), Found)
+
+
 def test_initialization_is_as_it_was_behind_a_search() -> None:
     before = nn.init.zeros_
     search(NAMESPACE["Block"], NAMESPACE)

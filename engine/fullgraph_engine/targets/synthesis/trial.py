@@ -28,6 +28,11 @@ _REAL_SECONDS = 1.5
 """What takes longer with tensors that have data is tried with fake ones."""
 _SMALL = 4096
 """So many numbers of a parameter are initialized."""
+_RANDOM = frozenset(
+    f"{name}_" for name in ("normal", "uniform", "random", "log_normal", "exponential", "bernoulli")
+)
+_INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
+"""Methods that initialize: whatever the tensor, and only if it is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
 """Largest tensor that is made for a try, and largest with data: no deadline ends a convolution."""
 
@@ -170,7 +175,7 @@ class Trials:
                 outcome.made, outcome.leaves = dict(built.made), dict(built.leaves)
                 module = built.module
                 args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
-                outcome.phase, watch.count = 1, 0
+                outcome.phase, watch.count, watch.constructs = 1, 0, False
                 module(*args, **kwargs)
                 outcome.phase = 2
         except (Exception, TimeIsUp, SystemExit) as error:
@@ -227,16 +232,24 @@ def _leads_to(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 class _Watch(TorchFunctionMode):
-    """Counts calls of torch, and keeps the last that raised."""
+    """Counts calls of torch, and keeps the last that raised. While the module is constructed,
+    what initializes large tensors leaves them as they are, as in ``uninitialized``: libraries keep
+    those functions by other names."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.constructs = True
         self.count = 0
         self.failed: FailedCall | None = None
         self.error: BaseException | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self.constructs:
+            large = _initialized(func, args, kwargs)
+            if large is not None:
+                self.count += 1
+                return large
         try:
             out = func(*args, **kwargs)
         except Exception as error:
@@ -246,6 +259,17 @@ class _Watch(TorchFunctionMode):
         if getattr(func, "__name__", "") != "__get__":
             self.count += 1
         return out
+
+
+def _initialized(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """The large tensor that a function initializes, if it does."""
+    name = getattr(func, "__name__", "")
+    tensor = args[0] if args else kwargs.get("tensor")
+    if not isinstance(tensor, torch.Tensor) or tensor.numel() <= _SMALL:
+        return None
+    if name in _RANDOM or getattr(func, "__module__", "") == "torch.nn.init":
+        return tensor
+    return tensor if name in _INITIAL and isinstance(tensor, torch.nn.Parameter) else None
 
 
 @contextlib.contextmanager
