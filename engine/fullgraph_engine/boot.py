@@ -2,7 +2,8 @@
 
 ``--index no`` is for those who have no use for the operator index: none is made or announced.
 ``--processes`` says how the engine starts others: ``fork``, ``spawn`` or ``auto``. One that it
-spawns is started with ``--spare`` and what ``host`` gives it.
+spawns is started with ``--spare`` and what ``host`` gives it. ``--allowed`` is what user code may
+do beyond what every run may: an ``Allowed`` of the protocol as JSON.
 
 It runs before anything is known about the interpreter, so it must load on Pythons that the rest
 does not support, to be able to say so. Nothing of the user's project may shadow what it imports:
@@ -27,6 +28,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         "--yaml": "",
         "--index": "yes",
         "--processes": "auto",
+        "--allowed": "{}",
         "--spare": "",
     }
     for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905
@@ -99,6 +101,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
             yaml=options["--yaml"],
             indexed=indexed,
             processes=options["--processes"],
+            allowed=options["--allowed"],
         )
     )
 

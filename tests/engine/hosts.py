@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import select
@@ -14,6 +15,7 @@ from typing import Any
 
 from fullgraph_engine import protocol
 from fullgraph_engine.protocol import (
+    Allowed,
     Analyze,
     Analyzed,
     Event,
@@ -31,6 +33,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
     Wanted,
+    to_plain,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +54,7 @@ class Engine:
         cwd: Path | None = None,
         env: dict[str, str] | None = None,
         descriptors: int = 0,
+        allowed: Allowed | None = None,
     ) -> None:
         def limit() -> None:
             if descriptors:
@@ -60,6 +64,8 @@ class Engine:
         self.read, answers = os.pipe()
         command = [python, str(BOOT), "--read", str(theirs), "--write", str(answers)]
         command += ["--processes", processes]
+        if allowed is not None:
+            command += ["--allowed", json.dumps(to_plain(allowed))]
         self.process = subprocess.Popen(
             [*command, "--pipeline", pipeline] if pipeline else command,
             pass_fds=(theirs, answers),

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph_engine.host import process_backends, wire
+from fullgraph_engine.host.permissions import Permissions
 from fullgraph_engine.host.process_backends import (
     channels,
     descriptors,
@@ -28,9 +29,11 @@ from fullgraph_engine.host.process_backends.branches import Replay
 from fullgraph_engine.host.process_backends.spare import Spare, Starter
 from fullgraph_engine.host.process_backends.spawning import Spares
 from fullgraph_engine.host.wire import BranchAnswer, Branching
+from fullgraph_engine.protocol import Allowed
 
 ENGINE = Path(__file__).resolve().parents[2] / "engine"
 STUB = f"{Path(__file__).resolve().parents[1] / 'fixtures' / 'host' / 'pipeline.py'}:Pipeline"
+NOTHING = Permissions(Allowed(), ())
 LINUX = sys.platform.startswith("linux")
 
 
@@ -339,7 +342,7 @@ def test_the_oldest_spare_is_taken_first(leaves_none_open: None) -> None:
 
 
 def test_a_spare_that_is_told_nothing_ends() -> None:
-    spare = Starter(STUB).start()
+    spare = Starter(STUB, NOTHING).start()
     spare.close()
     assert os.waitstatus_to_exitcode(os.waitpid(spare.pid, 0)[1]) == 0
     spare.discard()
@@ -355,7 +358,7 @@ def test_spares_of_one_starter_hash_alike_and_hide_it(monkeypatch: pytest.Monkey
         raise OSError(11, "no")
 
     monkeypatch.setattr(subprocess, "Popen", popen)
-    starter = Starter("")
+    starter = Starter("", NOTHING)
     for _ in range(2):
         with pytest.raises(OSError, match="no"):
             starter.start()
@@ -370,7 +373,7 @@ def test_a_spare_that_cannot_be_started_leaves_nothing_open(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(FileNotFoundError):
-        Starter("").start()
+        Starter("", NOTHING).start()
 
 
 # -- questions without forks --------------------------------------------------------------------

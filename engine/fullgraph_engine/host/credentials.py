@@ -6,9 +6,7 @@ import ctypes
 import os
 import re
 import sys
-
-KEEP = "FULLGRAPH_KEEP_ENV"
-"""Names a variable that lists, with commas between them, variables to be left alone."""
+from collections.abc import Iterable
 
 _WORDS = frozenset(
     {
@@ -49,12 +47,13 @@ def is_secret(name: str, value: str) -> bool:
     )
 
 
-def remove() -> None:
+def remove(kept: Iterable[str] = ()) -> frozenset[str]:
     """Take secrets out of the environment of this process, and out of what the kernel shows of it.
 
-    To be called before there is another thread.
+    To be called before there is another thread. ``kept`` are variables to be left alone; returns
+    those that were removed.
     """
-    kept = {name.strip() for name in os.environ.get(KEEP, "").split(",")}
+    kept = frozenset(kept)
     found = {
         name for name, value in os.environ.items() if name not in kept and is_secret(name, value)
     }
@@ -62,6 +61,7 @@ def remove() -> None:
         _overwrite({os.fsencode(name) for name in found})
     for name in found:
         del os.environ[name]
+    return frozenset(found)
 
 
 def _overwrite(names: set[bytes]) -> None:

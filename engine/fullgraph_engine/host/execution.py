@@ -100,7 +100,7 @@ class Execution:
                 continue
             blackbox.at_statement(self.box, index, node.lineno - 1)
             if self.guard is not None:
-                self.guard.refused = ""
+                self.guard.refusal = None
             self._statement(node, namespace)
             if self.clock.over and self.late is None:
                 self.late = index
@@ -199,7 +199,8 @@ class Execution:
                 name = f"{name}.{alias.name}" if node.module else name + alias.name
             else:
                 where = syntax.module_range(node, self.lines)
-        self.emit(import_failures.statement(name, error, where, self.path))
+        finding = import_failures.statement(name, error, where, self.path)
+        self._tell(finding, import_failures.root(error))
 
     def _is_beside(self, node: ast.stmt, error: BaseException) -> bool:
         """Whether a file inside a package imports its neighbor as a script would."""
@@ -245,26 +246,34 @@ class Execution:
         elif isinstance(error, SystemExit):
             message = f"The module exits here: {why}"
             notes = ("fullgraph went on with the next statement.",)
-        elif sandbox.is_refusal(why) or _is_denied_natively(error):
+        elif self._is_refusal(error):
             code = "trace/sandboxed"
             message = f"Refused while the module was executed: {why}"
         elif _is_out_of_memory(error):
             message = f"Out of memory while the module was executed: {why}"
         else:
             message = f"The module fails here: {why}"
-            notes = sandbox.refusal_before(self.guard.refused if self.guard is not None else "")
-        self.emit(
-            Finding(
-                code=code,
-                message=message,
-                range=where,
-                stack=stack,
-                related=elsewhere(stack, self.path),
-                notes=notes,
-                mode="real",
-                identity=f"{code}@{place_words(where)}",
-            )
+        finding = Finding(
+            code=code,
+            message=message,
+            range=where,
+            stack=stack,
+            related=elsewhere(stack, self.path),
+            notes=notes,
+            mode="real",
+            identity=f"{code}@{place_words(where)}",
         )
+        self._tell(finding, error)
+
+    def _tell(self, finding: Finding, error: BaseException) -> None:
+        """Tell of a failure, with what was refused before it."""
+        if self.guard is not None and not isinstance(error, (TimeIsUp, SystemExit)):
+            finding = self.guard.explained(finding, reason(error))
+        self.emit(finding)
+
+    def _is_refusal(self, error: BaseException) -> bool:
+        explains = self.guard is not None and self.guard.explains(reason(error))
+        return explains or _is_denied_natively(error)
 
     def _is_refused(self, here: Frame, node: ast.stmt) -> bool:
         """Whether a frame stands in a call of which it was found before why it would raise."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import platform
 import selectors
@@ -19,6 +20,7 @@ from typing import NoReturn
 
 from .. import protocol
 from ..protocol import (
+    Allowed,
     Analyze,
     Analyzed,
     Cancel,
@@ -32,14 +34,16 @@ from ..protocol import (
     SelfChecked,
     Shutdown,
     Unusable,
+    from_plain,
 )
 from ..protocol.facts import Degraded
 from ..torch_internals import releases
-from . import credentials, orders, process_backends, proofs
+from . import caches, credentials, orders, process_backends, proofs
 from .analysis import Analysis
 from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
+from .permissions import Permissions
 from .pipeline import Pipeline, chosen
 from .process_backends import (
     Launched,
@@ -73,24 +77,30 @@ def serve(
     yaml: str = "",
     indexed: bool = False,
     processes: str = "auto",
+    allowed: str = "{}",
 ) -> int:
     """Serve requests until the pipe closes; the exit status of the engine.
 
     ``indexed``: the server knows of a complete operator index already, or wants none.
-    ``processes``: how others are started, "fork", "spawn" or "auto".
+    ``processes``: how others are started, "fork", "spawn" or "auto". ``allowed`` is as JSON.
     """
+    may = from_plain(Allowed, json.loads(allowed))
     descriptors.fill_standard()
     limits.ignore_interrupts()
     read, write = descriptors.raised(read), descriptors.raised(write)
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
-    credentials.remove()
+    hidden = credentials.remove(may.variables)
+    caches.make(may)
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
     try:
-        confined = confinement.begin(scratch)
-        start = Starting(pipeline, user_path, None if indexed else yaml, processes, confined)
+        confined = confinement.begin(scratch, may)
+        permissions = Permissions(may, tuple(sorted(hidden)))
+        start = Starting(
+            pipeline, user_path, None if indexed else yaml, processes, confined, permissions
+        )
         return _serve(read, write, start, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -106,12 +116,13 @@ class Starting:
     yaml: str | None
     processes: str
     confinement: Confinement
+    permissions: Permissions
 
 
 def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
     started = time.monotonic()
     processes.die_with_server()
-    spares = Spares(Starter(start.pipeline))
+    spares = Spares(Starter(start.pipeline, start.permissions))
     # What is imported stays. To look for garbage in it over and over takes a tenth of the time
     # until the engine is ready; and what little there is in the end is not worth another look.
     gc.disable()
@@ -216,6 +227,7 @@ class Host:
         self.scratch, self._inventory = scratch, inventory
         processes.hold_reserve()
         self._user_path, self._torch = start.user_path, torch
+        self._permissions = start.permissions
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
@@ -279,7 +291,8 @@ class Host:
 
     def perform(self, order: Order, given: ProcessEnds) -> NoReturn:
         """In a process that was forked for an order."""
-        orders.perform(order, given, self.pipeline, self._user_path, forks=True)
+        rights = self._permissions
+        orders.perform(order, given, self.pipeline, self._user_path, rights, forks=True)
 
     def adopt(self, pid: int, ended: Callable[[int | None], None]) -> None:
         """A child of this process; ``ended`` gets its exit code."""

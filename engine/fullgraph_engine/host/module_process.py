@@ -49,6 +49,7 @@ from . import (
 from .execution import Clock, Execution
 from .import_failures import TIME_USED_UP, TimeIsUp
 from .import_progress import ImportProgress
+from .permissions import Permissions
 from .pipeline import Pipeline, Probe, Target
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
@@ -88,13 +89,14 @@ def main(
     given: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
+    permissions: Permissions,
     *,
     forks: bool,
 ) -> NoReturn:
     """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
     status = 1
     try:
-        _Module(job, given, pipeline, user_path, forks).live()
+        _Module(job, given, pipeline, user_path, permissions, forks).live()
         status = 0
     except wire.Lost:
         status = run.LOST
@@ -115,13 +117,15 @@ class _Module:
         given: ProcessEnds,
         pipeline: Pipeline,
         user_path: list[str],
+        permissions: Permissions,
         forks: bool,
     ) -> None:
         self.job, self.given, self.pipeline = job, given, pipeline
         self.user_path, self.forks = user_path, forks
         root = os.path.dirname(job.scratch)  # noqa: PTH120
         self.clock = Clock()
-        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched)
+        self.allowed = permissions.allowed
+        self.sandbox = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
         self.tree = ast.Module([], [])
         self.lines: list[str] = []
         self.module: types.ModuleType | None = None
@@ -201,7 +205,7 @@ class _Module:
             command.found,
         )
         forking = self.forking if self.forks else None
-        self.sandbox.refused = ""
+        self.sandbox.refusal = None
         traced = run.Run(command, self.analyze, self.pipeline, tracee, forking, self.sandbox)
         again = self.job.again
         if again is not None and again.probe != probe.info:
@@ -254,7 +258,7 @@ class _Module:
         blackbox.attend(given.box)
         self.start_clock()
         exits.watch(given.box)
-        os.environ.update(sandbox.environment(self.job.scratch))
+        os.environ.update(sandbox.environment(self.job.scratch, self.allowed))
         tempfile.tempdir = None
         limits.apply(self.analyze.limits.memory, forks=True)
 

@@ -8,6 +8,7 @@ import os
 from typing import NoReturn
 
 from . import index_builder, module_process, reducer
+from .permissions import Permissions
 from .pipeline import Pipeline, chosen
 from .process_backends import descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
@@ -21,6 +22,7 @@ def perform(
     given: ProcessEnds,
     pipeline: Pipeline,
     user_path: list[str],
+    permissions: Permissions,
     *,
     forks: bool,
     option: str = "",
@@ -29,12 +31,12 @@ def perform(
     are started with for ``pipeline``."""
     try:
         if isinstance(order, Job):
-            module_process.main(order, given, pipeline, user_path, forks=forks)
+            module_process.main(order, given, pipeline, user_path, permissions, forks=forks)
         elif isinstance(order, Reduction):
-            spares = None if forks else Spares(Starter(option))
-            reducer.main(order, given.report, pipeline, user_path, spares)
+            spares = None if forks else Spares(Starter(option, permissions))
+            reducer.main(order, given.report, pipeline, user_path, permissions, spares)
         elif isinstance(order, Trial):
-            reducer.attempt(order, given.report, pipeline, user_path)
+            reducer.attempt(order, given.report, pipeline, user_path, permissions)
         else:
             index_builder.survey(order, given.report, pipeline)
     finally:
@@ -43,7 +45,7 @@ def perform(
 
 def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn:
     """In a spare: get ready, then do one thing. ``beginning`` is from the one that started it."""
-    given, parent = spare.begun(beginning)
+    given, parent, permissions = spare.begun(beginning)
     descriptors.fill_standard()
     limits.ignore_interrupts()
     given.raise_all()
@@ -56,4 +58,4 @@ def await_order(beginning: str, user_path: list[str], pipeline: str) -> NoReturn
     gc.freeze()
     gc.enable()
     order = spare.next_order(given.control)
-    perform(order, given, stages, user_path, forks=False, option=pipeline)
+    perform(order, given, stages, user_path, permissions, forks=False, option=pipeline)

@@ -13,6 +13,7 @@ from typing import NoReturn
 from ..protocol import Log
 from ..repro.job import VERIFYING, Job, Surroundings
 from . import sandbox, wire
+from .permissions import Permissions
 from .pipeline import Pipeline
 from .process_backends import descriptors, limits
 from .process_backends.branches import silence
@@ -28,13 +29,14 @@ def main(
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
+    permissions: Permissions,
     spares: Spares | None,
 ) -> NoReturn:
     """Never returns. ``spares`` are for candidates where these are not forked."""
     report = descriptors.raised(report)
     number = order.request.request
     try:
-        _shrink(order, report, pipeline, user_path, spares)
+        _shrink(order, report, pipeline, user_path, permissions, spares)
     except wire.Lost:
         _exit(1)
     except BaseException:
@@ -45,10 +47,17 @@ def main(
     _exit(0)
 
 
-def attempt(order: Trial, report: int, pipeline: Pipeline, user_path: list[str]) -> NoReturn:
+def attempt(
+    order: Trial,
+    report: int,
+    pipeline: Pipeline,
+    user_path: list[str],
+    permissions: Permissions,
+) -> NoReturn:
     """Never returns: try out one candidate in a process that was not forked."""
     try:
-        box = _entered(order.scratch, order.path, order.roots, user_path, pipeline, order.memory)
+        scratch, path, roots = order.scratch, order.path, order.roots
+        box = _entered(scratch, path, roots, user_path, pipeline, permissions, order.memory)
         box.let_start(frozenset(order.start))
         answered(order, descriptors.raised(report))
     finally:
@@ -61,6 +70,7 @@ def _entered(
     roots: tuple[str, ...],
     user_path: list[str],
     pipeline: Pipeline,
+    permissions: Permissions,
     memory: int,
 ) -> sandbox.Sandbox:
     """Make this process one in which programs may be executed that look for a finding; ``memory``
@@ -70,10 +80,11 @@ def _entered(
     sys.dont_write_bytecode = True
     own = [*roots, *([_dirname(path)] if path else [])]
     sys.path[:] = [*own, *(entry for entry in user_path if entry not in own)]
-    os.environ.update(sandbox.environment(scratch))
+    os.environ.update(sandbox.environment(scratch, permissions.allowed))
     tempfile.tempdir = scratch  # found out once, maybe by the process that this one is of
     os.chdir(scratch)
-    box = sandbox.Sandbox(_dirname(scratch), pipeline.pass_over, pipeline.untouched)
+    root = _dirname(scratch)
+    box = sandbox.Sandbox(root, pipeline.pass_over, pipeline.untouched, permissions)
     box.install(memory, programs=True)
     pipeline.audit_native_writes()
     pipeline.before_forks()
@@ -85,11 +96,13 @@ def _shrink(
     report: int,
     pipeline: Pipeline,
     user_path: list[str],
+    permissions: Permissions,
     spares: Spares | None,
 ) -> None:
     request, analyze, scratch = order.request, order.request.analyze, order.scratch
     memory = analyze.limits.memory * max(analyze.jobs, 1)
-    box = _entered(scratch, analyze.path, analyze.roots, user_path, pipeline, memory)
+    path, roots = analyze.path, analyze.roots
+    box = _entered(scratch, path, roots, user_path, pipeline, permissions, memory)
     gc.freeze()
     started: frozenset[str] = frozenset()
 

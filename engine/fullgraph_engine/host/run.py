@@ -125,11 +125,10 @@ class Run:
             return  # told at the statement that failed, and in the report
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer looked into one
-        if finding.code == "trace/eager-error" and sandbox.is_refusal(finding.message):
-            finding = replace(finding, code="trace/sandboxed")
-        elif finding.code == "trace/eager-error":
-            notes = sandbox.refusal_before(self.refusals.refused)
-            finding = replace(finding, notes=(*finding.notes, *notes))
+        if finding.code == "trace/eager-error":
+            if self.refusals.explains(finding.message):
+                finding = replace(finding, code="trace/sandboxed")
+            finding = self.refusals.explained(finding, finding.message)
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding

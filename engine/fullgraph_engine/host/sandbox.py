@@ -1,20 +1,28 @@
 """What user code is kept from: changing files, starting processes, the network, other processes.
 
-It sees what Python code does and says clearly what is refused. It can be switched off from within
-the process; what cannot be is in ``process_backends/confinement``.
+A user may allow some of it (``Permissions``). This sees what Python code does and says clearly what
+is refused. It can be switched off from within the process; what cannot be is in
+``process_backends/confinement``.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
-from types import CodeType
-from typing import Any
+from dataclasses import dataclass, replace
+from types import CodeType, FrameType
+from typing import Any, get_args
 
+from ..protocol import Finding
+from ..protocol.sandbox import Allowance, AllowanceKind, Allowed, Cache
+from . import caches
+from .permissions import Permissions
 from .process_backends import confinement, descriptors
 
 _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
+_dirname, _getframe = os.path.dirname, sys._getframe
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
 """How every refusal begins that is not the kernel's."""
@@ -27,16 +35,23 @@ _AF_UNIX = 1
 Rule = Callable[[str, tuple[Any, ...]], None]
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """``words`` say what was refused, ``allowance`` is what would have let it."""
+
+    words: str
+    allowance: Allowance | None
+
+
 def is_refusal(words: str) -> bool:
     """Whether an exception, told with its type, says that something was refused here."""
     return any(beginning in words for beginning in (REFUSED, *_FROM_KERNEL))
 
 
-def refusal_before(refused: str) -> tuple[str, ...]:
-    """Notes for a failure of code of which something was refused before it failed."""
-    if not refused:
-        return ()
-    return (f"Something was refused before: {REFUSED} and {refused}.",)
+def hint(allowance: Allowance) -> str:
+    """How to allow something, as a sentence."""
+    flag = shlex.quote(str(allowance))
+    return f"Allow it with `--allow {flag}`, or in your editor with the setting `sandbox.allow`."
 
 
 class Sandbox:
@@ -51,15 +66,21 @@ class Sandbox:
         root: str,
         pass_over: Callable[[CodeType], None],
         untouched: Callable[[Rule], Rule],
+        permissions: Permissions,
     ) -> None:
         self.root = _realpath(root)
+        self._allowed = permissions.allowed
+        self._hidden = frozenset(permissions.hidden)
+        self._writable: tuple[str, ...] = ()
+        # Now: the variables that name caches are other ones for user code.
+        self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
         self.forking = False
         """Set while the engine itself forks."""
         self._startable: frozenset[str] = frozenset()
         self._is_held = False
         """The kernel keeps what is started from writing outside of ``root``."""
-        self.refused = ""
+        self.refusal: Refusal | None = None
         """What was refused last: a library may catch that, and say something else."""
         self.noted: set[str] | None = None
         """Files that user code has read, while somebody wants to know."""
@@ -86,7 +107,9 @@ class Sandbox:
         self._pass_over(hook.__code__)
         sys.addaudithook(hook)
         self._refuse_multiprocessing()
-        layers = confinement.confine(self.root, memory=memory, programs=programs)
+        self._writable = caches.writable(self._allowed)
+        may = self._allowed
+        layers = confinement.confine(self.root, may, memory=memory, programs=programs)
         self._is_held = any(layer.name == "Landlock" and layer.holds for layer in layers)
 
     def _refuse_multiprocessing(self) -> None:
@@ -111,11 +134,43 @@ class Sandbox:
             self._startable = names
         return self._is_held
 
+    # -- what came of it ----------------------------------------------------------------------
+
+    def explains(self, error: str) -> bool:
+        """Whether an exception, told with its type, says what was refused."""
+        return is_refusal(error) or self._hidden_variable(error) is not None
+
+    def explained(self, finding: Finding, error: str) -> Finding:
+        """A failure with what was refused before it, if anything was, and how to allow it."""
+        variable = self._hidden_variable(error)
+        allowance, notes = None, list(finding.notes)
+        if variable is not None:
+            allowance = Allowance("read-env", variable)
+            notes.append(f"{variable} looks like a secret, so this code does not get to see it.")
+        elif self.refusal is not None:
+            words = " ".join(self.refusal.words.split())
+            if words in " ".join(error.split()):
+                allowance = self.refusal.allowance
+            elif not is_refusal(error):
+                allowance = self.refusal.allowance
+                notes.append(f"Something was refused before: {REFUSED} and {words}.")
+        if allowance is not None:
+            finding = replace(finding, hints=(*finding.hints, hint(allowance)))
+        return replace(finding, notes=tuple(notes), allowance=allowance)
+
+    def _hidden_variable(self, error: str) -> str | None:
+        _, found, rest = error.rpartition("KeyError: ")
+        name = rest.strip("'")
+        return name if found and name in self._hidden else None
+
+    # -- the rules ----------------------------------------------------------------------------
     # Every rule returns, or raises what user code then sees: an OSError as from the kernel.
 
-    def _refusal(self, why: str, what: str = "") -> PermissionError:
+    def _refusal(
+        self, why: str, what: str = "", allowance: Allowance | None = None
+    ) -> PermissionError:
         words = f"{why}: {what}" if what else why
-        self.refused = words
+        self.refusal = Refusal(words, allowance)
         return PermissionError(f"{REFUSED} and {words}")
 
     def _open(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -144,11 +199,27 @@ class Sandbox:
         real = _realpath(name)
         if real.startswith((self.root + os.sep, "/dev/shm/")):
             return
-        raise self._refusal("lets it change no files", name)
+        if any(caches.is_below(real, folder) for folder in self._writable):
+            return
+        for folder in caches.folders(self._allowed):
+            if caches.is_below(real, _realpath(folder.path)):
+                why = "allows it to write there only if that is a folder of the workspace"
+                raise self._refusal(f"{why}, and was there when this began", name)
+        raise self._refusal("lets it change no files", name, self._writing(real))
+
+    def _writing(self, real: str) -> Allowance:
+        """What would let it write to a path."""
+        for cache, folder in self._caches.items():
+            if caches.is_below(real, folder):
+                return Allowance(cache)
+        return Allowance("write", _dirname(real))
 
     def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if not self.forking and not self._may_start(event, arguments[0] if arguments else ""):
-            raise self._refusal("lets it start no processes", event)
+        if self.forking or self._allowed.programs:
+            return
+        if not self._may_start(event, arguments[0] if arguments else ""):
+            kind: AllowanceKind = "cpp-extensions" if _builds_extension() else "subprocess"
+            raise self._refusal("lets it start no processes", event, Allowance(kind))
 
     def _may_start(self, event: str, program: Any) -> bool:
         if event != "subprocess.Popen" or not self._startable:
@@ -160,11 +231,14 @@ class Sandbox:
             self._resolves(event, arguments[1:])
 
     def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._allowed.network:
+            return
         where = arguments[0] if arguments else ""
-        raise self._refusal("gives it no network", str(where))
+        raise self._refusal("gives it no network", str(where), Allowance("network"))
 
     def _signals(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.forking:
+        # A program that it starts could signal others as well: that is for the kernel to refuse.
+        if self.forking or self._allowed.programs:
             return
         own = _getpid() if event == "os.kill" else _getpgrp()
         if arguments[0] != own and arguments[1] != 0:
@@ -207,12 +281,23 @@ _RESOLVES = (
 )
 
 
-def environment(scratch: str) -> dict[str, str]:
+def _builds_extension() -> bool:
+    """Whether user code builds a C++ extension right now."""
+    frame: FrameType | None = _getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "torch.utils.cpp_extension":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def environment(scratch: str, allowed: Allowed) -> dict[str, str]:
     """Variables for user code: caches go to the scratch folder, libraries do not ask the network.
 
-    What is only read from the user's real caches (downloaded weights, tokenizers) stays there.
+    What is only read from the user's real caches (downloaded weights, tokenizers) stays there. What
+    is allowed is left as it is.
     """
-    caches = {
+    own = {
         name: f"{scratch}/{folder}"
         for name, folder in (
             ("MPLCONFIGDIR", "matplotlib"),
@@ -223,13 +308,19 @@ def environment(scratch: str) -> dict[str, str]:
             ("TRITON_CACHE_DIR", "triton"),
         )
     }
+    if "cpp-extensions" in allowed.caches:
+        del own["TORCH_EXTENSIONS_DIR"]
+        # As many compilers as there may be processes, with what each of them starts.
+        own["MAX_JOBS"] = os.environ.get("MAX_JOBS", "4")
+    if "triton-cache" in allowed.caches:
+        del own["TRITON_CACHE_DIR"]
+    if not allowed.network:
+        offline = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
+        own |= dict.fromkeys(offline, "1")
     return {
-        **caches,
+        **own,
         "TMPDIR": scratch,
         "MPLBACKEND": "Agg",
-        "HF_HUB_OFFLINE": "1",
-        "HF_DATASETS_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TOKENIZERS_PARALLELISM": "false",

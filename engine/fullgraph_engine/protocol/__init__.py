@@ -44,6 +44,8 @@ from .repro import ReproProgress as ReproProgress
 from .repro import Wanted as Wanted
 from .runs import Part as Part
 from .runs import RunId as RunId
+from .sandbox import Allowance as Allowance
+from .sandbox import Allowed as Allowed
 from .sandbox import SandboxLevel as SandboxLevel
 from .shapes import ShapesFound as ShapesFound
 from .trace_steps import TraceStepsFound as TraceStepsFound
@@ -129,6 +131,8 @@ class Finding:
     path: Union[TracePath, None] = None
     """The path that it was found on, where the one of the probe does not have it; or what of that
     one it takes."""
+    allowance: Union[Allowance, None] = None
+    """What would let the code do what was refused, where that may be why."""
 
     def wanted(self) -> Wanted:
         """This finding, to be reproduced."""

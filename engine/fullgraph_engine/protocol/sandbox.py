@@ -1,4 +1,4 @@
-"""What keeps user code from the rest of the machine, layer by layer."""
+"""What keeps user code from the rest of the machine, layer by layer, and what a user lets it do."""
 
 from __future__ import annotations
 
@@ -27,6 +27,54 @@ PURPOSES: dict[Layer, str] = {
     "private /dev/shm": "shared memory is limited, and freed at the end",
 }
 """What each layer is for, as a clause."""
+
+
+AllowanceKind = Literal[
+    "write",
+    "network",
+    "read-env",
+    "subprocess",
+    "cpp-extensions",
+    "triton-cache",
+    "huggingface-cache",
+]
+Cache = Literal["cpp-extensions", "triton-cache", "huggingface-cache"]
+"""A cache of a library in the home folder: ``host/caches`` knows where."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """An entry of the setting ``sandbox.allow``. ``value`` is the folder of ``write``, the variable
+    of ``read-env``, and else empty."""
+
+    kind: AllowanceKind
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.value}" if self.value else self.kind
+
+
+@dataclass(frozen=True)
+class WritableFolder:
+    """``path`` is absolute. Where links lead from it out of ``inside``, it is not writable."""
+
+    path: str
+    inside: str = ""
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What user code may do beyond what every run may: all entries of ``sandbox.allow`` together.
+
+    ``programs`` may be started; ``variables`` of the environment stay though they look like
+    secrets.
+    """
+
+    network: bool = False
+    programs: bool = False
+    writable: tuple[WritableFolder, ...] = ()
+    caches: tuple[Cache, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import signal
 from dataclasses import dataclass
 
 from ...protocol import from_plain, to_plain
-from ...protocol.sandbox import Layer, SandboxLayer, SandboxLevel
+from ...protocol.sandbox import Allowed, Layer, SandboxLayer, SandboxLevel
+from .. import caches
 from . import descriptors, landlock, limits, namespaces, seccomp
 from .namespaces import Entered
 
@@ -31,12 +32,12 @@ class _Seen:
     level: SandboxLevel
 
 
-def begin(scratch: str) -> Confinement:
+def begin(scratch: str, allowed: Allowed) -> Confinement:
     """Find out which layers there are, and put what this process will start into namespaces.
 
     To be called before there is another thread. ``scratch`` is a folder of the engine.
     """
-    seen = _seen(scratch)
+    seen = _seen(scratch, allowed)
     collector = 0
     if seen.entered.held:
         namespaces.repeat(seen.entered)
@@ -45,21 +46,27 @@ def begin(scratch: str) -> Confinement:
     return Confinement(seen.level, collector)
 
 
-def confine(root: str, *, memory: int, programs: bool) -> tuple[SandboxLayer, ...]:
+def confine(
+    root: str, allowed: Allowed, *, memory: int, programs: bool
+) -> tuple[SandboxLayer, ...]:
     """Confine this process and all that it forks, for good; which layers that took.
 
-    Files may be written below ``root``; ``memory`` is the MiB of shared memory. ``programs`` may
-    be started, if that is so.
+    Files may be written below ``root`` and where that is ``allowed``; ``memory`` is the MiB of
+    shared memory. ``programs`` may be started, if that is so.
     """
-    mounts = namespaces.restrict_mounts(root, memory)
+    folders = caches.writable(allowed)
+    mounts = namespaces.restrict_mounts(root, memory, folders)
     namespaces.drop_capabilities()
-    writable = (root, namespaces.SHARED_MEMORY)
-    on_landlock = landlock.restrict(writable, _devices())
+    writable = (root, namespaces.SHARED_MEMORY, *folders)
+    on_landlock = landlock.restrict(writable, _devices(), network=allowed.network)
     metadata = programs or not mounts.read_only
-    on_seccomp = seccomp.restrict(programs=programs, metadata=metadata)
+    on_seccomp = seccomp.restrict(
+        programs=programs or allowed.programs, metadata=metadata, network=allowed.network
+    )
+    network = "`network` is allowed" if allowed.network else ""
     return (
         on_landlock,
-        SandboxLayer("seccomp", on_seccomp),
+        SandboxLayer("seccomp", on_seccomp or network, partly=not on_seccomp),
         SandboxLayer("read-only mounts", mounts.read_only),
         SandboxLayer("private /dev/shm", mounts.shared_memory),
     )
@@ -80,7 +87,7 @@ def _devices() -> tuple[str, ...]:
     return tuple(f"/dev/{name}" for name in (*_DEVICES, *families))
 
 
-def _seen(scratch: str) -> _Seen:
+def _seen(scratch: str, allowed: Allowed) -> _Seen:
     """Try all of it in processes that end."""
     come, go = os.pipe()
     pid = os.fork()
@@ -88,7 +95,7 @@ def _seen(scratch: str) -> _Seen:
         try:
             os.setsid()
             limits.end_within(None, _SECONDS)
-            _look(scratch, go)
+            _look(scratch, allowed, go)
         finally:
             os._exit(0)
     os.close(go)
@@ -101,23 +108,27 @@ def _seen(scratch: str) -> _Seen:
         found: _Seen = from_plain(_Seen, json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError):
         ended = os.waitstatus_to_exitcode(status)
-        return _Seen(Entered(), _level(Entered(), f"trying it out failed ({ended})", ()))
+        lack = f"trying it out failed ({ended})"
+        return _Seen(Entered(), _level(Entered(), allowed, lack, ()))
     return found
 
 
-def _look(scratch: str, go: int) -> None:
-    entered = namespaces.enter()
+def _look(scratch: str, allowed: Allowed, go: int) -> None:
+    kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
+    entered = namespaces.enter(kinds)
     # Only what is forked now is in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
-        layers = confine(scratch, memory=1, programs=False)
-        seen = _Seen(entered, _level(entered, "", layers))
+        layers = confine(scratch, allowed, memory=1, programs=False)
+        seen = _Seen(entered, _level(entered, allowed, "", layers))
         descriptors.write_all(go, json.dumps(to_plain(seen)).encode())
         os._exit(0)
     os.wait()
 
 
-def _level(entered: Entered, lack: str, layers: tuple[SandboxLayer, ...]) -> SandboxLevel:
+def _level(
+    entered: Entered, allowed: Allowed, lack: str, layers: tuple[SandboxLayer, ...]
+) -> SandboxLevel:
     kinds: tuple[tuple[Layer, int], ...] = (
         ("pid namespace", namespaces.PID),
         ("network namespace", namespaces.NETWORK),
@@ -127,4 +138,19 @@ def _level(entered: Entered, lack: str, layers: tuple[SandboxLayer, ...]) -> San
         SandboxLayer(name, "" if entered.held & kind else lack or entered.lack)
         for name, kind in kinds
     ]
-    return SandboxLevel((SandboxLayer("audit hook"), *layers, *others))
+    if allowed.network:
+        others[1] = SandboxLayer("network namespace", "`network` is allowed")
+    what = _words(allowed)
+    hook = SandboxLayer("audit hook", f"allowed {what}" if what else "", partly=bool(what))
+    return SandboxLevel((hook, *layers, *others))
+
+
+def _words(allowed: Allowed) -> str:
+    """What is allowed, as part of a sentence with "is" or "are" in it; empty if it is nothing."""
+    parts = ["the network"] if allowed.network else []
+    parts += ["programs"] if allowed.programs else []
+    parts += [f"writing below {one.path}" for one in caches.folders(allowed)]
+    parts += [f"the variable {name}" for name in allowed.variables]
+    if not parts:
+        return ""
+    return f"{'is' if len(parts) == 1 and parts != ['programs'] else 'are'} {', '.join(parts)}"

@@ -27,11 +27,13 @@ _NET = 0b11  # bind and connect TCP, ABI 4
 _SCOPED = 0b11  # abstract sockets and signals, ABI 6
 
 
-def restrict(writable: tuple[str, ...], devices: tuple[str, ...]) -> SandboxLayer:
+def restrict(
+    writable: tuple[str, ...], devices: tuple[str, ...], *, network: bool = False
+) -> SandboxLayer:
     """Restrict this process and all that it forks, for good, as far as that is possible.
 
     In ``writable`` folders everything is allowed; ``devices``, and files below them, may be written
-    to.
+    to. ``network``: TCP may be used.
     """
     if not sys.platform.startswith("linux"):
         return _layer("only Linux has it")
@@ -41,9 +43,8 @@ def restrict(writable: tuple[str, ...], devices: tuple[str, ...]) -> SandboxLaye
         return _layer("this kernel has none (Linux 5.13), or it is switched off")
     files = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE
     files |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    attributes = struct.pack(
-        "QQQ", files, _NET if version >= 4 else 0, _SCOPED if version >= 6 else 0
-    )
+    net = _NET if version >= 4 and not network else 0
+    attributes = struct.pack("QQQ", files, net, _SCOPED if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = libc.syscall(_CREATE_RULESET, attributes, size, 0)
     if ruleset < 0:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import signal
 import struct
@@ -22,7 +23,7 @@ from . import descriptors, processes
 
 PID, NETWORK, IPC = 0x20000000, 0x40000000, 0x08000000
 _USER, _MOUNTS = 0x10000000, 0x00020000
-_ALL = PID | NETWORK | IPC
+ALL = PID | NETWORK | IPC
 
 _NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 1
@@ -58,8 +59,9 @@ class Entered:
     lack: str = ""
 
 
-def enter() -> Entered:
-    """Try all ways into new namespaces, for this process and those that it will start.
+def enter(kinds: int = ALL) -> Entered:
+    """Try all ways into new namespaces of these kinds, for this process and those that it will
+    start.
 
     What fails may leave this process unfit for anything else: call it in one that ends, then
     ``repeat`` what it returns.
@@ -69,13 +71,13 @@ def enter() -> Entered:
     lack = ""
     for user in (False, True):
         try:
-            repeat(Entered(_ALL, user))
+            repeat(Entered(kinds, user))
         except (OSError, _Refused) as error:
             lack = getattr(error, "lack", str(error))
         else:
-            return Entered(_ALL, user)
+            return Entered(kinds, user)
     entered = Entered(lack=lack)
-    for kind in (PID, IPC, NETWORK):
+    for kind in (kind for kind in (PID, IPC, NETWORK) if kind & kinds):
         for user in (entered.user,) if entered.held else (False, True):
             try:
                 repeat(Entered(kind, user and not entered.held))
@@ -160,9 +162,9 @@ class Mounts:
     shared_memory: str = ""
 
 
-def restrict_mounts(root: str, shared_memory: int) -> Mounts:
-    """Give this process and all that it forks mounts of their own: read-only but for ``root``, and
-    so many MiB of shared memory."""
+def restrict_mounts(root: str, shared_memory: int, allowed: tuple[str, ...] = ()) -> Mounts:
+    """Give this process and all that it forks mounts of their own: read-only but for ``root`` and
+    the ``allowed`` folders, and so many MiB of shared memory."""
     if _libc is None:
         return Mounts("only Linux has it", "only Linux has it")
     try:
@@ -170,6 +172,7 @@ def restrict_mounts(root: str, shared_memory: int) -> Mounts:
             raise _Refused("a mount namespace")
         _mount("none", "/", "", _PRIVATE | _RECURSIVE)
         _mount(root, root, "", _BIND)
+        allowed = tuple(one for one in allowed if _is_bound(one))
     except _Refused as error:
         return Mounts(error.lack, error.lack)
     found = Mounts(
@@ -187,10 +190,23 @@ def restrict_mounts(root: str, shared_memory: int) -> Mounts:
     else:
         for path in writable:
             _set_writable(path)
+        for path in allowed:
+            _lack(functools.partial(_set_writable, path))
     if _proc_is_of_others() and not _has_mounts_below_proc():
         _lack(lambda: _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC))
     _stay()
     return found
+
+
+def _is_bound(folder: str) -> bool:
+    """Make a folder a mount of its own, unless it is read-only anyway."""
+    try:
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return False
+        _mount(folder, folder, "", _BIND | _RECURSIVE)
+    except (OSError, _Refused):
+        return False
+    return True
 
 
 def drop_capabilities() -> None:

@@ -66,7 +66,8 @@ _ITSELF: Rule = ((Is(0, (0,)),),)
 _NAMESPACES = 0x7E020000
 """CLONE_NEW…, as far as clone(2) has them."""
 _CLONE_PARENT = 0x8000
-_AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET, _TYPE = 1, 1, 5, 0xF
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET, _TYPE = 1, 2, 5, 0xF
 _PR_SET_PDEATHSIG, _PR_SET_MM, _PR_SET_PTRACER = 1, 35, 0x59616D61
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
 _TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
@@ -206,6 +207,18 @@ _RULES: dict[str, Rule] = {
     ),
 }
 
+_NETWORK: dict[str, Rule] = {
+    # To services of this machine there are other sockets, which do more than to send.
+    "socket": (
+        (
+            Is(0, (_AF_INET, _AF_INET6)),
+            Is(1, (_SOCK_STREAM, _SOCK_DGRAM), bits=_TYPE),
+        ),
+    ),
+}
+_NETWORK_FREE = ("bind", "connect", "listen", "sendto")
+"""What may be done with such sockets; others there are only as connected pairs."""
+
 _PROGRAMS = ("execve", "execveat")
 
 _IN_MEMORY = ("memfd_create", "memfd_secret")
@@ -237,11 +250,11 @@ _METADATA = (
 """Landlock lets everybody change modes, owners and times; a read-only file system does not."""
 
 
-def restrict(*, programs: bool, metadata: bool) -> str:
+def restrict(*, programs: bool, metadata: bool, network: bool = False) -> str:
     """Restrict this process and all that it forks, for good; why that is impossible, or nothing.
 
     ``programs`` may be started, if that is so; the metadata of files may be changed, if
-    ``metadata``.
+    ``metadata``; TCP and UDP may be used, if ``network``.
     """
     if not sys.platform.startswith("linux"):
         return "only Linux has it"
@@ -249,7 +262,7 @@ def restrict(*, programs: bool, metadata: bool) -> str:
     if machine not in _MACHINES or struct.calcsize("P") != 8:
         return f"there is no table of system calls for {machine}"
     libc = ctypes.CDLL(None, use_errno=True)
-    code = program(machine, programs=programs, metadata=metadata)
+    code = program(machine, programs=programs, metadata=metadata, network=network)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
@@ -261,7 +274,7 @@ def restrict(*, programs: bool, metadata: bool) -> str:
 
 
 @functools.cache  # for whatever is forked
-def program(machine: str, *, programs: bool, metadata: bool) -> bytes:
+def program(machine: str, *, programs: bool, metadata: bool, network: bool = False) -> bytes:
     """The filter for a machine, as the kernel reads it; the rest is as ``restrict`` has it."""
     architecture, numbers = _MACHINES[machine]
     rules = dict(_RULES)
@@ -269,6 +282,10 @@ def program(machine: str, *, programs: bool, metadata: bool) -> bytes:
         rules |= dict.fromkeys((*_PROGRAMS, *_IN_MEMORY), _NEVER)
     if not metadata:
         rules |= dict.fromkeys(_METADATA, _NEVER)
+    if network:
+        rules |= _NETWORK
+        for name in _NETWORK_FREE:
+            del rules[name]
     refused = _ERROR | errno.EPERM
     absent = _ERROR | errno.ENOSYS
     code = [

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ...protocol import from_plain, to_plain
 from .. import wire
+from ..permissions import Permissions
 from . import channels, descriptors
 from .channels import Channels, ProcessEnds
 
@@ -68,13 +69,14 @@ class Beginning:
     given: tuple[int, ...]
     parent: int
     unset: tuple[str, ...]
+    permissions: Permissions
 
 
 class Starter:
     """Starts spares that are alike: sets and dictionaries of strings have one order in all."""
 
-    def __init__(self, pipeline: str) -> None:
-        self._pipeline = pipeline
+    def __init__(self, pipeline: str, permissions: Permissions) -> None:
+        self._pipeline, self._permissions = pipeline, permissions
         self.forking: Callable[[bool], None] = lambda _: None
         """Called with True before a process is started and with False after it."""
         self._own: dict[str, str] = {}
@@ -97,8 +99,9 @@ class Starter:
         options = descriptors.inheritance(given.opened())
         environment = {**os.environ, **self._own}
         environment.pop("PYTHONPYCACHEPREFIX", None)  # else all of torch would be compiled
-        beginning = Beginning(options.numbers, os.getpid(), tuple(self._own))
-        command = [sys.executable, str(_BOOT), "--spare", json.dumps(vars(beginning))]
+        own = tuple(self._own)
+        beginning = Beginning(options.numbers, os.getpid(), own, self._permissions)
+        command = [sys.executable, str(_BOOT), "--spare", json.dumps(to_plain(beginning))]
         if self._pipeline:
             command += ["--pipeline", self._pipeline]
         self.forking(True)
@@ -123,12 +126,13 @@ class Starter:
 # -- in the spare -------------------------------------------------------------------------------
 
 
-def begun(text: str) -> tuple[ProcessEnds, int]:
-    """What it was given, and its parent."""
-    raw: dict[str, Any] = json.loads(text)
-    for name in raw["unset"]:
+def begun(text: str) -> tuple[ProcessEnds, int, Permissions]:
+    """What it was given, its parent, and what user code may do in it."""
+    found: Beginning = from_plain(Beginning, json.loads(text))
+    for name in found.unset:
         os.environ.pop(name, None)
-    return ProcessEnds(*descriptors.inherited(raw["given"])), raw["parent"]
+    given = ProcessEnds(*descriptors.inherited(found.given))
+    return given, found.parent, found.permissions
 
 
 def next_order(control: int) -> wire.Order:
