@@ -46,6 +46,8 @@ def note(text: str) -> None:
 
 note(f"started {os.getpid()}")
 note(f"processes {arguments[arguments.index('--processes') + 1]}")
+if "--allowed" in arguments:
+    note(f"allowed {arguments[arguments.index('--allowed') + 1]}")
 say(protocol.Starting(protocol.VERSION, os.getpid(), "3.11.7", sys.executable))
 for variable, complete in (("SCRIPTED_STATIC", False), ("SCRIPTED_INDEX", True)):
     if path := os.environ.get(variable):

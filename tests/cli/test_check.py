@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import CommandLine, on, script
 
 from fullgraph_engine.protocol import (
+    Allowed,
     Analyzed,
     Failed,
     Finding,
@@ -25,8 +26,10 @@ from fullgraph_engine.protocol import (
     TargetReport,
     TargetsFound,
     TextEdit,
+    from_plain,
 )
 from fullgraph_engine.protocol.evidence import BreakEvidence
+from fullgraph_engine.protocol.sandbox import WritableFolder
 
 MODEL = """\
 import torch
@@ -628,6 +631,28 @@ def test_a_comment_ignores_what_is_found_on_its_line(command_line: CommandLine) 
         assert ran.status == status
         assert ("GB0059]:" in ran.out) == (status == 1)
         assert "2 breaks" in ran.out
+
+
+def test_what_the_sandbox_allows_is_said_on_the_command_line(command_line: CommandLine) -> None:
+    command_line.write("model.py", "x = 1\n")
+    assert command_line.check("model.py", "--allow", "network,write:cache").status == 0
+    (line,) = [one for one in command_line.engine_log() if one.startswith("allowed ")]
+    given = from_plain(Allowed, json.loads(line.removeprefix("allowed ")))
+    here = str(command_line.folder)
+    assert given == Allowed(network=True, writable=(WritableFolder(f"{here}/cache", here),))
+    ran = command_line.check("model.py", "--allow", "netwrk")
+    assert ran.status == 2
+    words = "error: --allow has 'netwrk', which is no entry (did you mean 'network'?).\n"
+    assert ran.err == words
+
+
+def test_a_project_cannot_say_what_the_sandbox_allows(command_line: CommandLine) -> None:
+    manifest = '[tool.fullgraph.sandbox]\nallow = ["network"]\n'
+    command_line.write("pyproject.toml", manifest)
+    command_line.write("model.py", "x = 1\n")
+    ran = command_line.check("model.py")
+    assert "pyproject.toml is not used: only settings of your own and the command line" in ran.err
+    assert not [line for line in command_line.engine_log() if line.startswith("allowed")]
 
 
 @pytest.mark.parametrize(

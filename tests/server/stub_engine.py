@@ -9,6 +9,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
 ``# related: MESSAGE``      the finding on the line before gets related information at this line
 ``# unnecessary``           the finding on the line before is grayed
+``# allow: KIND VALUE``     the finding on the line before is of something that this would allow
 ``# slow: SECONDS``         the run stops there for a while
 ``# stub: too-many``      there were more values than are told
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
@@ -49,17 +50,19 @@ from stub_repros import reproduce
 from fullgraph_engine import protocol as p
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.operators import Operator, Overload
+from fullgraph_engine.protocol.sandbox import AllowanceKind, SandboxLayer
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen, ShapesFound
 
 SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
 PATTERN = re.compile(
-    r"#\s*(break|file|fix|related|unnecessary|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
+    r"#\s*(break|file|fix|related|unnecessary|allow|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
 )
 
 
 class Stub:
-    def __init__(self, read: int, write: int) -> None:
+    def __init__(self, read: int, write: int, allowed: str) -> None:
+        self.allowed = allowed
         self.read = os.fdopen(read, "rb", 0)
         self.write = os.fdopen(write, "wb", 0)
         self.lock = threading.Lock()
@@ -77,7 +80,7 @@ class Stub:
                 file.write(line + "\n")
 
     def serve(self) -> None:
-        self.count(f"start {os.getpid()}")
+        self.count(f"start {os.getpid()} {self.allowed}")
         python = self.options.get("python", platform.python_version())
         self.say(p.Starting(p.VERSION, os.getpid(), python, sys.executable))
         for option, complete in (("static", False), ("index", True)):
@@ -92,7 +95,8 @@ class Stub:
         time.sleep(float(self.options.get("slow", "0")))
         while (path := self.options.get("waits")) and not Path(path).exists():
             time.sleep(0.005)
-        self.say(p.Ready("2.13.0", 0.01))
+        layers = (SandboxLayer("audit hook"), SandboxLayer("Landlock", "there is none"))
+        self.say(p.Ready("2.13.0", 0.01, sandbox=p.SandboxLevel(layers)))
         for line in self.read:
             message = p.decode(line)
             if isinstance(message, p.Analyze):
@@ -239,7 +243,7 @@ class Stub:
             if match is None or number in self.cancelled:
                 continue
             word, rest = match[1], match[2].strip()
-            if held is not None and word in ("fix", "related", "unnecessary"):
+            if held is not None and word in ("fix", "related", "unnecessary", "allow"):
                 held = self.extended(held, word, rest, request.path, row, lines)
                 continue
             if held is not None:
@@ -289,6 +293,9 @@ class Stub:
         if word == "related":
             place = self.code(row, lines[row], len(lines[row]))
             return replace(held, related=(*held.related, p.Related(path, place, rest)))
+        if word == "allow":
+            kind, _, value = rest.partition(" ")
+            return replace(held, allowance=p.Allowance(cast("AllowanceKind", kind), value))
         return replace(held, unnecessary=True)
 
     def die(self, how: str) -> None:
@@ -337,8 +344,9 @@ if __name__ == "__main__":
     parser.add_argument("--yaml", default="")
     parser.add_argument("--index", default="yes")
     parser.add_argument("--processes", default="auto")
+    parser.add_argument("--allowed", default="")
     parser.add_argument("--write", type=int, required=True)
     options = parser.parse_args()
-    Stub(options.read, options.write).serve()
+    Stub(options.read, options.write, options.allowed).serve()
     # Threads may be deaf.
     os._exit(0)

@@ -40,6 +40,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
         void vscode.window.showInformationMessage("fullgraph: The issue is on the clipboard.");
       }
     },
+    "fullgraph.allow": allow,
     "fullgraph.analyzeFile": () => inEditor((uri) => server.command(names.analyze, uri)),
     "fullgraph.cancelAnalysis": () => server.command(names.cancel),
     "fullgraph.showGraph": () => view.atTarget((place) => server.command(names.showGraph, place)),
@@ -66,6 +67,20 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
   return Object.entries(commands).map(([name, command]) =>
     vscode.commands.registerCommand(name, command as (...parameters: unknown[]) => unknown),
   );
+}
+
+/** Adds an entry to the user's own setting, which no workspace can change. */
+async function allow({ entry }: { readonly entry: string }): Promise<void> {
+  const settings = vscode.workspace.getConfiguration("fullgraph");
+  const now = settings.inspect<string[]>("sandbox.allow")?.globalValue ?? [];
+  if (!now.includes(entry)) {
+    await settings.update("sandbox.allow", [...now, entry], vscode.ConfigurationTarget.Global);
+  }
+  const words = `fullgraph: Your user settings allow ${entry} now, in all workspaces.`;
+  if ((await vscode.window.showInformationMessage(words, "Show Setting")) !== undefined) {
+    const command = "workbench.action.openSettings";
+    await vscode.commands.executeCommand(command, "fullgraph.sandbox.allow");
+  }
 }
 
 async function inEditor(work: (uri: string) => Promise<unknown>): Promise<void> {

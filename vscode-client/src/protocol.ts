@@ -22,6 +22,8 @@ export interface Status {
   readonly interpreter: string;
   /** Why it is this interpreter, and which were passed over. */
   readonly why: string;
+  /** How far the sandbox holds, in a short line; empty until that is known. */
+  readonly sandbox: string;
   readonly busy: boolean;
 }
 
@@ -62,6 +64,7 @@ export const server = {
   toggleUntraced: "fullgraph.server.toggleUntraced",
   repro: "fullgraph.server.repro",
   reproIssue: "fullgraph.server.reproIssue",
+  allow: "fullgraph.server.allow",
 } as const;
 
 /** Where a code lens or an action of the server points to. */

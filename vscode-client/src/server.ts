@@ -26,7 +26,7 @@ import { chosen, declared } from "./settings";
 import type { LanguageStatus } from "./status";
 
 /** Commands of this extension that the server may name in what it sends. */
-const COMMANDS = ["fullgraph.showTarget", "fullgraph.copyIssue"];
+const COMMANDS = ["fullgraph.showTarget", "fullgraph.copyIssue", "fullgraph.allow"];
 
 /** What the server asks for, and the beginning of each setting's name. */
 const SECTION = "fullgraph";
@@ -315,6 +315,8 @@ class ExperimentalCapabilities implements StaticFeature {
       ...(typeof known === "object" ? known : {}),
       commands: COMMANDS,
       changed: true,
+      // Those of machines, which VS Code takes from no workspace.
+      userSettings: true,
     };
   }
 

@@ -19,6 +19,8 @@ const WORDS: Record<State, string> = {
 export class LanguageStatus implements vscode.Disposable {
   readonly #item: vscode.LanguageStatusItem;
   readonly #versions: vscode.LanguageStatusItem;
+  /** There is none before something is known of the sandbox. */
+  #sandbox: vscode.LanguageStatusItem | undefined;
   #last: { readonly at: Date; readonly seconds: number } | undefined;
   #began: number | undefined;
   #status: Status | undefined;
@@ -93,10 +95,24 @@ export class LanguageStatus implements vscode.Disposable {
       why ? `${interpreter}, ${why}` : "",
     ];
     this.#versions.detail = versions.filter(Boolean).join(" · ");
+    this.#showSandbox(this.#status?.sandbox ?? "");
+  }
+
+  #showSandbox(words: string): void {
+    if (!words) {
+      this.#sandbox?.dispose();
+      this.#sandbox = undefined;
+      return;
+    }
+    this.#sandbox ??= vscode.languages.createLanguageStatusItem("fullgraph.sandbox", SELECTOR);
+    this.#sandbox.name = "fullgraph: sandbox";
+    this.#sandbox.text = words;
+    this.#sandbox.command = { title: "Details", command: "fullgraph.debugInformation" };
   }
 
   dispose(): void {
     this.#item.dispose();
     this.#versions.dispose();
+    this.#sandbox?.dispose();
   }
 }

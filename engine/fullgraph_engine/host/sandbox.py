@@ -72,6 +72,7 @@ class Sandbox:
         self._allowed = permissions.allowed
         self._hidden = frozenset(permissions.hidden)
         self._writable: tuple[str, ...] = ()
+        self._home = _realpath(os.path.expanduser("~"))  # noqa: PTH111
         # Now: the variables that name caches are other ones for user code.
         self._caches = {cache: _realpath(caches.folder(cache)) for cache in get_args(Cache)}
         self._pass_over, self._untouched = pass_over, untouched
@@ -207,12 +208,13 @@ class Sandbox:
                 raise self._refusal(f"{why}, and was there when this began", name)
         raise self._refusal("lets it change no files", name, self._writing(real))
 
-    def _writing(self, real: str) -> Allowance:
-        """What would let it write to a path."""
+    def _writing(self, real: str) -> Allowance | None:
+        """What would let it write to a path, but for all of a home folder."""
         for cache, folder in self._caches.items():
             if caches.is_below(real, folder):
                 return Allowance(cache)
-        return Allowance("write", _dirname(real))
+        folder = _dirname(real)
+        return None if caches.is_below(self._home, folder) else Allowance("write", folder)
 
     def _starts(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self.forking or self._allowed.programs:

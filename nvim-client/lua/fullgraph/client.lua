@@ -10,6 +10,7 @@ M.NAME = "fullgraph"
 --- Commands of ours that the server may put into code lenses and actions.
 M.COPY_ISSUE = "fullgraph.copyIssue"
 M.SHOW_TARGET = "fullgraph.showTarget"
+M.ALLOW = "fullgraph.allow"
 
 ---@type lsp.ClientCapabilities
 M.capabilities = {
@@ -19,18 +20,22 @@ M.capabilities = {
   },
   experimental = {
     changed = true,
-    commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET } },
+    commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET, M.ALLOW } },
   },
 }
 
---- |vim.lsp.ClientConfig| `before_init`: say whether code may be executed before anything is opened.
+--- |vim.lsp.ClientConfig| `before_init`: say whether code may be executed before anything is opened,
+--- and what it may do. It is said here, as other plugins put settings of a project into `settings`.
 ---@param params lsp.InitializeParams
 ---@param config vim.lsp.ClientConfig
 function M.before_init(params, config)
   require("fullgraph.presence").register()
   local given = type(params.initializationOptions) == "table" and params.initializationOptions or {}
-  params.initializationOptions =
-    vim.tbl_extend("keep", given, { trusted = options.trusts(config.root_dir) })
+  local allow = options.get().allow
+  params.initializationOptions = vim.tbl_extend("keep", given, {
+    trusted = options.trusts(config.root_dir),
+    sandbox = #allow > 0 and { allow = allow } or nil,
+  })
   local _, problems = options.get()
   for _, problem in ipairs(problems) do
     journal.once(problem, vim.log.levels.WARN)
@@ -110,8 +115,30 @@ function M.copy_issue(client, argument)
   end)
 end
 
+--- Say what to put into the configuration for something to be allowed.
+---@param entry string
+function M.allow(entry)
+  local allow = vim.list_extend({}, options.get().allow)
+  if not vim.list_contains(allow, entry) then
+    allow[#allow + 1] = entry
+  end
+  local list = vim.inspect(allow, { newline = " ", indent = "" })
+  journal.say(
+    ("To allow %s put `allow = %s` into `vim.g.fullgraph` in your configuration, then "):format(
+      entry,
+      list
+    ) .. "`:Fullgraph restart-server`."
+  )
+end
+
 ---@type table<string, fun(command: lsp.Command, ctx: table)>
 M.commands = {
+  [M.ALLOW] = function(command)
+    local entry = ((command.arguments or {})[1] or {}).entry
+    if type(entry) == "string" then
+      M.allow(entry)
+    end
+  end,
   [M.COPY_ISSUE] = function(command, ctx)
     local client = vim.lsp.get_client_by_id(ctx.client_id)
     if client then

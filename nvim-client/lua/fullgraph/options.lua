@@ -10,6 +10,7 @@ local M = {}
 ---@field window "split"|"vsplit"|"tab"|"float" where documents and the trace open
 ---@field register string where the text of an issue goes; "" is the clipboard if there is one
 ---@field trusted? boolean|string[]|fun(root: string): boolean whose code may be executed; nil for what `:Fullgraph trust` was said of
+---@field allow string[] what traced code may do that the sandbox refuses
 ---@field max_size integer bytes; larger files are left alone
 
 ---@type fullgraph.Options
@@ -19,6 +20,7 @@ local defaults = {
   inlay_hints = true,
   window = "vsplit",
   register = "",
+  allow = {},
   max_size = 1024 * 1024,
 }
 
@@ -58,6 +60,15 @@ local kinds = {
       return vim.list_contains({ "boolean", "table", "function" }, type(value))
     end,
     "true, false, a list of folders or a function",
+  },
+  allow = {
+    function(value)
+      return vim.islist(value)
+        and vim.iter(value):all(function(entry)
+          return type(entry) == "string"
+        end)
+    end,
+    "a list of texts",
   },
   max_size = {
     function(value)

@@ -10,6 +10,7 @@ local M = {}
 ---@field python string
 ---@field interpreter string
 ---@field why string
+---@field sandbox string how far the sandbox holds, in a short line
 ---@field busy boolean
 
 ---@type table<integer, fullgraph.Status> by client
@@ -55,6 +56,7 @@ function M.of(client_id)
       python = "",
       interpreter = "",
       why = "",
+      sandbox = "",
       busy = false,
     }
 end

@@ -28,6 +28,7 @@ from fullgraph.domain.codes import is_known_selector
 from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
 from fullgraph.render.checked import Checked
 from fullgraph.render.paint import Style
+from fullgraph.session.allowances import allowed
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import (
     Project,
@@ -151,6 +152,16 @@ _Forecast = Annotated[
     ),
 ]
 _ExtraPaths = Annotated[_Texts, _option("extra-paths", metavar="FOLDER,...")]
+_Allow = Annotated[
+    _Texts,
+    typer.Option(
+        "--allow",
+        metavar="ENTRY,...",
+        help="What traced code may do that the sandbox refuses: write:FOLDER, network, "
+        "read-env:NAME, subprocess, cpp-extensions, triton-cache, huggingface-cache.",
+        show_default=False,
+    ),
+]
 _Exclude = Annotated[_Texts, _option("exclude", metavar="PATTERN,...")]
 _Color = Annotated[str, typer.Option("--color", metavar="auto|always|never", help="Colors.")]
 
@@ -183,6 +194,7 @@ def _check(
     probes_from_file: _ProbesFromFile = None,
     probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
+    allow: _Allow = None,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
     baseline: Annotated[
@@ -239,6 +251,7 @@ def _check(
         "try-paths": try_paths,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
+        "sandbox-allow": _joined(allow),
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
     }
@@ -300,6 +313,7 @@ def _diff(
     probes_from_file: _ProbesFromFile = None,
     probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
+    allow: _Allow = None,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
     output: Annotated[
@@ -332,6 +346,7 @@ def _diff(
         "try-paths": try_paths,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
+        "sandbox-allow": _joined(allow),
         "extra-paths": _paths_of_here(_joined(extra_paths)),
         "exclude": _joined(exclude),
         "select": _joined(select),
@@ -467,6 +482,7 @@ def _show(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
     mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
     timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    allow: _Allow = None,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="FILE", help="Also write the events to a file."),
@@ -492,7 +508,12 @@ def _show(
     except Unreadable as error:
         raise typer.BadParameter(str(error), param_hint="--compare") from None
     chosen = Chosen.read(place)
-    flags = {"interpreter": _of_here(python), "mode": mode, "timeout": timeout}
+    flags = {
+        "interpreter": _of_here(python),
+        "mode": mode,
+        "timeout": timeout,
+        "sandbox-allow": _joined(allow),
+    }
     project, resolved = _settings(_common([chosen.file]), flags)
     progress = Progress(wanted=not quiet)
     try:
@@ -588,6 +609,7 @@ def _repro(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
     mode: Annotated[_Text, _option("mode", metavar="auto|fake|real")] = None,
     timeout: Annotated[_Text, _option("timeout", metavar="SECONDS")] = None,
+    allow: _Allow = None,
     color: Annotated[
         str, typer.Option("--color", metavar="auto|always|never", help="Colors in text.")
     ] = "auto",
@@ -626,6 +648,7 @@ def _repro(
         "interpreter": _of_here(python),
         "mode": mode,
         "timeout": timeout,
+        "sandbox-allow": _joined(allow),
         "repro-time-budget": time_budget,
         "repro-data": data or None,
     }
@@ -678,6 +701,7 @@ def _trust(
 @app.command("doctor")
 def _doctor(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
+    allow: _Allow = None,
     color: Annotated[
         str, typer.Option("--color", metavar="auto|always|never", help="Colors.")
     ] = "auto",
@@ -687,7 +711,8 @@ def _doctor(
     Exit status: 0 all is well, 1 something is degraded, 2 the engine cannot work.
     """
     color = _word("--color", color, _COLORS)
-    project, resolved = _settings(Path.cwd(), {"interpreter": _of_here(python)})
+    flags = {"interpreter": _of_here(python), "sandbox-allow": _joined(allow)}
+    project, resolved = _settings(Path.cwd(), flags)
     try:
         examination = interruption.run(examine(project, resolved, os.environ))
     except Interrupted as end:
@@ -814,6 +839,8 @@ def _engine(
         on_log=on_log,
         cwd=project.root,
         processes=settings.engine_processes,
+        # What was typed is relative to where it was typed.
+        allowed=allowed(settings.sandbox_allow, Path.cwd()),
     )
 
 

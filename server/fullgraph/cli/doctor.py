@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from fullgraph import __version__
 from fullgraph.domain.phrases import amount, seconds
@@ -20,6 +21,7 @@ from fullgraph.engines import (
 )
 from fullgraph.render import cells
 from fullgraph.render.paint import PLAIN, Paint, Style
+from fullgraph.session.allowances import allowed
 from fullgraph.session.settings import Project, Resolved, declarations, shown
 from fullgraph_engine.protocol import SelfChecked
 from fullgraph_engine.protocol.sandbox import PURPOSES
@@ -143,6 +145,7 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
             on_log=lambda log: None,
             cwd=project.root,
             processes=resolved.settings.engine_processes,
+            allowed=allowed(resolved.settings.sandbox_allow, Path.cwd()),
         )
         try:
             await engine.start()

@@ -328,8 +328,11 @@ CODES: tuple[Code, ...] = (
         Severity.INFORMATION,
         "Something that a run may not do was refused",
         "Runs may not write files outside their own scratch folder, use the network or start "
-        "processes. The call raised `PermissionError`. Guard such code with "
-        '`if __name__ == "__main__":`, where a refusal is no finding.',
+        "processes, and do not see environment variables that look like secrets. The call raised "
+        "`PermissionError`, or `KeyError` for a variable. Guard such code with "
+        '`if __name__ == "__main__":`, where a refusal is no finding; or allow it with the entry '
+        "of the setting `sandbox.allow` that the finding names. Only settings of your own and the "
+        "command line can allow something.",
         'Leave it to code that is not traced, such as that below `if __name__ == "__main__":`.',
     ),
     Code(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.engines.engine import Engine, EngineStatus
-from fullgraph_engine.protocol import IndexWritten, Log
+from fullgraph_engine.protocol import Allowed, IndexWritten, Log
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,13 @@ class EngineListener:
     log: Callable[[Log], None]
     index: Callable[[IndexWritten], None]
 
-    def engine(self, interpreter: Path, boot: Path | None, processes: str = "auto") -> Engine:
+    def engine(
+        self,
+        interpreter: Path,
+        boot: Path | None,
+        processes: str = "auto",
+        allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
+    ) -> Engine:
         """One that is not started yet."""
         return Engine(
             interpreter,
@@ -31,6 +37,7 @@ class EngineListener:
             on_index=self.index,
             boot=boot,
             processes=processes,
+            allowed=allowed,
         )
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fullgraph.engines.installation import packages_state
-from fullgraph.engines.process import EngineProcess, boot_script
+from fullgraph.engines.process import EngineProcess, boot_script, hide_environment
 from fullgraph.engines.sentences import sentences
 from fullgraph_engine.protocol import (
     VERSION,
+    Allowed,
     Analyze,
     Analyzed,
     Cancel,
@@ -254,11 +255,14 @@ class Engine:
         cwd: Path | None = None,
         boot: Path | None = None,
         processes: str = "auto",
+        allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
         back_off: tuple[float, ...] = BACK_OFF,
     ) -> None:
         self.interpreter = interpreter
         self.processes = processes
         """How it starts others, from its own next start on: a setting's value."""
+        self.allowed = allowed
+        """What its user code may do beyond what every run may."""
         self._on_status = on_status
         self._on_log = on_log
         self._on_index = on_index
@@ -423,6 +427,7 @@ class Engine:
                 # Making one is work for a processor that a short life may need otherwise.
                 index=self._on_index is not None,
                 processes=self.processes,
+                allowed=self.allowed,
             )
             await self._process.start()
             loop = asyncio.get_running_loop()
@@ -464,6 +469,8 @@ class Engine:
             self._status = dataclasses.replace(self._status, python=event.python, pid=event.pid)
             self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
+            if not any(one.name == "Landlock" and one.holds for one in event.sandbox.layers):
+                hide_environment()
             self._status = dataclasses.replace(
                 self._status,
                 torch=event.torch,

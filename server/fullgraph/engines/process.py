@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from fullgraph_engine.protocol import (
+    Allowed,
     Event,
     Message,
     ProtocolError,
     Request,
     decode,
     encode,
+    to_plain,
 )
 
 LONGEST_LINE = 64 * 1024 * 1024
 LAST_WORDS = 4000
+_PR_SET_DUMPABLE = 4
 
 
 def boot_script() -> Path:
@@ -43,6 +48,18 @@ def yaml_folder() -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(next(iter(spec.submodule_search_locations)))
+
+
+def hide_environment() -> None:
+    """Keep processes of the same user from reading the variables and the memory of this one.
+
+    The kernel keeps user code from it where there is Landlock or a user namespace, or where the
+    engine was root; elsewhere this does.
+    """
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def working_folder() -> Path:
@@ -109,12 +126,14 @@ class EngineProcess:
         on_death: Callable[[EngineProcess], None],
         index: bool = True,
         processes: str = "auto",
+        allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     ) -> None:
         self._interpreter = interpreter
         self._boot = boot
         self._cwd = cwd
         self._index = index
         self._processes = processes
+        self._allowed = allowed
         self._on_event = on_event
         self._on_output = on_output
         self._on_death = on_death
@@ -152,6 +171,7 @@ class EngineProcess:
                 *(() if self._index else ("--index", "no")),
                 "--processes",
                 self._processes,
+                *self._allowed_options(),
                 stdin=subprocess.DEVNULL,
                 # Never ours: standard output of the server is the connection to the editor.
                 stdout=output_write,
@@ -186,6 +206,11 @@ class EngineProcess:
         )
         self._transports = [self._writer, events, output]
         self._watch = asyncio.create_task(self._until_death())
+
+    def _allowed_options(self) -> tuple[str, ...]:
+        if self._allowed == Allowed():
+            return ()
+        return ("--allowed", json.dumps(to_plain(self._allowed)))
 
     @property
     def pid(self) -> int | None:

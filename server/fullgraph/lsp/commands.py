@@ -10,8 +10,10 @@ from typing import Any
 from pygls.exceptions import JsonRpcInvalidParams
 
 from fullgraph import __version__
+from fullgraph.domain.sandbox import layer_lines
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.server_capabilities import (
+    ALLOW,
     ANALYZE,
     CANCEL,
     DEBUG_INFORMATION,
@@ -25,7 +27,9 @@ from fullgraph.lsp.server_capabilities import (
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
+from fullgraph.session.allowances import parsed
 from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.session import MessageLevel
 from fullgraph_engine.protocol import to_plain
 from fullgraph_engine.protocol.documents import DocumentKind
 
@@ -82,6 +86,7 @@ async def debug_information(context: Context, arguments: list[Any]) -> dict[str,
         },
         "folders": list(session.folders),
         "status": session.status.state.value,
+        "sandbox": session.status.sandbox or "not known yet",
         "engines": [
             {
                 "interpreter": status.interpreter,
@@ -92,6 +97,7 @@ async def debug_information(context: Context, arguments: list[Any]) -> dict[str,
                 "python": status.python,
                 "pid": status.pid,
                 "degraded": [one.words for one in status.degraded],
+                "sandbox": list(layer_lines(status.sandbox)),
             }
             for status in session.engine_statuses()
         ],
@@ -134,6 +140,21 @@ async def repro_issue(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Markdown about such a script to paste into an issue, of a finding or of the script itself."""
     uri, _ = _place(arguments)
     return await context.repros.issue(uri, _object(arguments))
+
+
+async def allow(context: Context, arguments: list[Any]) -> str:
+    """Say how to allow something, where the client cannot change its settings itself."""
+    entry = _object(arguments).get("entry")
+    try:
+        allowance = parsed(entry if isinstance(entry, str) else "")
+    except ValueError as error:
+        raise JsonRpcInvalidParams(f"The entry of `sandbox.allow` {error}.") from None
+    words = (
+        f'Add "{allowance}" to `sandbox.allow` in the initialization options of fullgraph in your '
+        "editor's own configuration, and start the server again."
+    )
+    context.connection.show_message(MessageLevel.INFORMATION, words)
+    return words
 
 
 def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any]]:
@@ -229,4 +250,5 @@ BY_NAME: Mapping[str, Callable[[Context, list[Any]], Awaitable[Any]]] = {
     TOGGLE_UNTRACED: toggle_untraced,
     REPRO: repro,
     REPRO_ISSUE: repro_issue,
+    ALLOW: allow,
 }

@@ -110,6 +110,7 @@ class Server(LanguageServer):
                 "python": status.python,
                 "interpreter": status.interpreter,
                 "why": status.why,
+                "sandbox": status.sandbox,
                 "busy": status.busy,
             },
         )

@@ -22,6 +22,7 @@ TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
 TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
 REPRO = "fullgraph.server.repro"
 REPRO_ISSUE = "fullgraph.server.reproIssue"
+ALLOW = "fullgraph.server.allow"
 COMMANDS = (
     ANALYZE,
     CANCEL,
@@ -35,6 +36,7 @@ COMMANDS = (
     TOGGLE_UNTRACED,
     REPRO,
     REPRO_ISSUE,
+    ALLOW,
 )
 """Named apart from the commands of clients: VS Code refuses a name that is registered twice."""
 
@@ -43,6 +45,9 @@ SHOW_KIND = "source.fullgraph.show"
 
 COPY_ISSUE = "fullgraph.copyIssue"
 """A command of clients that put the text of ``REPRO_ISSUE``'s answer on the clipboard."""
+
+CLIENT_ALLOW = "fullgraph.allow"
+"""A command of clients that adds an entry to the user's setting ``sandbox.allow``, or says how."""
 
 REPRO_KIND = "quickfix.fullgraph.repro"
 """Of code actions that make a repro: where a client shows those at a diagnostic, beside fixes."""

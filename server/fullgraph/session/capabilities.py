@@ -61,6 +61,8 @@ class ClientCapabilities:
     """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
     changed: bool = False
     """It wants to be told when what is known of a text is not what it was."""
+    user_settings: bool = False
+    """Settings that a workspace may not set are the user's own where it says them."""
     commands: frozenset[str] = frozenset()
     """Commands that the client itself registers, which a code lens may name."""
 
@@ -131,6 +133,7 @@ class ClientCapabilities:
             show_document=flag("window.showDocument.support"),
             text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
             changed=flag("experimental.changed"),
+            user_settings=flag("experimental.userSettings"),
             commands=_commands(get("experimental.commands")),
         )
 

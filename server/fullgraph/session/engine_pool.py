@@ -1,9 +1,11 @@
-"""One engine for each interpreter that traces an open text, with its operator index."""
+"""One engine for each interpreter that traces an open text, and for what its code is allowed to
+do; with its operator index."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +19,29 @@ from fullgraph.engines import (
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.indices import Indices
-from fullgraph_engine.protocol import Log
+from fullgraph_engine.protocol import Allowed, Log
+
+
+@dataclass(frozen=True)
+class EngineKey:
+    """What an engine is for: user code of an interpreter, that may do what is allowed."""
+
+    interpreter: Path
+    allowed: Allowed
 
 
 class EnginePool:
     """Starts engines when they are asked for, and keeps what they said last.
 
-    ``status_changed`` is called with an interpreter, its engine's state and the one before;
-    ``recovered`` with one whose engine is ready after it could not be used; ``log`` with what
-    users' programs print and what is remarkable here.
+    ``status_changed`` is called with what an engine is for, its state and the one before;
+    ``recovered`` with one that is ready after it could not be used; ``log`` with what users'
+    programs print and what is remarkable here.
     """
 
     def __init__(
         self,
-        status_changed: Callable[[Path, EngineStatus, EngineStatus | None], None],
-        recovered: Callable[[Path], None],
+        status_changed: Callable[[EngineKey, EngineStatus, EngineStatus | None], None],
+        recovered: Callable[[EngineKey], None],
         log: Callable[[str], None],
         *,
         boot: Path | None = None,
@@ -43,53 +53,56 @@ class EnginePool:
         self._boot = boot
         self._early = early
         """Until some text needs an engine: it is this one, or not of the right interpreter."""
-        self._engines: dict[Path, Engine] = {}
-        self._statuses: dict[Path, EngineStatus] = {}
+        self._engines: dict[EngineKey, Engine] = {}
+        self._statuses: dict[EngineKey, EngineStatus] = {}
         self._reasons: dict[Path, str] = {}
-        self._failed: set[Path] = set()
-        """Interpreters whose engines could not be used, and were not ready since."""
+        self._failed: set[EngineKey] = set()
+        """Of engines that could not be used, and were not ready since."""
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def engine(self, interpreter: Interpreter, processes: str) -> Engine:
+    def engine(self, interpreter: Interpreter, processes: str, allowed: Allowed) -> Engine:
         """The engine of an interpreter, started if there is none yet."""
-        engine = self._engines.get(interpreter.path)
+        key = EngineKey(interpreter.path, allowed)
+        engine = self._engines.get(key)
         if engine is None:
-            return self._started(interpreter, processes)
+            return self._started(interpreter, processes, key)
         engine.processes = processes
         engine.reconsider()
         return engine
 
-    def _started(self, interpreter: Interpreter, processes: str) -> Engine:
+    def _started(self, interpreter: Interpreter, processes: str, key: EngineKey) -> Engine:
         path = interpreter.path
         self._reasons[path] = interpreter.why
         self._log(f"Tracing with {path}: {interpreter.why}.")
         listener = EngineListener(
-            lambda status: self._status(path, status),
+            lambda status: self._status(key, status),
             self.log,
             lambda event: self._in_background(self._indices.read(path, event)),
         )
         early, self._early = self._early, None
         fits = early is not None and early.engine.processes == processes
-        if early is not None and fits and early.engine.interpreter == path:
-            self._engines[path] = early.engine
+        wanted = early is not None and EngineKey(early.engine.interpreter, early.engine.allowed)
+        if early is not None and fits and wanted == key:
+            self._engines[key] = early.engine
             early.hear(listener)
             return early.engine
         if early is not None:
             self._in_background(early.engine.close())
-        engine = self._engines[path] = listener.engine(path, self._boot, processes)
+        engine = listener.engine(path, self._boot, processes, key.allowed)
+        self._engines[key] = engine
         self._in_background(engine.start())
         return engine
 
-    def _status(self, path: Path, status: EngineStatus) -> None:
-        before, self._statuses[path] = self._statuses.get(path), status
+    def _status(self, key: EngineKey, status: EngineStatus) -> None:
+        before, self._statuses[key] = self._statuses.get(key), status
         if status.final and status.state in (EngineState.UNUSABLE, EngineState.CRASHED):
-            self._failed.add(path)
-        if path in self._engines:
-            self._status_changed(path, status, before)
-        if status.state is EngineState.READY and path in self._failed:
-            self._failed.remove(path)
-            self._recovered(path)
+            self._failed.add(key)
+        if key in self._engines:
+            self._status_changed(key, status, before)
+        if status.state is EngineState.READY and key in self._failed:
+            self._failed.remove(key)
+            self._recovered(key)
 
     def log(self, log: Log) -> None:
         """What a user's program printed."""
@@ -101,9 +114,9 @@ class EnginePool:
         """The operators of an interpreter's torch; None before they are known."""
         return self._indices.of(interpreter)
 
-    def status(self, interpreter: Path) -> EngineStatus | None:
-        """What its engine said last; None before it said anything."""
-        return self._statuses.get(interpreter)
+    def status(self, key: EngineKey) -> EngineStatus | None:
+        """What an engine said last; None before it said anything."""
+        return self._statuses.get(key)
 
     def why(self, interpreter: str) -> str:
         """How an interpreter that traces was found, and which were passed over."""
@@ -114,12 +127,15 @@ class EnginePool:
 
     # -- ending them --------------------------------------------------------------------------
 
-    def keep(self, interpreters: Iterable[Path]) -> None:
-        """End the engines of all other interpreters: no text needs them any more."""
-        for path in self._engines.keys() - set(interpreters):
-            engine = self._engines.pop(path)
-            self._statuses.pop(path, None)
-            self._indices.forget(path)
+    def keep(self, keys: Iterable[EngineKey]) -> None:
+        """End all other engines: no text needs them any more."""
+        keys = set(keys)
+        interpreters = {key.interpreter for key in keys}
+        for key in self._engines.keys() - keys:
+            engine = self._engines.pop(key)
+            self._statuses.pop(key, None)
+            if key.interpreter not in interpreters:
+                self._indices.forget(key.interpreter)
             self._in_background(engine.close())
 
     async def restart(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from fullgraph.domain.sandbox import level_line
 from fullgraph.engines import (
     EarlyEngine,
     Engine,
@@ -26,7 +27,7 @@ from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.analysis_unit import Ending, TraceInputs, Unit
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change, Document, path_of
-from fullgraph.session.engine_pool import EnginePool
+from fullgraph.session.engine_pool import EngineKey, EnginePool
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.request import analyze_request, mentions_torch
 from fullgraph.session.scheduling import Turns
@@ -84,6 +85,8 @@ class SessionStatus:
     interpreter: str = ""
     why: str = ""
     """Why it is this interpreter, and which were passed over."""
+    sandbox: str = ""
+    """How far the sandbox holds, in a short line; empty until the engine reports it."""
     busy: bool = False
 
 
@@ -142,7 +145,7 @@ class Session:
     ) -> None:
         """What the editor says of itself. Nothing is traced before ``configure``."""
         self.client = client
-        self._workspace.initialize(options, folders)
+        self._workspace.initialize(options, folders, user_settings=client.user_settings)
 
     def change_folders(self, added: Iterable[str], removed: Iterable[str]) -> None:
         """Nothing is traced before ``configure`` says what is set in the new folders."""
@@ -215,7 +218,7 @@ class Session:
                 unit.want_forecast()
                 self._listener.results_changed(unit, final=True)
             self._prepare(unit)
-        self._engines.keep(self._interpreters())
+        self._engines.keep(self._engine_keys())
 
     # -- texts --------------------------------------------------------------------------------
 
@@ -345,8 +348,8 @@ class Session:
         self._turns.next()
         if failure is None:
             return
-        path = self._interpreter(unit)
-        status = self._engines.status(path) if path is not None else None
+        key = self._engine_key(unit)
+        status = self._engines.status(key) if key is not None else None
         if status is not None and status.state is EngineState.READY and not unit.unparsed:
             # Otherwise the engine's own state has been told, or a finding says it at its place.
             words = sentences(failure.reason, failure.next_step)
@@ -397,7 +400,9 @@ class Session:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
             self._show_once(MessageLevel.WARNING, str(error))
             return str(error)
-        return self._engines.engine(interpreter, self.settings(unit).engine_processes)
+        processes = self.settings(unit).engine_processes
+        allowed = self._workspace.allowed(unit.document)
+        return self._engines.engine(interpreter, processes, allowed)
 
     def engine_on_demand(self, unit: Unit) -> Engine | str:
         """The engine for what the user asked for, or why it may not be had, in a sentence."""
@@ -431,8 +436,8 @@ class Session:
                 quiet=True,
             )
             return None
-        path = self._interpreter(unit)
-        index = self._engines.index(path) if path is not None else None
+        key = self._engine_key(unit)
+        index = self._engines.index(key.interpreter) if key is not None else None
         if index is None:
             return None
         return unit.extended.of(index, unit.results.operators)
@@ -447,17 +452,19 @@ class Session:
 
     # -- engines ------------------------------------------------------------------------------
 
-    def _interpreter(self, unit: Unit) -> Path | None:
+    def _engine_key(self, unit: Unit) -> EngineKey | None:
+        """Of the engine that a text needs."""
         try:
-            return self._workspace.interpreter(unit.document).path
+            interpreter = self._workspace.interpreter(unit.document).path
         except InterpreterNotFound:
             return None
+        return EngineKey(interpreter, self._workspace.allowed(unit.document))
 
-    def _interpreters(self) -> set[Path]:
-        return {path for unit in self.units.values() if (path := self._interpreter(unit))}
+    def _engine_keys(self) -> set[EngineKey]:
+        return {key for unit in self.units.values() if (key := self._engine_key(unit))}
 
     def _engine_changed(
-        self, path: Path, status: EngineStatus, before: EngineStatus | None
+        self, key: EngineKey, status: EngineStatus, before: EngineStatus | None
     ) -> None:
         if self._closed:
             return
@@ -477,12 +484,12 @@ class Session:
             if hidden:
                 self._show_once(MessageLevel.WARNING, hidden)
         if before is None or before.state is not status.state:
-            self._listener.log(f"{path}: {sentence}")
+            self._listener.log(f"{key.interpreter}: {sentence}")
 
-    def _engine_recovered(self, path: Path) -> None:
+    def _engine_recovered(self, key: EngineKey) -> None:
         """Trace what could not be traced meanwhile."""
         for unit in self._informed():
-            if self._interpreter(unit) == path:
+            if self._engine_key(unit) == key:
                 unit.reconsider()
 
     def _is_busy(self) -> bool:
@@ -502,12 +509,13 @@ class Session:
             status.python,
             status.interpreter,
             self.why(status.interpreter),
+            level_line(status.sandbox),
             busy,
         )
 
     def _refresh_status(self, unit: Unit) -> None:
-        path = self._interpreter(unit)
-        status = self._engines.status(path) if path is not None else None
+        key = self._engine_key(unit)
+        status = self._engines.status(key) if key is not None else None
         if status is not None and self._workspace.trusted:
             self._report(self._of_engine(status))
 
@@ -531,7 +539,7 @@ class Session:
         """Look for torch again, start every engine afresh and trace again what is open."""
         self._shown.clear()
         self._workspace.interpreters.forget()
-        if used := self._interpreters():
+        if used := self._engine_keys():
             self._engines.keep(used)
         await self._engines.restart()
         for unit in self._informed():

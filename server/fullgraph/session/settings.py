@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from fullgraph.domain.codes import Severity, is_known_selector
-from fullgraph_engine.protocol import ExampleKind, Limits, Mode
+from fullgraph.session import allowances
+from fullgraph_engine.protocol import Allowance, ExampleKind, Limits, Mode
 
 # The standard library has it from Python 3.11 on; before, it is a dependency.
 tomllib = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -157,6 +158,23 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class Allowances(Texts):
+    """What the sandbox is to allow."""
+
+    def read(self, raw: object) -> tuple[Allowance, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(allowances.parsed(text) for text in super().read(raw)))
+
+    def schema(self) -> dict[str, Any]:
+        patterns = [f"^{kind}:.+" for kind in allowances.WITH_VALUE]
+        items = [{"enum": list(allowances.PLAIN)}, *({"pattern": one} for one in patterns)]
+        return {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"type": "string", "anyOf": items},
+        }
+
+
+@dataclass(frozen=True)
 class Codes(Texts):
     """A list of finding codes, or beginnings of them up to a slash."""
 
@@ -229,6 +247,8 @@ class Declaration:
     scope: Scope
     editor: bool
     feature: str
+    users: bool
+    """Only the user may set it: nothing that a workspace brings."""
 
     @property
     def name(self) -> str:
@@ -254,6 +274,7 @@ def _setting(
     *,
     editor: bool = True,
     feature: str = "",
+    users: bool = False,
 ) -> Any:
     metadata = {
         "kind": kind,
@@ -261,6 +282,7 @@ def _setting(
         "scope": scope,
         "editor": editor,
         "feature": feature,
+        "users": users,
     }
     if isinstance(default, Mapping):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
@@ -463,6 +485,18 @@ class Settings:
         "random numbers show the same.",
         feature="repro",
     )
+    sandbox_allow: tuple[Allowance, ...] = _setting(
+        (),
+        Allowances(),
+        "What traced code may do that the sandbox refuses: `write:FOLDER` (relative to the "
+        "workspace folder; `~` is the home folder), `network`, `read-env:NAME` (a variable that "
+        "looks like a secret), `subprocess` (start programs), and for libraries "
+        "`cpp-extensions` (compilers, and torch's folder of extensions), `triton-cache` and "
+        "`huggingface-cache`. It holds for all workspaces; settings of a workspace cannot give it.",
+        "machine",
+        feature="sandbox",
+        users=True,
+    )
     extra_paths: tuple[str, ...] = _setting(
         (),
         Texts(),
@@ -506,6 +540,7 @@ class Settings:
             *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
             self.examples(),
             self.limits(),
+            self.sandbox_allow,
         )
 
     def roots(self, project: Path | None) -> tuple[str, ...]:
@@ -526,6 +561,7 @@ def declarations() -> tuple[Declaration, ...]:
             scope=field.metadata["scope"],
             editor=field.metadata["editor"],
             feature=field.metadata["feature"],
+            users=field.metadata["users"],
         )
         for field in dataclasses.fields(Settings)
     )
@@ -533,21 +569,26 @@ def declarations() -> tuple[Declaration, ...]:
 
 # -- sources ----------------------------------------------------------------------------------
 
+_FLAGS = {"sandbox-allow": "allow"}
+"""Flags that have a shorter name than their settings."""
 _COMMAND_LINE = "the command line"
 _EDITOR = "the editor"
 
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Raw values from one place. ``origin`` is how a user knows it: a path, "the editor"."""
+    """Raw values from one place. ``origin`` is how a user knows it: a path, "the editor".
+
+    ``users``: what is there is the user's own, and nothing that a workspace brings."""
 
     origin: str
     values: Mapping[str, Any]
+    users: bool = False
 
     def named(self, key: object) -> str:
         """A setting of this place as its user wrote it, for the beginning of a sentence."""
         if self.origin == _COMMAND_LINE:
-            return f"--{_kebab(key)}"
+            return f"--{_FLAGS.get(_kebab(key), _kebab(key))}"
         return f"Setting {str(key)!r} of {self.origin}"
 
 
@@ -580,6 +621,13 @@ def resolve(*sources: SettingsSource) -> Resolved:
                 continue
             if raw is None:
                 continue
+            if declaration.users and not source.users:
+                if raw:
+                    problems.append(
+                        f"{source.named(key)} is not used: only settings of your own and the "
+                        "command line may say what the sandbox allows."
+                    )
+                continue
             try:
                 value = declaration.kind.read(raw)
             except ValueError as error:
@@ -602,12 +650,13 @@ def _flat(values: Mapping[str, Any], known: Mapping[str, Declaration]) -> Iterab
             yield key, raw
 
 
-def editor_source(raw: object) -> SettingsSource:
+def editor_source(raw: object, *, users: bool = False) -> SettingsSource:
     """What ``workspace/configuration``, ``didChangeConfiguration`` or a client's start gave.
 
-    All of it is taken as chosen by the user: a client leaves out what the user has not set.
+    All of it is taken as chosen: a client leaves out what is not set. ``users``: what a workspace
+    may not set is set by the user.
     """
-    return SettingsSource(_EDITOR, dict(without_section(raw)))
+    return SettingsSource(_EDITOR, dict(without_section(raw)), users)
 
 
 def without_section(raw: object) -> Mapping[str, Any]:
@@ -618,7 +667,8 @@ def without_section(raw: object) -> Mapping[str, Any]:
 
 def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:
     """Flags by name; those that were not given are None."""
-    return SettingsSource(_COMMAND_LINE, {k: v for k, v in flags.items() if v is not None})
+    given = {k: v for k, v in flags.items() if v is not None}
+    return SettingsSource(_COMMAND_LINE, given, users=True)
 
 
 @dataclass(frozen=True)
@@ -695,7 +745,7 @@ def shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, (int, float)):
         return f"{value:g}"
-    if isinstance(value, str):
+    if isinstance(value, (str, Allowance)):
         return f'"{value}"'
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {shown(item)}" for key, item in value.items()) + "}"

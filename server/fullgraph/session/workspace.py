@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.engines import Interpreter, working_folder
+from fullgraph.session.allowances import allowed
 from fullgraph.session.documents import Document, path_of
 from fullgraph.session.interpreters import Interpreters
 from fullgraph.session.settings import (
@@ -22,6 +23,7 @@ from fullgraph.session.settings import (
     without_section,
 )
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
+from fullgraph_engine.protocol import Allowed
 
 ACTIVE_INTERPRETER = "activeInterpreter"
 """Beside its settings, an editor may say which Python its user has active in a folder."""
@@ -51,13 +53,19 @@ class Workspace:
         self._warn = warn
         self._folders: dict[str, _Folder] = {}
         self._options: Mapping[str, Any] = {}
+        self._user_settings = False
         self._configuration: dict[str, Any] = {}
         self._resolved: dict[str, tuple[Project, Resolved]] = {}
         self._manifests: dict[Path, float] = {}
 
     # -- what the editor says -----------------------------------------------------------------
 
-    def initialize(self, options: object, folders: Iterable[str]) -> None:
+    def initialize(
+        self, options: object, folders: Iterable[str], *, user_settings: bool = False
+    ) -> None:
+        """What the editor says when it starts the server. ``user_settings``: what only a user may
+        set is the user's also where the editor says it later; else what it says now counts."""
+        self._user_settings = user_settings
         if isinstance(options, Mapping):
             self._options = without_section(options)
             if "trusted" in self._options:
@@ -113,6 +121,13 @@ class Workspace:
     def project(self, document: Document) -> Path:
         return self._resolve(document)[0].root
 
+    def allowed(self, document: Document) -> Allowed:
+        """What the code of a text may do beyond what every run may."""
+        folder = self._folder_of(document.path)
+        base = folder.path if folder is not None else None
+        entries = self.settings(document).sandbox_allow
+        return allowed(entries, base or self.project(document))
+
     def excludes(self, document: Document) -> bool:
         """The setting ``exclude`` names the file."""
         patterns, root = self.settings(document).exclude, self.project(document)
@@ -162,11 +177,9 @@ class Workspace:
         if known is None:
             folder = self._folder_of(document.path)
             project = _project(document.path, folder.path if folder else None)
-            sources = (self._options, self._configured_in(folder))
-            known = (
-                project,
-                resolve(project.source, *(editor_source(_ours(raw)) for raw in sources)),
-            )
+            started = editor_source(_ours(self._options), users=True)
+            set_ = editor_source(_ours(self._configured_in(folder)), users=self._user_settings)
+            known = (project, resolve(project.source, started, set_))
             self._resolved[document.uri] = known
             manifest = project.root / "pyproject.toml"
             self._manifests[manifest] = _modified(manifest)

@@ -379,7 +379,7 @@ def test_the_server_can_be_restarted(net: Neovim) -> None:
 
 def test_status_and_log(net: Neovim) -> None:
     net.command("Fullgraph status")
-    net.sees("torch:", "interpreter:")
+    net.sees("torch:", "interpreter:", "sandbox: ")
     net.type("q")
     net.command("Fullgraph log")
     net.until("the log is open", lambda: net.lua("return vim.fn.bufname()") == "fullgraph-log")

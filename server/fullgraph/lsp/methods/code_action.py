@@ -8,6 +8,7 @@ from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.action_kinds import asked_for
+from fullgraph.lsp.allow_actions import allow_actions
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.diagnostics import fix_edit
 from fullgraph.lsp.places import range_in
@@ -37,6 +38,7 @@ def handle(context: Context, params: types.CodeActionParams) -> list[types.CodeA
     if asked_for(REPRO_KIND, only):
         actions += repro_actions(context, unit, there)
     if quick:
+        actions += allow_actions(context, unit, there)
         # Last of them: it helps nobody but the reader of the list.
         actions += _ignores(context, unit, there)
     if asked_for(_REWRITE, only):

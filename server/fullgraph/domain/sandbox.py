@@ -1,0 +1,25 @@
+"""How far user code is kept from the rest of the machine, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fullgraph_engine.protocol.sandbox import SandboxLevel
+
+
+def level_line(level: SandboxLevel) -> str:
+    """A short line for a status; empty while nothing is known."""
+    layers = level.layers
+    if not layers:
+        return ""
+    holding = sum(layer.holds for layer in layers)
+    partly = sum(layer.partly and bool(layer.lack) for layer in layers)
+    count = f"all {holding}" if holding == len(layers) else f"{holding} of {len(layers)}"
+    return f"Sandbox: {count} layers hold" + (f", {partly} of them in part" if partly else "")
+
+
+def layer_lines(level: SandboxLevel) -> Iterator[str]:
+    """Each layer, and what it lacks."""
+    for layer in level.layers:
+        word = "holds" if not layer.lack else "holds in part" if layer.holds else "missing"
+        yield f"{layer.name}: {word}" + (f" ({layer.lack})" if layer.lack else "")
