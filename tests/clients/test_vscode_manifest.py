@@ -12,7 +12,7 @@ import pytest
 
 from fullgraph import __version__
 from fullgraph.lsp import server_capabilities
-from fullgraph.session.settings import editor_source, resolve
+from fullgraph.session.settings import declarations, editor_source, resolve
 
 CLIENT = Path(__file__).parent.parent.parent / "vscode-client"
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in (CLIENT / "src").rglob("*.ts"))
@@ -59,6 +59,15 @@ def test_the_names_of_the_server_are_the_same() -> None:
     offered = server_capabilities
     for name in (offered.STATUS, offered.TRACE, offered.CHANGED):
         assert f'"{name}"' in SOURCES
+
+
+def test_no_workspace_says_what_the_sandbox_allows(manifest: Any) -> None:
+    properties = manifest["contributes"]["configuration"]["properties"]
+    users = {declaration.editor_name for declaration in declarations() if declaration.users}
+    assert users == {"sandbox.allow"}
+    assert {properties[f"fullgraph.{name}"]["scope"] for name in users} == {"machine"}
+    # Which is what the extension says of its settings.
+    assert "userSettings: true" in SOURCES
 
 
 def test_nothing_runs_without_trust(manifest: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -15,7 +16,7 @@ from tests.engine.hosts import Engine, Result, has_landlock, started_engine
 from tests.engine.test_host_confinement import done
 
 from fullgraph_engine.host import caches
-from fullgraph_engine.protocol import Allowance, Allowed, Finding, Ready
+from fullgraph_engine.protocol import Allowance, Allowed, Finding, Limits, Ready
 from fullgraph_engine.protocol.sandbox import WritableFolder
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="layers of Linux")
@@ -247,6 +248,36 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 squares""",
         )
     assert found == [1, 2]
+
+
+EXTENSION = """\
+import ctypes
+from torch.utils.cpp_extension import load
+path = load("fullgraph_test", [SOURCE], is_python_module=False)
+answer = ctypes.CDLL(path).answer()
+# fullgraph: x=f32[2]
+def f(x):
+    return x + answer
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.real_engine
+@pytest.mark.skipif(not shutil.which("ninja") or not shutil.which("g++"), reason="no compiler")
+def test_an_extension_is_built_and_kept(tmp_path: Path) -> None:
+    source = tmp_path / "answer.cpp"
+    source.write_text('extern "C" int answer() { return 42; }')
+    allowed = Allowed(programs=True, caches=("cpp-extensions",))
+    env = {"TORCH_EXTENSIONS_DIR": str(tmp_path / "extensions")}
+    engine, _ = started_engine("fork", pipeline="", env=env, allowed=allowed)
+    try:
+        text = EXTENSION.replace("SOURCE", repr(str(source)))
+        result = engine.analyze(text, path=str(tmp_path / "x.py"), limits=Limits())
+    finally:
+        engine.close()
+    assert result.findings == []
+    assert result.status("f") == "traced"
+    assert (tmp_path / "extensions" / "fullgraph_test" / "fullgraph_test.so").exists()
 
 
 # -- findings -------------------------------------------------------------------------------------

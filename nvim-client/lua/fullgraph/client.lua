@@ -123,12 +123,15 @@ function M.allow(entry)
     allow[#allow + 1] = entry
   end
   local list = vim.inspect(allow, { newline = " ", indent = "" })
-  journal.say(
-    ("To allow %s put `allow = %s` into `vim.g.fullgraph` in your configuration, then "):format(
-      entry,
-      list
-    ) .. "`:Fullgraph restart-server`."
-  )
+  require("fullgraph.windows").scratch("allow", {
+    ("To allow %s in all workspaces, put this into your configuration:"):format(entry),
+    "",
+    'vim.g.fullgraph = vim.tbl_extend("force", vim.g.fullgraph or {}, {',
+    ("  allow = %s,"):format(list),
+    "})",
+    "",
+    "It is read when the server starts: `:source` it, then `:Fullgraph restart-server`.",
+  })
 end
 
 ---@type table<string, fun(command: lsp.Command, ctx: table)>

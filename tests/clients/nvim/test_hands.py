@@ -41,6 +41,19 @@ class Loose(nn.Module):
         return x + 1
 """
 
+REFUSED = """\
+import subprocess
+
+import torch
+
+subprocess.Popen(["true"])
+
+
+# fullgraph: f32[2]
+def refused(x):
+    return x + 1
+"""
+
 SLOW = """\
 import time
 
@@ -153,6 +166,15 @@ def test_a_quick_fix_hides_a_finding_by_a_comment(net: Neovim) -> None:
     net.choose(["gra"], "Ignore graph-break/")
     net.until("the comment is there", lambda: "# fullgraph: ignore[" in "\n".join(net.text()))
     net.until("the finding is gone", lambda: not net.findings("graph-break"))
+
+
+def test_an_action_says_how_to_allow_what_was_refused(nvim: Neovim, workspace: Path) -> None:
+    opened(nvim, workspace / f"refused_{nvim.terminal}.py", REFUSED)
+    nvim.finds("trace/sandboxed")
+    nvim.to("Popen", "subprocess.Popen")
+    nvim.choose(["gra"], "Allow subprocess (user settings)")
+    nvim.sees("To allow subprocess in all workspaces", 'allow = { "subprocess" },')
+    nvim.type("q")
 
 
 def test_a_repro_is_opened_and_copied(net: Neovim, workspace: Path) -> None:
