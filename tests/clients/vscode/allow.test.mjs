@@ -5,7 +5,7 @@ import fs from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 
-import { Host, until } from "./host.mjs";
+import { Host, PATIENCE, until } from "./host.mjs";
 import { User } from "./user.mjs";
 
 const VERSION = process.env.HOST ?? "4.100.3";
@@ -54,6 +54,10 @@ test("a quick fix sets what a workspace cannot", LONG, async () => {
       return pids.length === 1 && pids[0];
     });
     assert.notEqual(after, before);
+    await user.page.locator('[id="status.languageStatus"]').click();
+    const item = user.page.locator(".hover-language-status", { hasText: "Sandbox: " });
+    await item.waitFor({ timeout: PATIENCE });
+    assert.match(await item.textContent(), /layers hold/);
     await user.screenshot("allowed");
   } finally {
     await host.stop();
