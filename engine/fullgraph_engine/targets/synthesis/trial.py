@@ -35,6 +35,8 @@ _INITIAL = _RANDOM | {"fill_", "zero_", "erfinv_", "mul_", "add_", "clamp_"}
 """Methods that initialize: whatever the tensor, and only if it is a parameter."""
 _BYTES, _REAL_BYTES = 1 << 27, 1 << 24
 """Largest tensor that is made for a try, and largest with data: no deadline ends a convolution."""
+_REAL_MODULE = 1 << 28
+"""Bytes of a module that is called with tensors that have data: one run touches all of them."""
 
 
 class TimeIsUp(BaseException):
@@ -143,8 +145,7 @@ class Trials:
         """
         if self.real and _largest(candidate) > _REAL_BYTES:
             self.real, self._built = False, None
-        most = min(seconds, _REAL_SECONDS) if self.real else seconds
-        outcome = self._run(candidate, most, afresh)
+        outcome = self._run(candidate, seconds, afresh)
         # Constructing takes no less time without data.
         too_large = isinstance(outcome.error, TimeIsUp) and outcome.phase == 0
         if self.real and _wants_fake(outcome.error) and not too_large:
@@ -162,21 +163,22 @@ class Trials:
         if afresh or (built is not None and built.init != candidate.init):
             built = None
         try:
-            # The processor may be busy with others; what waits has more time.
-            limit = within(TimeIsUp, 4 * seconds, processor=seconds)
-            with self._tensors(), watch, torch.no_grad(), limit:
+            with self._tensors(), watch, torch.no_grad(), _limit(seconds):
                 if built is None:
                     args, kwargs = self._arguments(maker, candidate.init, "init")
                     module = self.subject(*args, **kwargs)
                     grown = outcome.candidate.init
                     built = self._built = _Built(grown, module, outcome.made, outcome.leaves)
+                    if self.real and _size(module) > _REAL_MODULE:
+                        raise MemoryError
                 else:
                     outcome.used = True
                 outcome.made, outcome.leaves = dict(built.made), dict(built.leaves)
                 module = built.module
                 args, kwargs = self._arguments(maker, candidate.inputs, "inputs")
                 outcome.phase, watch.count, watch.constructs = 1, 0, False
-                module(*args, **kwargs)
+                with _limit(_REAL_SECONDS if self.real else seconds):
+                    module(*args, **kwargs)
                 outcome.phase = 2
         except (Exception, TimeIsUp, SystemExit) as error:
             outcome.error = error
@@ -204,6 +206,17 @@ class Trials:
 def _bytes(value: TensorText) -> int:
     """What a tensor of this shape may take."""
     return 8 * math.prod(max(size, 1) for size in sizes(value))
+
+
+def _limit(seconds: float) -> contextlib.AbstractContextManager[None]:
+    """Of the processor; it may be busy with others, and what waits has more time."""
+    return within(TimeIsUp, 4 * seconds, processor=seconds)
+
+
+def _size(module: Any) -> int:
+    """Bytes of the parameters of a module."""
+    parameters = module.parameters() if isinstance(module, torch.nn.Module) else ()
+    return sum(one.numel() * one.element_size() for one in parameters)
 
 
 def _largest(candidate: Candidate) -> int:
