@@ -1,13 +1,14 @@
 """Kills or stops processes of an engine at random: every file is right again without an edit.
 
-``python tests/soak/kills.py [rounds]`` prints how many rounds ended with every file right, and how
-long that took after torch was back. Status 1 if one did not.
+``python tests/soak/kills.py [rounds]`` prints how many rounds ended with every file right within
+``LIMIT`` seconds after torch was back, and the longest that it took. Status 1 if one did not.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import collections
+import contextlib
 import random
 import signal
 import sys
@@ -15,10 +16,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 from load import TEXT
 from window import Window
 
 FILES = 6
+RIGHT = ["graph-break/GB0059"]
+LIMIT = 5.0
+IMPORT = 4.0
+"""Seconds, at least those that an engine takes from its start to the end of torch's import."""
 
 
 def main() -> int:
@@ -28,6 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     chance = random.Random(options.seed)
     failed, slowest = 0, 0.0
+    kinds: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         window = Window(Path(folder).resolve())
         uris = [window.open(f"net{n}.py", TEXT.format(number=n)) for n in range(FILES)]
@@ -41,67 +48,59 @@ def main() -> int:
             window.rest(60)
             window.replace(uris[at], texts[at])
             time.sleep(chance.uniform(0.0, 1.2))
-            victim = _victim(window.process.pid, chance)
-            which = chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
-            kind = f"{_level(window.process.pid, victim)} {_hit(victim, which)}"
+            kind = _hit(window, chance)
+            if chance.random() < 0.2:
+                kind += f"; {_hit_during_import(window, chance)}"
+            kinds[kind] += 1
             began = time.monotonic()
-            rested = window.rest(120)
-            _drain(window)
+            rested = window.rest_with_torch(120)
+            window.drain(0.1)
             seconds = time.monotonic() - max(began, window.ready_since)
-            wrong = [uri for uri in uris if window.codes(uri) != ["graph-break/GB0059"]]
+            found = {uri.rsplit("/", 1)[-1]: window.codes(uri) for uri in uris}
+            wrong = {name: codes for name, codes in found.items() if codes != RIGHT}
             slowest = max(slowest, seconds)
-            failed += bool(wrong) or not rested
-            if wrong or not rested or seconds > 5:
-                found = {uri.rsplit("/", 1)[-1]: window.codes(uri) for uri in wrong}
-                print(f"round {number}: {kind} {which.name}, {seconds:.1f} s, {rested=}: {found}")
+            if wrong or not rested or seconds > LIMIT:
+                failed += 1
+                print(f"round {number}: {kind}, {seconds:.1f} s, {rested=}: {wrong}", flush=True)
         right = options.rounds - failed
         print(f"{right} of {options.rounds} rounds right, slowest {slowest:.1f} s")
+        for kind, count in kinds.most_common():
+            print(f"{count:5} {kind}")
         window.close()
     return 1 if failed else 0
 
 
-def _drain(window: Window) -> None:
-    for _ in window.until(0.3):
-        pass
+def _hit_during_import(window: Window, chance: random.Random) -> str:
+    """Kill the engine, and the one that is started in its place while it imports torch."""
+    engine = window.engine()
+    window.states.clear()
+    if engine is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            engine.kill()
+    until = time.monotonic() + 20
+    while "starting" not in window.states:
+        if time.monotonic() > until:
+            return "no engine was started"
+        window.drain(0.05)
+    time.sleep(chance.uniform(0.0, IMPORT))
+    window.drain(0.05)
+    when = "after" if "ready" in window.states else "during"
+    return f"{when} the import: {_hit(window, chance)}"
 
 
-def _victim(server: int, chance: random.Random) -> int:
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    levels, level = [], children.get(server, [])
-    while level:
-        levels.append(level)
-        level = [below for pid in level for below in children.get(pid, [])]
+def _hit(window: Window, chance: random.Random) -> str:
+    """Kill or stop a process below the server; says how far below, and how."""
+    levels = window.levels()
+    if not levels:
+        return "no process"
     # As often the engine as what it has started.
-    return chance.choice(chance.choice(levels)) if levels else 0
-
-
-def _level(server: int, pid: int) -> str:
-    """How many processes a process is below the server."""
-    depth = 0
-    while pid and pid != server:
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            return "?"
-        depth += 1
-    return f"level {depth}"
-
-
-def _hit(pid: int, number: signal.Signals) -> str:
-    if not pid:
-        return "nothing"
+    depth = chance.randrange(len(levels))
+    which = chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
     try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return "gone"
-    return str(pid)
+        chance.choice(levels[depth]).send_signal(which)
+    except psutil.NoSuchProcess:
+        return "ended by itself"
+    return f"{which.name} at level {depth + 1}"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
 
@@ -33,7 +35,7 @@ class Window(Client):
         self.log: list[str] = []
         self.states: list[str] = []
         self.ready_since = float("inf")
-        """When the engine has become ready, by the monotonic clock."""
+        """When the engine has become ready, by the monotonic clock; infinite while it is not."""
         self._texts: dict[str, tuple[int, str]] = {}
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors:
@@ -72,7 +74,7 @@ class Window(Client):
         elif message.get("method") == "window/logMessage":
             self.log.append(params["message"])
         elif message.get("method") == "fullgraph/status":
-            if params["state"] == "starting":
+            if params["state"] not in ("ready", "tracing"):
                 self.ready_since = float("inf")
             elif self.ready_since == float("inf"):
                 self.ready_since = time.monotonic()
@@ -111,11 +113,46 @@ class Window(Client):
         while time.monotonic() < until:
             if not any(file["busy"] or file["waiting"] for file in self.facts()["files"]):
                 return True
-            for _ in self.until(0.2):
-                pass
+            self.drain(0.2)
         return False
+
+    def rest_with_torch(self, seconds: float) -> bool:
+        """Wait until nothing is traced or is going to be, and the engine is ready."""
+        until = time.monotonic() + seconds
+        while self.rest(until - time.monotonic()):
+            if self.ready_since != float("inf"):
+                return True
+            self.drain(0.1)
+        return False
+
+    def drain(self, quiet: float) -> None:
+        """Take in messages until none came for so many seconds."""
+        for _ in self.until(quiet):
+            pass
+
+    # -- its processes ------------------------------------------------------------------------
+
+    def levels(self) -> list[list[psutil.Process]]:
+        """What the server has started, what that has started, and so on."""
+        levels: list[list[psutil.Process]] = []
+        level = _children(psutil.Process(self.process.pid))
+        while level:
+            levels.append(level)
+            level = [child for one in level for child in _children(one)]
+        return levels
+
+    def engine(self) -> psutil.Process | None:
+        """The engine; None while there is none."""
+        return next((one for level in self.levels()[:1] for one in level), None)
 
     # -- what a user sees ---------------------------------------------------------------------
 
     def codes(self, uri: str) -> list[str]:
         return sorted(one["code"] for one in self.diagnostics.get(uri, []))
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children()
+    except psutil.NoSuchProcess:
+        return []
