@@ -14,9 +14,11 @@ from typing import Any
 class Client:
     """Speaks LSP over the pipes of a server process; every message is kept with its arrival."""
 
-    def __init__(self, command: list[str], cwd: Path) -> None:
+    def __init__(
+        self, command: list[str], cwd: Path, environment: dict[str, str] | None = None
+    ) -> None:
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=cwd
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=cwd, env=environment
         )
         self.messages: Queue[tuple[float, dict[str, Any]]] = Queue()
         self._next = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 import sys
@@ -11,11 +12,20 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
-from tests.engine.hosts import PATIENCE, STUB, Engine, has_landlock, named, started_engine
+from tests.engine.hosts import (
+    PATIENCE,
+    STUB,
+    Engine,
+    children_of,
+    has_landlock,
+    named,
+    started_engine,
+)
 
 from fullgraph_engine.host import import_hook
 from fullgraph_engine.protocol import (
     Cancel,
+    Event,
     Failed,
     Log,
     Ready,
@@ -66,6 +76,46 @@ def test_user_code_dies_with_a_killed_engine(processes: str) -> None:
             return
         time.sleep(0.01)
     pytest.fail("the module process outlived the engine")
+
+
+def has_collector(events: list[Event]) -> bool:
+    ready = events[-1]
+    assert isinstance(ready, Ready)
+    return any(layer.name == "pid namespace" and not layer.lack for layer in ready.sandbox.layers)
+
+
+COLLECTOR_ENDS = """\
+import os, pathlib, signal, sys
+sys.path.insert(0, {fixtures!r})
+from pipeline import Pipeline as Stub
+
+class Pipeline(Stub):
+    def torch_version(self):
+        children = pathlib.Path(f"/proc/self/task/{{os.getpid()}}/children").read_text()
+        os.kill(int(children.split()[0]), signal.SIGKILL)
+        return super().torch_version()
+"""
+
+
+def test_an_engine_whose_namespaces_have_ended_ends_as_if_it_had_been_killed(
+    tmp_path: Path,
+) -> None:
+    engine, events = started_engine(env={"TMPDIR": str(tmp_path)})
+    if not has_collector(events):
+        engine.close()
+        pytest.skip("no pid namespace here")
+    collector, *_ = sorted(children_of(engine.process.pid))
+    os.kill(collector, signal.SIGKILL)
+    assert engine.event() is None
+    assert engine.close() == -signal.SIGKILL
+    assert not any(tmp_path.iterdir())
+    # While torch is imported: it says neither that it is ready, nor that it is of no use.
+    path = tmp_path / "ending.py"
+    path.write_text(COLLECTOR_ENDS.format(fixtures=str(Path(STUB.rpartition(":")[0]).parent)))
+    engine = Engine(pipeline=f"{path}:Pipeline")
+    assert isinstance(engine.event(), Starting)
+    assert engine.event() is None
+    assert engine.close() == -signal.SIGKILL
 
 
 def test_spares_that_do_not_get_ready_are_told_and_not_started_over_and_over(

@@ -1,7 +1,8 @@
 """Kills or stops processes of an engine at random: every file is right again without an edit.
 
-``python tests/soak/kills.py [rounds]`` prints how many rounds ended with every file right within
-``LIMIT`` seconds after torch was back, and the longest that it took. Status 1 if one did not.
+``python tests/soak/kills.py [rounds]`` prints how many rounds ended with every file right, how many
+of them within ``LIMIT`` seconds after torch was back, and the longest that it took. Status 1 if a
+file was wrong, or late though an undisturbed trace just before took less than ``QUICK`` seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from window import Window
 FILES = 6
 RIGHT = ["graph-break/GB0059"]
 LIMIT = 5.0
+QUICK = 2.0
+"""More is a machine that has too much else to do for the limit to mean anything."""
 IMPORT = 4.0
 """Seconds, at least those that an engine takes from its start to the end of torch's import."""
 
@@ -33,7 +36,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    failed, slowest = 0, 0.0
+    wrong_rounds, late_rounds, excused = 0, 0, 0
+    slowest = 0.0
     kinds: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         window = Window(Path(folder).resolve())
@@ -45,7 +49,9 @@ def main() -> int:
             texts[at] = TEXT.format(number=at) + f"# {number}\n" + f"K{number} = {number}\n"
             # Findings of before would hide that the new text was not traced.
             window.replace(uris[at], texts[at].replace("print(y.sum())", "pass"))
+            began = time.monotonic()
             window.rest(60)
+            undisturbed = time.monotonic() - began
             window.replace(uris[at], texts[at])
             time.sleep(chance.uniform(0.0, 1.2))
             kind = _hit(window, chance)
@@ -59,15 +65,29 @@ def main() -> int:
             found = {uri.rsplit("/", 1)[-1]: window.codes(uri) for uri in uris}
             wrong = {name: codes for name, codes in found.items() if codes != RIGHT}
             slowest = max(slowest, seconds)
+            if wrong or not rested:
+                wrong_rounds += 1
+            elif seconds > LIMIT:
+                late_rounds += 1
+                excused += undisturbed > QUICK
             if wrong or not rested or seconds > LIMIT:
-                failed += 1
-                print(f"round {number}: {kind}, {seconds:.1f} s, {rested=}: {wrong}", flush=True)
-        right = options.rounds - failed
-        print(f"{right} of {options.rounds} rounds right, slowest {slowest:.1f} s")
+                words = f"{kind}, {seconds:.1f} s ({undisturbed:.1f} s undisturbed)"
+                print(f"round {number}: {words}, {rested=}: {wrong}", flush=True)
+            for uri in uris:
+                if window.codes(uri) != RIGHT:
+                    # What follows is to say something of other rounds.
+                    window.replace(uri, window.texts[uri][1] + "\n")
+            if number % 50 == 49:
+                print(f"{number + 1} rounds", flush=True)
+        right = options.rounds - wrong_rounds
+        print(
+            f"{right} of {options.rounds} rounds right, {right - late_rounds} in {LIMIT:.0f} s, "
+            f"{excused} later on a machine too busy to tell; slowest {slowest:.1f} s"
+        )
         for kind, count in kinds.most_common():
             print(f"{count:5} {kind}")
         window.close()
-    return 1 if failed else 0
+    return 1 if wrong_rounds or late_rounds > excused else 0
 
 
 def _hit_during_import(window: Window, chance: random.Random) -> str:

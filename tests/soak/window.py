@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import resource
 import sys
@@ -20,6 +22,39 @@ from client import Client  # noqa: E402
 COMMAND = [sys.executable, str(ROOT / "tests" / "server" / "real_server.py")]
 
 
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """Memory in MiB, and counts."""
+
+    server: float
+    engine: float
+    """Of the engine's own process without what it maps from files. Pages that it shares with what
+    it has forked count, so that it does not matter how many those are."""
+    kept: float
+    """Of processes that the engine keeps, such as those that have executed a file's imports. Each
+    page is divided among those that share it."""
+    processes: int
+    descriptors: int
+    """Of the server and the engine."""
+    scratch: int
+    """Files and folders for temporary files."""
+
+    def __str__(self) -> str:
+        return (
+            f"server {self.server:.1f} MiB, engine {self.engine:.1f}, kept {self.kept:.1f}, "
+            f"{self.processes} processes, {self.descriptors} descriptors, {self.scratch} files"
+        )
+
+    def grown(self, before: Usage, share: float) -> list[str]:
+        """What is more than it was by more than a share, in words."""
+        return [
+            f"{field.name} {old:.1f} -> {new:.1f}"
+            for field in dataclasses.fields(self)
+            if (new := getattr(self, field.name))
+            > (1 + share) * (old := getattr(before, field.name))
+        ]
+
+
 class Window(Client):
     """Keeps the diagnostics of each file as they were published last.
 
@@ -36,7 +71,10 @@ class Window(Client):
         self.states: list[str] = []
         self.ready_since = float("inf")
         """When the engine has become ready, by the monotonic clock; infinite while it is not."""
-        self._texts: dict[str, tuple[int, str]] = {}
+        self.texts: dict[str, tuple[int, str]] = {}
+        """Version and text of each open file."""
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir()
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, before[1]))
@@ -44,7 +82,7 @@ class Window(Client):
         else:
             command = COMMAND
         try:
-            super().__init__(command, folder)
+            super().__init__(command, folder, {**os.environ, "TMPDIR": str(self.scratch)})
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
         self._lock = threading.Lock()
@@ -84,21 +122,36 @@ class Window(Client):
 
     def open(self, name: str, text: str) -> str:
         uri = (self.folder / name).as_uri()
-        self._texts[uri] = (1, text)
+        self.texts[uri] = (1, text)
         document = {"uri": uri, "languageId": "python", "version": 1, "text": text}
         self.notify("textDocument/didOpen", {"textDocument": document})
         return uri
 
     def replace(self, uri: str, text: str) -> None:
-        version = self._texts[uri][0] + 1
-        self._texts[uri] = (version, text)
-        self.notify(
-            "textDocument/didChange",
-            {
-                "textDocument": {"uri": uri, "version": version},
-                "contentChanges": [{"text": text}],
-            },
-        )
+        """Send the whole text."""
+        self._change(uri, text, {"text": text})
+
+    def edit(self, uri: str, text: str) -> None:
+        """Send only what differs from the text as it was."""
+        old = self.texts[uri][1]
+        first = _common(old, text)
+        tail = _common(old[first:][::-1], text[first:][::-1])
+        change = {
+            "range": {"start": _position(old, first), "end": _position(old, len(old) - tail)},
+            "text": text[first : len(text) - tail],
+        }
+        self._change(uri, text, change)
+
+    def _change(self, uri: str, text: str, change: dict[str, Any]) -> None:
+        version = self.texts[uri][0] + 1
+        self.texts[uri] = (version, text)
+        identifier = {"uri": uri, "version": version}
+        params = {"textDocument": identifier, "contentChanges": [change]}
+        self.notify("textDocument/didChange", params)
+
+    def save(self, uri: str) -> None:
+        (self.folder / uri.rsplit("/", 1)[-1]).write_text(self.texts[uri][1])
+        self.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
 
     def command(self, name: str, *arguments: Any) -> Any:
         params = {"command": name, "arguments": list(arguments)}
@@ -145,10 +198,59 @@ class Window(Client):
         """The engine; None while there is none."""
         return next((one for level in self.levels()[:1] for one in level), None)
 
+    def usage(self) -> Usage:
+        """What the server and all that it has started use, once none of them does anything."""
+        self.rest_with_torch(300)
+        before: dict[int, float] = {}
+        while before != (now := self._seconds()):
+            before = now
+            self.drain(3.0)
+        levels = self.levels()
+        server = psutil.Process(self.process.pid)
+        engines = [one for level in levels[:1] for one in level]
+        kept = [one for level in levels[1:] for one in level]
+        return Usage(
+            server=_megabytes([server]),
+            engine=_own_megabytes(engines),
+            kept=_megabytes(kept),
+            processes=1 + len(engines) + len(kept),
+            descriptors=server.num_fds() + sum(one.num_fds() for one in engines),
+            scratch=sum(1 for _ in self.scratch.rglob("*")),
+        )
+
+    def _seconds(self) -> dict[int, float]:
+        """Tenths of seconds of processor time by process."""
+        used = {}
+        for one in (one for level in self.levels() for one in level):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                used[one.pid] = round(sum(one.cpu_times()[:2]), 1)
+        return used
+
     # -- what a user sees ---------------------------------------------------------------------
 
     def codes(self, uri: str) -> list[str]:
         return sorted(one["code"] for one in self.diagnostics.get(uri, []))
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _position(text: str, offset: int) -> dict[str, int]:
+    """For a text that UTF-16 holds in one unit for each character."""
+    before = text[:offset]
+    return {"line": before.count("\n"), "character": offset - before.rfind("\n") - 1}
+
+
+def _own_megabytes(processes: list[psutil.Process]) -> float:
+    used = [one.memory_info() for one in processes]
+    return sum(float(one.rss - one.shared) for one in used) / (1 << 20)
+
+
+def _megabytes(processes: list[psutil.Process]) -> float:
+    return sum(float(one.memory_full_info().pss) for one in processes) / (1 << 20)
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:

@@ -10,6 +10,7 @@ import platform
 import selectors
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -102,8 +103,17 @@ def serve(
             pipeline, user_path, None if indexed else yaml, processes, confined, permissions
         )
         return _serve(read, write, start, scratch)
+    except CollectorEnded:
+        shutil.rmtree(scratch, ignore_errors=True)
+        # What was done to it was done to the engine: the server starts another one.
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+class CollectorEnded(Exception):
+    """Something has killed the first process of the namespaces: no other can be started in them."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +155,8 @@ def _serve(read: int, write: int, start: Starting, scratch: str) -> int:
             f"The engine cannot start with {sys.executable}: {_words(error)}.",
             "Reinstall torch there, or report this with the output of `fullgraph doctor`.",
         )
+    if start.confinement.collector_has_ended():
+        raise CollectorEnded
     if unusable is not None:
         os.write(write, protocol.encode(unusable))
         inventory.abandon()
@@ -384,8 +396,7 @@ class Host:
         return [pid for pid, up in parents.items() if up in above and pid not in self._children]
 
     def _collector_ended(self, code: int | None) -> None:
-        """No process can be started any more."""
-        raise SystemExit
+        raise CollectorEnded
 
     # -- requests -----------------------------------------------------------------------------
 

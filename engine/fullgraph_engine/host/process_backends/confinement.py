@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...protocol import from_plain, to_plain
 from ...protocol.sandbox import Allowed, Layer, SandboxLayer, SandboxLevel
 from .. import caches
-from . import descriptors, landlock, limits, namespaces, seccomp
+from . import descriptors, landlock, limits, namespaces, processes, seccomp
 from .namespaces import Entered
 
 _SECONDS = 10.0
@@ -22,6 +22,10 @@ class Confinement:
 
     level: SandboxLevel
     collector: int = 0
+
+    def collector_has_ended(self) -> bool:
+        """Whether there was one and it is ending, for which it waits for all others there."""
+        return bool(self.collector) and processes.is_exiting(self.collector)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from .limits import INTERRUPT
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PF_EXITING = 0x4
 _LINUX = sys.platform.startswith("linux")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
@@ -130,6 +131,16 @@ class _FromProc:
             return int((_PROC / str(pid) / "statm").read_bytes().split()[1]) * _PAGE
         except (OSError, IndexError, ValueError):
             return 0
+
+
+def is_exiting(pid: int) -> bool:
+    """Whether a process has ended or is about to; for Linux alone."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return True
+    flags = int(stat[stat.rindex(b")") + 2 :].split(None, 7)[6])
+    return bool(flags & _PF_EXITING)
 
 
 def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
