@@ -409,6 +409,23 @@ async def test_an_innocent_text_is_traced_though_the_engine_died_over_another(
     assert isinstance((await events(innocent))[-1], Analyzed)
 
 
+async def test_a_forecast_that_an_engine_was_killed_over_keeps_no_trace_waiting(
+    watched: Callable[..., Watched],
+) -> None:
+    engine = watched().engine
+    await engine.start()
+    await engine.ready()
+    forecast = engine.analyze(asked("class A(nn.Module):\n    1  # slow: 600\n", nice=15))
+    trace = engine.analyze(asked("class B(nn.Module):\n    1  # slow: 0.5\n"))
+    os.kill(engine.status.pid, signal.SIGKILL)
+    assert isinstance((await asyncio.wait_for(events(trace), 60))[-1], Analyzed)
+    later = engine.analyze(asked())
+    assert isinstance((await asyncio.wait_for(events(later), 60))[-1], Analyzed)
+    assert not forecast.ended and forecast.restarted
+    forecast.cancel()
+    assert isinstance((await events(forecast))[-1], Analyzed)
+
+
 async def test_an_engine_that_a_signal_has_stopped_is_replaced(
     watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("edits", nargs="?", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=60.0, help="no more edits after these")
     options = parser.parse_args()
     chance = random.Random(options.seed)
     began = time.monotonic()
@@ -127,12 +128,15 @@ def main() -> int:
             else:
                 window.drain(0)
                 time.sleep(chance.uniform(0.0, 0.5))
-            if number % (options.edits // 10) == 0:
+            over = time.monotonic() - began > 60 * options.minutes
+            if number % (options.edits // 10) == 0 or over:
                 for typist in typists:
                     typist.restore()
                 uses.append(window.usage())
                 took = time.monotonic() - began
                 print(f"{number} edits, {took:.0f} s: {uses[-1]}", flush=True)
+            if over:
+                break
         found = [window.codes(typist.uri) for typist in typists]
         grown = uses[-1].grown(uses[0], SHARE)
         print(f"grown by more than {SHARE:.0%}: {', '.join(grown) or 'nothing'}")

@@ -325,7 +325,12 @@ class Engine:
         process = self._process
         if self._status.state is not EngineState.READY or process is None:
             return
-        suspects = [asked for asked in self._waiting.values() if asked.restarted]
+        # What gives way to others may take minutes, and is sent when none of these is left.
+        suspects = [
+            asked
+            for asked in self._waiting.values()
+            if isinstance(asked, Analysis) and asked.restarted and not asked.request.nice
+        ]
         if suspects and self._sent:
             return
         for asked in suspects[:1] or list(self._waiting.values()):
