@@ -171,6 +171,23 @@ def test_bad_parameters_are_answered(wire: Process) -> None:
     assert "Traceback" not in json.dumps(error)
 
 
+def test_errors_of_the_client_are_answered_and_leave_no_traceback_in_the_log(wire: Process) -> None:
+    wire.initialize()
+    wire.send(method="textDocument/didClose", params=[])
+    assert wire.request(7, "textDocument/hover", {})["error"]["code"] == -32602
+    analyze = {"command": "fullgraph.server.analyze", "arguments": ["untitled:none"]}
+    assert wire.request(8, "workspace/executeCommand", analyze)["error"]["code"] == -32602
+    assert wire.request(9, "shutdown")["result"] is None
+    wire.send(method="exit")
+    _, log = wire.process.communicate()
+    assert b"didClose" in log and b"Traceback" not in log
+
+
+def test_a_server_is_initialized_once(wire: Process) -> None:
+    wire.initialize()
+    assert wire.request(7, "initialize", INITIALIZE)["error"]["code"] == -32600
+
+
 def test_an_unknown_method_is_answered_and_an_unknown_notification_ignored(wire: Process) -> None:
     wire.initialize()
     wire.send(method="$/nonsense", params={})

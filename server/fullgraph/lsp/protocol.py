@@ -61,6 +61,10 @@ class Protocol(LanguageServerProtocol):
             error = JsonRpcServerNotInitialized("The first request must be initialize.")
             self._send_response(msg_id, error=error.to_response_error())
             return
+        if self.initialized and method_name == types.INITIALIZE:
+            again = types.ResponseError(_INVALID_REQUEST, "The server is initialized already.")
+            self._send_response(msg_id, error=again)
+            return
         try:
             self._get_handler(method_name)
         except JsonRpcMethodNotFound as error:
@@ -113,6 +117,8 @@ class Protocol(LanguageServerProtocol):
                     _INVALID_PARAMS, f"The parameters of {message.method} are not what it takes."
                 )
                 self._send_response(message.id, error=error)
+            else:
+                logger.warning("%r has parameters that it does not take.", message.method)
             return
         if self._shutdown and hasattr(message, "id") and hasattr(message, "method"):
             error = types.ResponseError(_INVALID_REQUEST, "The server is shutting down.")
@@ -173,6 +179,15 @@ class Protocol(LanguageServerProtocol):
         # Retrieved in any case, or asyncio complains of an error that nobody waited for.
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(waiting)
+
+
+class ErrorsOfClients(logging.Filter):
+    """Leaves out what pygls logs of messages that clients are answered with an error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        malformed = str(record.msg).startswith("Unable to deserialize message")
+        return not (malformed or isinstance(error, JsonRpcException))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError
 from pygls.io_ import run_async
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
@@ -17,7 +18,7 @@ from fullgraph.lsp import methods
 from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.framing import MessageReader
-from fullgraph.lsp.protocol import Protocol
+from fullgraph.lsp.protocol import ErrorsOfClients, Protocol
 from fullgraph.lsp.server_capabilities import STATUS
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import MessageLevel, Session, SessionStatus
@@ -46,6 +47,7 @@ class Server(LanguageServer):
         )
         # At INFO pygls writes the body of every message.
         logging.getLogger("pygls").setLevel(logging.ERROR)
+        logging.getLogger("pygls.protocol.json_rpc").addFilter(ErrorsOfClients())
         self.protocol.answered |= answered
         self.session = Session(self, boot=boot, early=early)
         self._connection = Connection(self.protocol)
@@ -77,6 +79,8 @@ class Server(LanguageServer):
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Log only: a message to the client about an error in sending messages never ends."""
+        if isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError):
+            return  # the client has it as an answer
         logger.error("%s: %s", getattr(source, "__name__", source), error, exc_info=error)
 
     # -- events of the session ----------------------------------------------------------------
