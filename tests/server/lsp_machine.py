@@ -13,17 +13,16 @@ import hashlib
 import json
 import os
 import queue
-import random
 import re
 import socket
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -34,7 +33,7 @@ if str(HERE) not in sys.path:
 
 from forked_servers import Servers  # noqa: E402
 
-PATIENCE = 15.0
+PATIENCE = 20.0
 """Seconds for what must come; nothing that passes waits that long."""
 
 DEBUG = "fullgraph.server.debugInformation"
@@ -160,7 +159,7 @@ class Peer:
 
 # -- what is sent ---------------------------------------------------------------------------------
 
-LINES = st.one_of(
+GOOD = st.one_of(
     st.sampled_from(
         (
             "",
@@ -177,18 +176,20 @@ LINES = st.one_of(
             "f = 1  # break: with a fix\n# fix: pass",
             "r = 1  # break: with more\n# related: here",
             "y = 1  # break: hidden  # fullgraph: ignore",
-            "def broken(",
         )
     ),
     st.builds(
         "class {}(nn.Module): {}".format,
         st.sampled_from("ABCDEFGH"),
         st.sampled_from(
-            ("pass", "...  # break: inside", "# stub: no-probe", "# stub: found", "'🎉'  # break: é")
+            ("pass", "...  # break: a", "# stub: no-probe", "# stub: found", "'🎉'  # break: é")
         ),
     ),
-    st.text(st.sampled_from("ab(é🎉\ud83d\ude00'#\t "), max_size=6),
 )
+BAD = st.one_of(
+    st.just("def broken("), st.text(st.sampled_from("ab(é🎉\ud83d\ude00'#\t "), max_size=6)
+)
+LINES = st.integers(0, 19).flatmap(lambda one: BAD if one == 0 else GOOD)
 ENDS = st.sampled_from(("\n", "\n", "\n", "\r\n", "\r"))
 TEXTS = st.lists(st.tuples(LINES, ENDS), max_size=8).map(
     lambda pairs: "".join(line + end for line, end in pairs)
@@ -285,6 +286,9 @@ NOTIFICATIONS = (
     "$/nonsense",
     "nonsense",
 )
+OFTEN = 24
+WHERE = st.integers(0, 32)
+"""Which text is meant; up to ``OFTEN`` it is one that is open."""
 TARGETS = st.sampled_from(("", "A", "B", "nobody", "🎉"))
 
 # -- what the editor knows ------------------------------------------------------------------------
@@ -371,6 +375,10 @@ class Place:
     folder: Path
     started: int = 0
     operations: int = 0
+    texts: int = 0
+    """That were compared with those of a fresh server."""
+    diagnostics: int = 0
+    """That those had."""
 
     def start(self) -> Server:
         self.started += 1
@@ -398,8 +406,9 @@ class Window(RuleBasedStateMachine):
     @initialize(
         encoding=st.sampled_from(tuple(UNITS)),
         profile=st.sampled_from(PROFILES),
+        texts=st.lists(TEXTS, max_size=3),
     )
-    def start(self, encoding: str, profile: dict[str, Any]) -> None:
+    def start(self, encoding: str, profile: dict[str, Any], texts: list[str]) -> None:
         self.encoding, self.profile = encoding, profile
         self.root = Path(tempfile.mkdtemp(dir=self.place.folder)).resolve()
         self.server = self.place.start()
@@ -410,11 +419,20 @@ class Window(RuleBasedStateMachine):
         self.analyses: dict[Any, str] = {}
         self.configuration: Any = {}
         self.trusted = True
+        for name, text in zip(URIS, texts, strict=False):
+            self.open(name, text)
 
     # -- texts --------------------------------------------------------------------------------
 
     def uri(self, name: str) -> str:
         return name if ":" in name else (self.root / name).as_uri()
+
+    def pick(self, at: int) -> str:
+        """Most often a text that is open."""
+        names = [self.uri(name) for name in (*URIS, "missing.py", "http://nowhere/x.py")]
+        open_ = sorted(self.texts) if at < OFTEN else []
+        found = open_ or names
+        return found[at % len(found)]
 
     def is_ours(self, name: str) -> bool:
         return name.endswith((".py", ":d"))
@@ -429,10 +447,10 @@ class Window(RuleBasedStateMachine):
         if self.is_ours(name):
             self.texts[uri] = Text(received(text))
 
-    @rule(name=st.sampled_from(URIS), changes=CHANGES, step=st.integers(1, 3))
-    def change(self, name: str, changes: list[dict[str, Any]], step: int) -> None:
+    @rule(at=WHERE, changes=CHANGES, step=st.integers(1, 3))
+    def change(self, at: int, changes: list[dict[str, Any]], step: int) -> None:
         self.place.operations += 1
-        uri = self.uri(name)
+        uri = self.pick(at)
         text = self.texts.get(uri, Text(""))
         text.version += step
         identifier = {"uri": uri, "version": text.version}
@@ -442,28 +460,30 @@ class Window(RuleBasedStateMachine):
         if text.changed == text.version:
             text.stale = self.trace_on != "change" or not self.trusted
 
-    @rule(name=st.sampled_from(URIS), line=LINES, end=ENDS, row=st.integers(0, 8))
-    def insert_line(self, name: str, line: str, end: str, row: int) -> None:
+    @rule(at=WHERE, line=LINES, end=ENDS, row=st.integers(0, 8))
+    def insert_line(self, at: int, line: str, end: str, row: int) -> None:
         place = {"line": row, "character": 0}
-        self.change(name, [{"range": {"start": place, "end": place}, "text": line + end}], 1)
+        self.change(at, [{"range": {"start": place, "end": place}, "text": line + end}], 1)
 
-    @rule(name=st.sampled_from(URIS), row=st.integers(0, 8))
-    def remove_line(self, name: str, row: int) -> None:
+    @rule(at=WHERE, row=st.integers(0, 8))
+    def remove_line(self, at: int, row: int) -> None:
         ends = {"line": row, "character": 0}, {"line": row + 1, "character": 0}
-        self.change(name, [{"range": {"start": ends[0], "end": ends[1]}, "text": ""}], 1)
+        self.change(at, [{"range": {"start": ends[0], "end": ends[1]}, "text": ""}], 1)
 
-    @rule(name=st.sampled_from(URIS), on_disk=st.booleans())
-    def save(self, name: str, on_disk: bool) -> None:
+    @rule(at=WHERE, on_disk=st.booleans())
+    def save(self, at: int, on_disk: bool) -> None:
         self.place.operations += 1
-        uri = self.uri(name)
-        if on_disk and uri in self.texts and ":" not in name:
-            path = self.root / name
+        uri = self.pick(at)
+        if on_disk and uri in self.texts and uri.startswith("file:"):
+            path = Path(unquote(uri.removeprefix("file://")))
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(self.texts[uri].text.encode("utf-8", "surrogatepass"))
         self.peer.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
 
-    @rule(name=st.sampled_from(URIS))
-    def close(self, name: str) -> None:
+    @rule(name=st.sampled_from(URIS), often=st.integers(0, 3))
+    def close(self, name: str, often: int) -> None:
+        if often:
+            return
         self.place.operations += 1
         uri = self.uri(name)
         self.peer.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
@@ -478,38 +498,39 @@ class Window(RuleBasedStateMachine):
         return number
 
     @rule(
-        name=st.sampled_from((*URIS, "missing.py", "http://nowhere/x.py")),
+        at=WHERE,
         method=st.sampled_from(AT_POSITION),
         position=POSITIONS,
         words=st.booleans(),
     )
-    def ask_at(self, name: str, method: str, position: dict[str, int], words: bool) -> None:
-        params = {"textDocument": {"uri": self.uri(name)}, "position": position}
+    def ask_at(self, at: int, method: str, position: dict[str, int], words: bool) -> None:
+        params = {"textDocument": {"uri": self.pick(at)}, "position": position}
         self.send(f"textDocument/{method}", params, words=words)
 
-    @rule(name=st.sampled_from((*URIS, "missing.py")), method=st.sampled_from(OF_DOCUMENT))
-    def ask_of(self, name: str, method: str) -> None:
-        self.send(f"textDocument/{method}", {"textDocument": {"uri": self.uri(name)}})
+    @rule(at=WHERE, method=st.sampled_from(OF_DOCUMENT))
+    def ask_of(self, at: int, method: str) -> None:
+        self.send(f"textDocument/{method}", {"textDocument": {"uri": self.pick(at)}})
 
-    @rule(name=st.sampled_from(URIS), where=RANGES)
-    def ask_range(self, name: str, where: dict[str, Any]) -> None:
-        params = {"textDocument": {"uri": self.uri(name)}, "range": where}
+    @rule(at=WHERE, where=RANGES)
+    def ask_range(self, at: int, where: dict[str, Any]) -> None:
+        uri = self.pick(at)
+        params = {"textDocument": {"uri": uri}, "range": where}
         self.send("textDocument/inlayHint", params)
-        published = self.peer.published.get(self.uri(name), {}).get("diagnostics", [])
+        published = self.peer.published.get(uri, {}).get("diagnostics", [])
         self.send("textDocument/codeAction", {**params, "context": {"diagnostics": published}})
 
     @rule(
-        name=st.sampled_from((*URIS, "missing.py")),
+        at=WHERE,
         named=TARGETS,
         line=st.one_of(st.none(), st.integers(-1, 9)),
     )
-    def ask_trace(self, name: str, named: str, line: int | None) -> None:
-        params = {"uri": self.uri(name), "target": named or None, "line": line, "run": 0}
+    def ask_trace(self, at: int, named: str, line: int | None) -> None:
+        params = {"uri": self.pick(at), "target": named or None, "line": line, "run": 0}
         self.send("fullgraph/trace", params)
 
-    @rule(command=st.sampled_from(COMMANDS), name=st.sampled_from(URIS), named=TARGETS)
-    def execute(self, command: str, name: str, named: str) -> None:
-        uri = self.uri(name)
+    @rule(command=st.sampled_from(COMMANDS), at=WHERE, named=TARGETS)
+    def execute(self, command: str, at: int, named: str) -> None:
+        uri = self.pick(at)
         params = {"command": command, "arguments": [uri, named] if named else [uri]}
         number = self.send("workspace/executeCommand", params)
         if command == ANALYZE:
@@ -665,8 +686,11 @@ class Window(RuleBasedStateMachine):
         at_rest(fresh)
         expected = {uri: self._shown(fresh, uri) for uri in self.texts}
         for uri, text in self.texts.items():
+            # Where the engine says that it does not parse, what was known before stays.
             if "def broken(" not in text.text:
                 assert shown[uri] == expected[uri], (uri, text)
+                self.place.texts += 1
+                self.place.diagnostics += len(expected[uri])
         for peer, one in ((fresh, server), (self.peer, self.server)):
             peer.close()
             assert not one.failures(), one.failures()

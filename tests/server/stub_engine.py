@@ -60,6 +60,11 @@ PATTERN = re.compile(
 )
 
 
+def width(text: str) -> int:
+    """Bytes; an editor may hold half of a surrogate pair."""
+    return len(text.encode(errors="surrogatepass"))
+
+
 class Stub:
     def __init__(self, read: int, write: int, allowed: str) -> None:
         self.allowed = allowed
@@ -266,7 +271,8 @@ class Stub:
             elif word == "imports":
                 self.say(p.Importing(number, rest))
             elif word == "slow":
-                until = time.monotonic() + float(rest)
+                seconds = re.match(r"\d+(\.\d+)?", rest)
+                until = time.monotonic() + (float(seconds[0]) if seconds else 0.0)
                 while time.monotonic() < until and number not in self.cancelled:
                     time.sleep(0.005)
             elif word == "print":
@@ -327,15 +333,13 @@ class Stub:
         return p.Finding("trace/syntax-error", "invalid syntax", place)
 
     def name(self, row: int, line: str, name: str) -> p.Range:
-        start = len(line[: line.index(name)].encode())
-        return p.Range(p.Position(row, start), p.Position(row, start + len(name.encode())))
+        start = width(line[: line.index(name)])
+        return p.Range(p.Position(row, start), p.Position(row, start + width(name)))
 
     def code(self, row: int, line: str, comment: int) -> p.Range:
         code = line[:comment].rstrip()
         start = len(code) - len(code.lstrip())
-        return p.Range(
-            p.Position(row, len(code[:start].encode())), p.Position(row, len(code.encode()))
-        )
+        return p.Range(p.Position(row, width(code[:start])), p.Position(row, width(code)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 from forked_servers import Servers
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from lsp_machine import Place, Window
+from tests.server.lsp_machine import Place, Window
 
 
 def test_a_window_in_which_anything_may_happen(servers: Servers, tmp_path: Path) -> None:
@@ -22,5 +22,5 @@ def test_a_window_in_which_anything_may_happen(servers: Servers, tmp_path: Path)
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(Case, settings=few)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Case, settings=few)
     assert Case.place.operations > 100

@@ -183,6 +183,28 @@ def test_errors_of_the_client_are_answered_and_leave_no_traceback_in_the_log(wir
     assert b"didClose" in log and b"Traceback" not in log
 
 
+def test_what_is_asked_for_before_there_are_settings_is_of_the_text_as_it_is_then(
+    wire: Process,
+) -> None:
+    wire.initialize(workspace={"configuration": True})
+    document = {"uri": "untitled:a", "languageId": "python", "version": 1}
+    first, second = "class A(nn.Module): pass\n", "class B(nn.Module): pass\n"
+    wire.send(method="textDocument/didOpen", params={"textDocument": {**document, "text": first}})
+    command = {"command": "fullgraph.server.analyze", "arguments": ["untitled:a"]}
+    wire.send(id=7, method="workspace/executeCommand", params=command)
+    # The server asks for settings. When it has answered another message, it waits for them.
+    while (question := wire.receive()) is not None:
+        if question.get("method") == "workspace/configuration":
+            break
+    assert question is not None
+    assert "error" in wire.request(8, "nonsense")
+    wire.send(method="textDocument/didClose", params={"textDocument": {"uri": "untitled:a"}})
+    wire.send(method="textDocument/didOpen", params={"textDocument": {**document, "text": second}})
+    wire.send(id=question["id"], result=[None])
+    answer = wire.response(7)["result"]
+    assert [report["name"] for report in answer["reports"]] == ["B"]
+
+
 def test_a_server_is_initialized_once(wire: Process) -> None:
     wire.initialize()
     assert wire.request(7, "initialize", INITIALIZE)["error"]["code"] == -32600

@@ -109,6 +109,13 @@ def test_places_outside_of_the_text_are_its_end() -> None:
     assert doc.text == "ab!\ncd?"
 
 
+def test_halves_of_a_character_that_come_one_by_one_are_one() -> None:
+    doc = document("\ud83d'")
+    doc.change([Change("\ude00", (0, 1), (0, 1))], 2)
+    assert doc.text == "😀'"
+    assert doc.hash == document("😀'").hash
+
+
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_offsets_are_the_places_of_the_client(encoding: Encoding) -> None:
     text = "x = '😀é'\n\ny = 2  # ü\n"

@@ -202,7 +202,8 @@ class Window(Client):
         """What the server and all that it has started use, once none of them does anything."""
         self.rest_with_torch(300)
         before: dict[int, float] = {}
-        while before != (now := self._seconds()):
+        until = time.monotonic() + 300
+        while before != (now := self._seconds()) and time.monotonic() < until:
             before = now
             self.drain(3.0)
         levels = self.levels()
@@ -219,11 +220,12 @@ class Window(Client):
         )
 
     def _seconds(self) -> dict[int, float]:
-        """Tenths of seconds of processor time by process."""
+        """Tenths of seconds of processor time by process; NaN of one that waits for a processor."""
         used = {}
         for one in (one for level in self.levels() for one in level):
             with contextlib.suppress(psutil.NoSuchProcess):
-                used[one.pid] = round(sum(one.cpu_times()[:2]), 1)
+                runs = one.status() == psutil.STATUS_RUNNING
+                used[one.pid] = float("nan") if runs else round(sum(one.cpu_times()[:2]), 1)
         return used
 
     # -- what a user sees ---------------------------------------------------------------------

@@ -37,12 +37,13 @@ from fullgraph_engine.protocol.documents import DocumentKind
 async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Trace a file, or one target of it, whatever is known; answers when the run has ended."""
     uri, target = _place(arguments)
+    # First: meanwhile the file may be closed, or opened again.
+    await context.session.configured()
     unit = _unit(context, uri)
     if unit is None:
         raise JsonRpcInvalidParams(
             "Name the file to trace by its URI; it must be open and in Python."
         )
-    await context.session.configured()
     asked = context.session.analyze(unit, (target,) if target else ())
     try:
         ending = await asyncio.shield(asked)

@@ -16,6 +16,7 @@ from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Position
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Document:
         self._set(text)
 
     def _set(self, text: str) -> None:
+        if _HALF.search(text):
+            # Both halves of a pair may have come in two edits; the engine gets one character.
+            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         self.text = text
         self._positions: TextPositions | None = None
         self._hash = ""
