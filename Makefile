@@ -108,11 +108,15 @@ check: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
 
-# A quarter of an hour: many files with few descriptors, and processes that something else ends.
+# Two hours: many files with few descriptors, processes that something else ends, thousands of edits,
+# and everything that an editor can say in any order.
 soak: $(VENV)/ready
+	$(BIN)/python tests/soak/fuzz.py 20000
 	$(BIN)/python tests/soak/load.py 200 256
 	$(BIN)/python tests/soak/load.py 90 64
 	$(BIN)/python tests/soak/kills.py 100
+	$(BIN)/python tests/soak/restarts.py 50
+	$(BIN)/python tests/soak/edits.py 2000
 
 bench-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
 	PYTHON=$(abspath $(BIN)/python) node tests/clients/vscode/latency.mjs

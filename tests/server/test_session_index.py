@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
+import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.capabilities import ClientCapabilities
 from fullgraph.session.documents import Change
+from fullgraph.session.indices import Indices
 from fullgraph.session.results import Results
 from fullgraph.session.session import Session
-from fullgraph_engine.protocol import OperatorsRegistered
+from fullgraph_engine.protocol import IndexWritten, OperatorsRegistered
 from fullgraph_engine.protocol.operators import (
     Name,
     Operator,
@@ -110,6 +114,35 @@ async def test_a_later_one_replaces_it(started: tuple[Started, Ears], tmp_path: 
     index = session.index(unit)
     assert index is not None
     assert index.name("torch.add") is None
+
+
+async def test_one_that_is_announced_again_is_read_only_if_its_file_is_another(
+    tmp_path: Path,
+) -> None:
+    indices, interpreter = Indices(lambda text: None), Path(sys.executable)
+    path = index_file(tmp_path / "index", "torch.add")
+    announced = IndexWritten(str(path), True)
+    await indices.read(interpreter, announced)
+    first = indices.of(interpreter)
+    await indices.read(interpreter, announced)
+    assert indices.of(interpreter) is first
+    index_file(path, "torch.add", "torch.mul")
+    await indices.read(interpreter, announced)
+    found = indices.of(interpreter)
+    assert found is not None and found is not first
+    assert found.name("torch.mul") is not None
+
+
+def test_an_index_that_nobody_holds_is_freed_at_once() -> None:
+    index = OperatorIndex.of([Name("torch.add", "function")])
+    assert index.name("torch.add") is not None
+    kept = weakref.ref(index)
+    gc.disable()
+    try:
+        del index
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_broken_one_is_told_once(started: tuple[Started, Ears], tmp_path: Path) -> None:

@@ -97,15 +97,11 @@ def main() -> int:
 def _hit_during_import(window: Window, chance: random.Random) -> str:
     """Kill the engine, and the one that is started in its place while it imports torch."""
     engine = window.engine()
-    window.states.clear()
     if engine is not None:
         with contextlib.suppress(psutil.NoSuchProcess):
             engine.kill()
-    until = time.monotonic() + 20
-    while "starting" not in window.states:
-        if time.monotonic() > until:
-            return "no engine was started"
-        window.drain(0.05)
+    if not window.until_state("starting", 20):
+        return "no engine was started"
     until = time.monotonic() + chance.uniform(0.0, IMPORT)
     while time.monotonic() < until and window.ready_since == float("inf"):
         window.drain(0.02)

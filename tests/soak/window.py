@@ -15,6 +15,8 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).parents[2]
+FEW = 4
+"""Processes, descriptors or files, by which counts may differ from one time to another."""
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
 
 from client import Client  # noqa: E402
@@ -46,12 +48,12 @@ class Usage:
         )
 
     def grown(self, before: Usage, share: float) -> list[str]:
-        """What is more than it was by more than a share, in words."""
+        """What is more than it was by more than a share, and what is counted by ``FEW``."""
         return [
             f"{field.name} {old:.1f} -> {new:.1f}"
             for field in dataclasses.fields(self)
             if (new := getattr(self, field.name))
-            > (1 + share) * (old := getattr(before, field.name))
+            > (1 + share) * (old := getattr(before, field.name)) + FEW * isinstance(old, int)
         ]
 
 
@@ -177,6 +179,16 @@ class Window(Client):
                 return True
             self.drain(0.1)
         return False
+
+    def until_state(self, state: str, seconds: float) -> bool:
+        """Wait until the server reports a state of the engine; False if that takes too long."""
+        until = time.monotonic() + seconds
+        self.states.clear()
+        while state not in self.states:
+            if time.monotonic() > until:
+                return False
+            self.drain(0.05)
+        return True
 
     def drain(self, quiet: float) -> None:
         """Take in messages until none came for so many seconds."""

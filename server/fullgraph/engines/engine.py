@@ -326,7 +326,7 @@ class Engine:
         if self._status.state is not EngineState.READY or process is None:
             return
         # What gives way to others may take minutes, and is sent when none of these is left.
-        suspects = [
+        suspects: list[Asked[Any]] = [
             asked
             for asked in self._waiting.values()
             if isinstance(asked, Analysis) and asked.restarted and not asked.request.nice

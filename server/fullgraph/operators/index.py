@@ -30,7 +30,8 @@ class OperatorIndex:
     def __init__(self, header: IndexHeader, entries: Mapping[str, Entry]) -> None:
         self.header = header
         self._entries = entries
-        self._load = functools.lru_cache(maxsize=256)(self._decode)
+        # Not a method: the index would be part of a cycle, and stay long after it is of no use.
+        self._load = functools.lru_cache(maxsize=256)(functools.partial(_decoded, entries))
 
     @classmethod
     def load(cls, path: Path) -> OperatorIndex:
@@ -79,10 +80,6 @@ class OperatorIndex:
         found = self._load(name)
         return found if isinstance(found, Operator) else None
 
-    def _decode(self, key: str) -> Name | Operator | None:
-        entry = self._entries.get(key)
-        return None if entry is None else entry.load()
-
     # -- many ---------------------------------------------------------------------------------
 
     def members(self, path: str) -> tuple[Entry, ...]:
@@ -119,6 +116,11 @@ class OperatorIndex:
             if entry.kind != "operator":
                 found.setdefault(key.rpartition(".")[2], []).append(key)
         return {leaf: tuple(keys) for leaf, keys in found.items()}
+
+
+def _decoded(entries: Mapping[str, Entry], key: str) -> Name | Operator | None:
+    entry = entries.get(key)
+    return None if entry is None else entry.load()
 
 
 def _parent(key: str) -> str:

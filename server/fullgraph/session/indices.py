@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.operators.index import OperatorIndex
@@ -11,19 +12,29 @@ from fullgraph_engine.protocol import IndexWritten
 from fullgraph_engine.protocol.operators import IndexUnreadable, Operator
 
 
+@dataclass(frozen=True)
+class _Read:
+    """An index, and the state of its file when it was read: path, time in nanoseconds, bytes."""
+
+    state: tuple[str, int, int]
+    index: OperatorIndex
+
+
 class Indices:
     """Files are read beside the loop. Until one is, the one before it serves."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
-        self._found: dict[Path, OperatorIndex] = {}
+        self._found: dict[Path, _Read] = {}
         self._latest: dict[Path, IndexWritten] = {}
 
     async def read(self, interpreter: Path, event: IndexWritten) -> None:
         """Take up what an engine announced; a file that cannot be read is told and left."""
         self._latest[interpreter] = event
+        known = self._found.get(interpreter)
         try:
-            index = await asyncio.to_thread(_load, Path(event.path))
+            # An engine that is started again announces the file of the one before.
+            found = await asyncio.to_thread(_load, event.path, known)
         except (OSError, IndexUnreadable) as error:
             if self._latest.get(interpreter) is event:
                 self._log(
@@ -33,10 +44,11 @@ class Indices:
             return
         # A later announcement may have been read meanwhile, or the engine given up.
         if self._latest.get(interpreter) is event:
-            self._found[interpreter] = index
+            self._found[interpreter] = found
 
     def of(self, interpreter: Path) -> OperatorIndex | None:
-        return self._found.get(interpreter)
+        found = self._found.get(interpreter)
+        return None if found is None else found.index
 
     def forget(self, interpreter: Path) -> None:
         self._found.pop(interpreter, None)
@@ -59,9 +71,13 @@ class Extended:
         return self._extended
 
 
-def _load(path: Path) -> OperatorIndex:
-    index = OperatorIndex.load(path)
+def _load(path: str, known: _Read | None) -> _Read:
+    found = Path(path).stat()
+    state = (path, found.st_mtime_ns, found.st_size)
+    if known is not None and known.state == state:
+        return known
+    index = OperatorIndex.load(Path(path))
     # What lists are made from is found here, so that no first completion waits for it.
     index.members("torch")
     index.called("")
-    return index
+    return _Read(state, index)

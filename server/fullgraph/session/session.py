@@ -217,6 +217,8 @@ class Session:
             elif old != now:
                 unit.want_forecast()
                 self._listener.results_changed(unit, final=True)
+                if old.trace_on != now.trace_on:
+                    unit.reconsider()
             self._prepare(unit)
         self._engines.keep(self._engine_keys())
 
