@@ -381,6 +381,18 @@ async def test_when_to_trace_is_a_setting(open_editor: Any, counter: Any, trace_
     await editor.until_seen(uri, ("A break", "x = call()"))
 
 
+async def test_what_was_left_untraced_is_traced_when_the_setting_allows_it(
+    open_editor: Any, counter: Any
+) -> None:
+    editor = await open_editor(configuration={"traceOn": "manual"})
+    uri = editor.open("model.py", NET)
+    await editor.until_rest()
+    assert counter.analyzed == 0
+    interpreter = editor.client.get_configuration(section="fullgraph.interpreter")
+    editor.configure(interpreter=interpreter, traceOn="change")
+    await editor.until_seen(uri, BREAK)
+
+
 async def test_another_interpreter_without_a_restart(
     editor: Any, counter: Any, tmp_path: Any
 ) -> None:
