@@ -409,6 +409,24 @@ async def test_an_innocent_text_is_traced_though_the_engine_died_over_another(
     assert isinstance((await events(innocent))[-1], Analyzed)
 
 
+async def test_an_engine_that_is_killed_before_it_says_anything_is_started_again(
+    watched: Callable[..., Watched], tmp_path: Path
+) -> None:
+    boot, once = tmp_path / "boot.py", tmp_path / "once"
+    boot.write_text(
+        "import os, pathlib, runpy, signal, sys\n"
+        f"sys.path.insert(0, {str(STUB.parent)!r})\n"
+        f"once = pathlib.Path({str(once)!r})\n"
+        "if not once.exists():\n"
+        "    once.touch()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"runpy.run_path({str(STUB)!r}, run_name='__main__')\n"
+    )
+    engine = watched(boot=boot).engine
+    await engine.start()
+    assert isinstance((await events(engine.analyze(asked())))[-1], Analyzed)
+
+
 async def test_a_forecast_that_an_engine_was_killed_over_keeps_no_trace_waiting(
     watched: Callable[..., Watched],
 ) -> None:

@@ -26,7 +26,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        window = Window(Path(folder).resolve())
+        window = Window(Path(folder).resolve(), forecast=False)
         uri = window.open("net.py", TEXT.format(number=1))
         window.rest_with_torch(300)
         uses = []

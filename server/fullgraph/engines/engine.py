@@ -546,7 +546,7 @@ class Engine:
         self._process = None
         if self._status.state is EngineState.UNUSABLE:
             return
-        if not self._status.python:
+        if not self._status.python and process.exit_status not in _FROM_OUTSIDE:
             self._give_up(
                 f"{self.interpreter} is no Python that the engine runs in: it {_manner(process)}.",
                 CHOOSE,
