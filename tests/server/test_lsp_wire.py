@@ -205,6 +205,28 @@ def test_what_is_asked_for_before_there_are_settings_is_of_the_text_as_it_is_the
     assert [report["name"] for report in answer["reports"]] == ["B"]
 
 
+def test_a_text_that_is_opened_twice_is_closed_in_between(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    wire = Process(environment={"STUB_ENGINE": f"waits={go}"})
+    wire.initialize()
+    document = {"uri": "untitled:a", "languageId": "python", "version": 1}
+    command = {"command": "fullgraph.server.showGraph", "arguments": ["untitled:a", "A"]}
+    for number, text in ((7, "class A(nn.Module): pass\n"), (8, "class A(nn.Module): ...\n")):
+        opened = {"textDocument": {**document, "text": text}}
+        wire.send(method="textDocument/didOpen", params=opened)
+        wire.send(id=number, method="workspace/executeCommand", params=command)
+        if number == 7:
+            # Answered behind it, when the command waits for the engine.
+            debug = {"command": "fullgraph.server.debugInformation", "arguments": []}
+            assert "result" in wire.request(9, "workspace/executeCommand", debug)
+    assert wire.response(7)["error"]["code"] == -32800
+    go.touch()
+    assert "class A(nn.Module): ..." in wire.response(8)["result"]["text"]
+    wire.request(10, "shutdown")
+    wire.send(method="exit")
+    assert wire.process.wait(30) == 0
+
+
 def test_a_server_is_initialized_once(wire: Process) -> None:
     wire.initialize()
     assert wire.request(7, "initialize", INITIALIZE)["error"]["code"] == -32600

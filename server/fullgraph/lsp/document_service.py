@@ -73,8 +73,10 @@ class DocumentService:
             try:
                 return await asyncio.shield(written.task)
             except asyncio.CancelledError:
-                # Either this reader was cancelled, or the text that it reads of is gone.
-                superseded = self._written.get(wish, written) is not written
+                # Either this reader was cancelled, or the text that it reads of is gone: edited, or
+                # closed, though one of its name may have been opened since.
+                is_open = self._session.units.get(unit.document.uri) is unit
+                superseded = is_open and self._written.get(wish, written) is not written
                 if not (superseded and written.task.cancelled()):
                     if written.readers == 1 and not written.task.done():
                         written.task.cancel()

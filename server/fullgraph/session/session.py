@@ -226,10 +226,10 @@ class Session:
 
     def open(self, uri: str, text: str, version: int, language: str) -> None:
         """A text appeared. Only Python is ours; notebook cells and our documents are not files."""
+        # A client may not have said that it closed it.
+        self.close_text(uri)
         if language.lower() != "python" or uri.startswith(("vscode-notebook-cell:", "fullgraph:")):
             return
-        if (old := self.units.pop(uri, None)) is not None:
-            old.close()
         document = Document(uri, text, version, language, self.client.encoding)
         unit = self.units[uri] = Unit(document, self._inputs(document), self._unit_reported)
         if self._configured.is_set():
