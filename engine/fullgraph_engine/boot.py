@@ -3,7 +3,8 @@
 ``--index no`` is for those who have no use for the operator index: none is made or announced.
 ``--processes`` says how the engine starts others: ``fork``, ``spawn`` or ``auto``. One that it
 spawns is started with ``--spare`` and what ``host`` gives it. ``--allowed`` is what user code may
-do beyond what every run may: an ``Allowed`` of the protocol as JSON.
+do beyond what every run may: an ``Allowed`` of the protocol as JSON. ``--without`` names layers of
+the sandbox, with commas between them, that are left out: to measure what each is good for.
 
 It runs before anything is known about the interpreter, so it must load on Pythons that the rest
 does not support, to be able to say so. Nothing of the user's project may shadow what it imports:
@@ -30,6 +31,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
         "--processes": "auto",
         "--allowed": "{}",
         "--spare": "",
+        "--without": "",
     }
     for name, value in zip(arguments[::2], arguments[1::2]):  # noqa: B905
         if name not in options:
@@ -102,6 +104,7 @@ def main(arguments: list) -> int:  # type: ignore[type-arg]
             indexed=indexed,
             processes=options["--processes"],
             allowed=options["--allowed"],
+            without=[name for name in options["--without"].split(",") if name],
         )
     )
 

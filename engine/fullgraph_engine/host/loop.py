@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -79,20 +79,24 @@ def serve(
     indexed: bool = False,
     processes: str = "auto",
     allowed: str = "{}",
+    without: Sequence[str] = (),
 ) -> int:
     """Serve requests until the pipe closes; the exit status of the engine.
 
     ``indexed``: the server knows of a complete operator index already, or wants none.
     ``processes``: how others are started, "fork", "spawn" or "auto". ``allowed`` is as JSON.
+    ``without``: what is left out of the sandbox, as far as processes are forked.
     """
     may = from_plain(Allowed, json.loads(allowed))
+    confinement.leave_out(without)
     descriptors.fill_standard()
     limits.ignore_interrupts()
     read, write = descriptors.raised(read), descriptors.raised(write)
     # Pools of threads do not survive a fork; numpy's is started when torch imports it.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
-    hidden = credentials.remove(may.variables)
+    left = confinement.is_left_out("credentials")
+    hidden = frozenset[str]() if left else credentials.remove(may.variables)
     caches.make(may)
     _remove_abandoned()
     scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")

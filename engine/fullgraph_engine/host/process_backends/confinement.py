@@ -5,15 +5,51 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from ...protocol import from_plain, to_plain
-from ...protocol.sandbox import Allowed, Layer, SandboxLayer, SandboxLevel
+from ...protocol.sandbox import Allowed, SandboxLayer, SandboxLevel
 from .. import caches
 from . import descriptors, landlock, limits, namespaces, processes, seccomp
 from .namespaces import Entered
 
 _SECONDS = 10.0
+_LEFT_OUT = "left out for a measurement"
+
+Part = Literal[
+    "audit hook",
+    "Landlock",
+    "seccomp",
+    "pid namespace",
+    "network namespace",
+    "IPC namespace",
+    "mounts",
+    "capabilities",
+    "credentials",
+]
+"""What can be left out of the sandbox, to measure what it is good for."""
+
+_left_out: set[Part] = set()
+
+
+def leave_out(parts: Iterable[str]) -> None:
+    """Have the engine, and all that it forks, go without these.
+
+    Raises:
+        ValueError: there is no such part.
+    """
+    known = {str(part): part for part in get_args(Part)}
+    for name in parts:
+        if name not in known:
+            raise ValueError(f"no part of the sandbox: {name}; those are {', '.join(known)}")
+        _left_out.add(known[name])
+
+
+def is_left_out(part: Part) -> bool:
+    """Whether the engine was started without it."""
+    return part in _left_out
 
 
 @dataclass(frozen=True)
@@ -59,14 +95,21 @@ def confine(
     shared memory. ``programs`` may be started, if that is so.
     """
     folders = caches.writable(allowed)
-    mounts = namespaces.restrict_mounts(root, memory, folders)
-    namespaces.drop_capabilities()
-    writable = (root, namespaces.SHARED_MEMORY, *folders)
-    on_landlock = landlock.restrict(writable, _devices(), network=allowed.network)
-    metadata = programs or not mounts.read_only
-    on_seccomp = seccomp.restrict(
-        programs=programs or allowed.programs, metadata=metadata, network=allowed.network
-    )
+    mounts = namespaces.Mounts(_LEFT_OUT, _LEFT_OUT)
+    if not is_left_out("mounts"):
+        mounts = namespaces.restrict_mounts(root, memory, folders)
+    if not is_left_out("capabilities"):
+        namespaces.drop_capabilities()
+    on_landlock = SandboxLayer("Landlock", _LEFT_OUT)
+    if not is_left_out("Landlock"):
+        writable = (root, namespaces.SHARED_MEMORY, *folders)
+        on_landlock = landlock.restrict(writable, _devices(), network=allowed.network)
+    on_seccomp = _LEFT_OUT
+    if not is_left_out("seccomp"):
+        metadata = programs or not mounts.read_only
+        on_seccomp = seccomp.restrict(
+            programs=programs or allowed.programs, metadata=metadata, network=allowed.network
+        )
     network = "`network` is allowed" if allowed.network else ""
     return (
         on_landlock,
@@ -118,8 +161,7 @@ def _seen(scratch: str, allowed: Allowed) -> _Seen:
 
 
 def _look(scratch: str, allowed: Allowed, go: int) -> None:
-    kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
-    entered = namespaces.enter(kinds)
+    entered = namespaces.enter(_kinds(allowed))
     # Only what is forked now is in the pid namespace.
     if os.fork() == 0:
         signal.alarm(int(_SECONDS))
@@ -130,22 +172,36 @@ def _look(scratch: str, allowed: Allowed, go: int) -> None:
     os.wait()
 
 
+def _kinds(allowed: Allowed) -> int:
+    """The namespaces that are to be entered."""
+    kinds = namespaces.ALL & ~namespaces.NETWORK if allowed.network else namespaces.ALL
+    for name, kind in _NAMESPACES:
+        if is_left_out(name):
+            kinds &= ~kind
+    return kinds
+
+
+_NAMESPACES: tuple[tuple[Literal["pid namespace", "network namespace", "IPC namespace"], int], ...]
+_NAMESPACES = (
+    ("pid namespace", namespaces.PID),
+    ("network namespace", namespaces.NETWORK),
+    ("IPC namespace", namespaces.IPC),
+)
+
+
 def _level(
     entered: Entered, allowed: Allowed, lack: str, layers: tuple[SandboxLayer, ...]
 ) -> SandboxLevel:
-    kinds: tuple[tuple[Layer, int], ...] = (
-        ("pid namespace", namespaces.PID),
-        ("network namespace", namespaces.NETWORK),
-        ("IPC namespace", namespaces.IPC),
-    )
     others = [
-        SandboxLayer(name, "" if entered.held & kind else lack or entered.lack)
-        for name, kind in kinds
+        SandboxLayer(name, "" if entered.held & kind else lack or entered.lack or _LEFT_OUT)
+        for name, kind in _NAMESPACES
     ]
     if allowed.network:
         others[1] = SandboxLayer("network namespace", "`network` is allowed")
     what = _words(allowed)
     hook = SandboxLayer("audit hook", f"allowed {what}" if what else "", partly=bool(what))
+    if is_left_out("audit hook"):
+        hook = SandboxLayer("audit hook", _LEFT_OUT)
     return SandboxLevel((hook, *layers, *others))
 
 
