@@ -54,6 +54,18 @@ MISDEEDS = {
         "trace/sandboxed",
         "no network",
     ),
+    "socket": (
+        "import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)",
+        "trace/sandboxed",
+        "no network: a socket",
+    ),
+    "a path that claims to be a stream": (
+        "Path = type('Path', (str,), {'__hash__': lambda p: hash('/dev/null'), "
+        "'__eq__': lambda p, other: True})\n"
+        "    open(Path('/tmp/fullgraph-must-not-be'), 'w')",
+        "trace/sandboxed",
+        "change no files",
+    ),
     "recursion": (
         "import sys; sys.setrecursionlimit(10**9)\n"
         "    def deep(n): return [deep(n + 1)]\n"
@@ -108,6 +120,64 @@ def test_misdeed_in_the_module(engine: Engine, name: str) -> None:
     assert finding.range.start.line >= (2 if name == "kill itself" else 3)
     assert result.value("before") == "1"
     assert result.value("after") == "2"
+
+
+def test_time_that_was_used_up_in_a_finalizer_is_told(engine: Engine) -> None:
+    # Python prints what a finalizer raises, and goes on.
+    result = engine.analyze(
+        """\
+        class Slow:
+            def __del__(self):
+                while True: pass
+        Slow()
+        def f():  # target
+            return 1
+        """,
+        limits=BRIEF,
+    )
+    assert result.troubles == [("trace/timeout", 3)]
+    assert result.value("f") == "1"
+
+
+def test_memory_that_the_module_used_up_is_told_as_such(engine: Engine) -> None:
+    result = engine.analyze(
+        """\
+        import mmap, time
+        def fill():
+            room = mmap.mmap(-1, 1 << 29)
+            for start in range(0, 1 << 29, 4096):
+                room[start] = 1
+            time.sleep(600)
+        fill()
+        def f():  # target
+            return 1
+        """,
+        limits=Limits(seconds=20, module_seconds=20, memory=200),
+    )
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "more than 200 MiB" in finding.message
+
+
+def test_a_run_that_ends_with_the_module_process_says_so(engine: Engine, processes: str) -> None:
+    if processes == "spawn":
+        pytest.skip("a run needs no other process there")
+    result = engine.analyze(
+        """\
+        import os, threading, time
+        def end():
+            while not open(f"/proc/self/task/{os.getpid()}/children").read():
+                time.sleep(0.01)
+            os._exit(5)
+        threading.Thread(target=end).start()
+        def f():  # target
+            time.sleep(600)
+        """
+    )
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "the process that had executed the module ended" in finding.message
+    assert "exited with status 5" in finding.message
 
 
 @pytest.mark.slow

@@ -548,6 +548,10 @@ class Net(nn.Module):
     )
     assert reports["Net"].status == status
     assert (code, 5) in places(findings)
+    if code == "trace/sandboxed":
+        refused = [one.message for one in findings if one.code == code]
+        beginning = "Refused while the target was traced: PermissionError"
+        assert all(words.startswith(beginning) for words in refused)
 
 
 @pytest.mark.slow

@@ -93,6 +93,7 @@ _MOST_SAID = 256 * MIB
 _MOST_KILLS = 8
 """After so many, a second apart, a process is not what it was taken for."""
 _MEMORY_SLACK = 1.25
+_MODULE_ENDED = "the process that had executed the module ended"
 
 _TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, Log)
 """What a run says that is for the server alone."""
@@ -532,9 +533,9 @@ class Analysis:
         """The module process ended, and its runs with it or before they were launched."""
         for number in list(self._running):
             launched = self._running.pop(number)
-            self._conclude(launched, code)
+            self._conclude(launched, code, f"{_MODULE_ENDED}: {cause}")
         for attempt in self._pending:
-            self._lost(attempt, f"The process that had executed the module ended: {cause}")
+            self._lost(attempt, f"{_MODULE_ENDED.capitalize()}: {cause}")
         self._pending.clear()
 
     def _lost(self, attempt: Attempt, error: str) -> None:
@@ -740,7 +741,8 @@ class Analysis:
         self._conclude(launched, code)
         self._launch()
 
-    def _conclude(self, launched: LaunchedRun, code: int | None) -> None:
+    def _conclude(self, launched: LaunchedRun, code: int | None, cause: str = "") -> None:
+        """Tell what came of a run. ``cause`` is why it ended, if not by itself."""
         watched = launched.watched
         for line in watched.reports.drain():
             self._from_run(launched, line)
@@ -757,6 +759,7 @@ class Analysis:
             return
         if done is None:
             why = _why(code, watched, self.request)
+            why = why if watched.cause is not None else cause or why
         else:
             why = done.report.error or "it reported nothing"
         if done is not None and done.needs_real and attempt.mode == "auto":
@@ -1083,7 +1086,7 @@ class Analysis:
         watched.kill_at = now + grace
         watched.deadline = float("inf")
         if watched.pid:
-            processes.interrupt(watched.pid)
+            processes.interrupt(watched.pid, late=cause == "timeout")
 
     def _processes(self) -> list[Watched]:
         module = [self._module] if self._module is not None else []

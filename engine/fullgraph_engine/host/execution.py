@@ -42,6 +42,8 @@ class Clock:
 
     executing: bool = False
     over: bool = False
+    interrupted: bool = False
+    """A statement was interrupted as its time was up, and has not ended since."""
 
 
 @dataclass
@@ -109,6 +111,10 @@ class Execution:
 
     def _statement(self, node: ast.stmt, namespace: dict[str, Any]) -> None:
         error = self._attempt(node, namespace)
+        if self.clock.interrupted:
+            self.clock.interrupted = False
+            if not isinstance(error, TimeIsUp):
+                error = TimeIsUp()  # the code has caught it, or was in a finalizer
         if error is None:
             self._bound(node)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -267,9 +267,11 @@ class _Module:
         blackbox.dump_at(self.given.box, seconds + run.GRACE)
 
     def interrupted(self, number: int, frame: FrameType | None) -> None:
-        """The parent says that time is up; it ends the process if this does not help."""
+        """The parent says that time is up, or asks for the last words; it ends the process if this
+        does not help."""
         blackbox.at_stack(self.given.box, frames.of_stack(frame))
-        if self.clock.executing:
+        if self.clock.executing and number == limits.INTERRUPT:
+            self.clock.interrupted = True
             raise TimeIsUp
 
     def read(self, imports: int = 0) -> bool:

@@ -126,9 +126,11 @@ class Run:
         if f"({placeholder.Placeholder.__name__})" in finding.context:
             return  # the tracer looked into one
         if finding.code == "trace/eager-error":
-            if self.refusals.explains(finding.message):
-                finding = replace(finding, code="trace/sandboxed")
-            finding = self.refusals.explained(finding, finding.message)
+            told = finding.message
+            if self.refusals.explains(told):
+                message = f"Refused while the target was traced: {told.partition(': ')[2]}"
+                finding = replace(finding, code="trace/sandboxed", message=message)
+            finding = self.refusals.explained(finding, told)
         if finding.code.startswith("graph-break/"):
             blackbox.at_place(self.box, finding.range)
         emitted[finding.identity or str(len(emitted))] = finding

@@ -94,6 +94,7 @@ class Sandbox:
             **dict.fromkeys(_STARTS, self._starts),
             **dict.fromkeys(_CONNECTS, self._connects),
             **dict.fromkeys(_RESOLVES, self._resolves),
+            "socket.__new__": self._makes_socket,
             "os.kill": self._signals,
             "os.killpg": self._signals,
         }
@@ -195,7 +196,7 @@ class Sandbox:
     def _writes(self, path: Any) -> None:
         if isinstance(path, int):
             return
-        name = _fsdecode(path)
+        name = str.__str__(_fsdecode(path))  # what a derived class says of itself need not be so
         if name in _STREAMS:
             return
         real = _realpath(name)
@@ -232,6 +233,11 @@ class Sandbox:
     def _connects(self, event: str, arguments: tuple[Any, ...]) -> None:
         if getattr(arguments[0], "family", None) != _AF_UNIX:
             self._resolves(event, arguments[1:])
+
+    def _makes_socket(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # The family of a descriptor is not known. Of the local ones pairs are needed.
+        if arguments[1] not in (_AF_UNIX, -1):
+            self._resolves(event, ("a socket",))
 
     def _resolves(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._allowed.network:

@@ -20,9 +20,12 @@ _setrlimit, _getrlimit = resource.setrlimit, resource.getrlimit
 _signal, _sigmask = signal.signal, signal.pthread_sigmask
 _setitimer, _valid = signal.setitimer, frozenset(signal.valid_signals())
 
-# A real-time signal: SIGALRM and SIGUSR1 are what programs use themselves.
-INTERRUPT: int = signal.SIGRTMAX - 5 if sys.platform.startswith("linux") else signal.SIGUSR2
+# Real-time signals: SIGALRM and SIGUSR1 are what programs use themselves.
+_LINUX = sys.platform.startswith("linux")
+INTERRUPT: int = signal.SIGRTMAX - 5 if _LINUX else signal.SIGUSR2
 """The parent's word that time is up: say where you are."""
+LAST_WORD: int = signal.SIGRTMAX - 6 if _LINUX else signal.SIGUSR1
+"""Its word that this process is to end for another reason: say where you are."""
 
 
 def data_size() -> int:
@@ -66,7 +69,8 @@ def _lower(kind: int, soft: int, hard: int) -> None:
 
 
 def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
-    """Undo whatever signal handlers, masks and timers there are, and listen for the parent."""
+    """Undo whatever signal handlers, masks and timers there are, and listen for the parent:
+    ``interrupted`` gets ``INTERRUPT`` or ``LAST_WORD``."""
     _setitimer(signal.ITIMER_REAL, 0)
     for number in _valid - _FIXED:
         _signal(number, signal.SIG_IGN)  # forgets those that are waiting
@@ -75,6 +79,7 @@ def reset_signals(interrupted: Callable[[int, FrameType | None], None]) -> None:
         _signal(number, signal.SIG_DFL)
     _signal(signal.SIGINT, signal.default_int_handler)
     _signal(INTERRUPT, interrupted)
+    _signal(LAST_WORD, interrupted)
     signal.set_wakeup_fd(-1)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .limits import INTERRUPT
+from .limits import INTERRUPT, LAST_WORD
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -220,10 +220,11 @@ def end(pid: int) -> None:
         signal_process(pid, signal.SIGKILL)
 
 
-def interrupt(pid: int) -> None:
-    """Ask a descendant of this process where it is."""
+def interrupt(pid: int, *, late: bool) -> None:
+    """Ask a descendant of this process where it is, as its time is up (``late``) or as it is to
+    end for another reason."""
     if is_below(pid):
-        signal_process(pid, INTERRUPT)
+        signal_process(pid, INTERRUPT if late else LAST_WORD)
 
 
 def is_below(pid: int) -> bool:
