@@ -261,14 +261,15 @@ def test_no_terminal_is_opened_for_writing(engine: Engine) -> None:
         os.close(terminal)
 
 
-def test_files_count_for_the_memory_limit(engine: Engine) -> None:
+@pytest.mark.parametrize("kind", ["NamedTemporaryFile(delete=False)", "TemporaryFile()"])
+def test_files_count_for_the_memory_limit(engine: Engine, kind: str) -> None:
     result = engine.analyze(
-        """\
+        f"""\
         import tempfile, time
         def f():  # target
             kept = []
             for _ in range(40):
-                file = tempfile.NamedTemporaryFile(delete=False)
+                file = tempfile.{kind}
                 file.write(bytes(20 << 20))
                 file.flush()
                 kept.append(file)
@@ -425,6 +426,7 @@ def test_multiprocessing_is_refused_clearly(engine: Engine) -> None:
         ("personality", (0,)),
         ("open_by_handle_at", (0, 0, 0)),
         ("prctl", (1, 0, 0, 0, 0)),
+        ("prctl", (4, 0, 0, 0, 0)),
         ("fcntl", (0, 8, "os.getpid()")),
         ("kill", (-1, 0)),
     ],

@@ -285,7 +285,7 @@ class Analysis:
         """When something that there was no room for is tried again."""
         self._short_since = 0.0
         """Since when there has been no room for anything; 0 while there is."""
-        self._files = descriptors.held_by_files(host.scratch)
+        self._files = self._held_by_files({})
         """Bytes that were there before."""
 
     # -- the module process -------------------------------------------------------------------
@@ -1054,7 +1054,7 @@ class Analysis:
         seen = processes.snapshot()
         self._host.kill_strangers(seen.parents)
         limits, shared = self.request.limits, seen.resident(os.getpid())
-        full = descriptors.held_by_files(self._host.scratch) > limits.memory * MIB + self._files
+        full = self._held_by_files(seen.parents) > limits.memory * MIB + self._files
         for watched in self._processes():
             if not watched.pid or watched.cause is not None:
                 continue
@@ -1079,6 +1079,16 @@ class Analysis:
                 watched.kill_at = now + 1.0
             elif used.memory - used.processes * shared > most:
                 self._interrupt(watched, "memory", now)
+
+    def _held_by_files(self, parents: dict[int, int]) -> int:
+        """Bytes of what processes have written, also if it was removed while it is open."""
+        pids = [os.getpid()]  # they may have inherited some
+        for watched in self._processes():
+            if watched.pid:
+                pids += [watched.pid, *processes.descendants(watched.pid, parents)]
+        folder = self._host.scratch
+        removed = processes.held_by_removed_files(pids, folder)
+        return descriptors.held_by_files(folder) + removed
 
     def _interrupt(self, watched: Watched, cause: Cause, now: float) -> None:
         watched.cause = cause

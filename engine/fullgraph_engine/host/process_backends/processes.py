@@ -318,6 +318,34 @@ def usage(root: int, now: Snapshot) -> Usage:
     return Usage(len(pids), sum(now.resident(pid) for pid in pids))
 
 
+def held_by_removed_files(pids: Iterable[int], folder: str) -> int:
+    """Bytes on the disk of ``folder`` of files that processes have open and that have no name any
+    more, as far as they can be seen."""
+    try:
+        disk = Path(folder).stat().st_dev
+    except OSError:
+        return 0
+    found: dict[int, int] = {}
+    with _reserve:
+        for pid in pids:
+            for path in _open_files(pid):
+                try:
+                    seen = Path(path).stat()
+                except OSError:
+                    continue
+                if seen.st_nlink == 0 and seen.st_dev == disk:
+                    found[seen.st_ino] = seen.st_blocks * 512
+    return sum(found.values())
+
+
+def _open_files(pid: int) -> list[str]:
+    folder = f"/proc/{pid}/fd"
+    try:
+        return [f"{folder}/{name}" for name in _listdir(folder)]
+    except OSError:
+        return []
+
+
 def threads() -> int:
     """How many threads this process has, also those that Python does not know."""
     count = 1

@@ -68,7 +68,7 @@ _NAMESPACES = 0x7E020000
 _CLONE_PARENT = 0x8000
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET, _TYPE = 1, 2, 5, 0xF
-_PR_SET_PDEATHSIG, _PR_SET_MM, _PR_SET_PTRACER = 1, 35, 0x59616D61
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_MM, _PR_SET_PTRACER = 1, 4, 35, 0x59616D61
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE = 8, 10, 15, 1024
 _TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP = 0x5412, 0x541C, 0x8901, 0x8902
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
@@ -91,10 +91,16 @@ _RULES: dict[str, Rule] = {
         _ITSELF,
     ),
     "fcntl": ((Is(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX, _F_SETLEASE), negated=True),),),
-    # It must not learn to outlive the process that it was forked from.
+    # It must not learn to outlive the process that it was forked from, nor hide what it has open.
     "prctl": (
         (Is(0, (_PR_SET_PDEATHSIG,)), Is(1, (int(signal.SIGKILL),))),
-        (Is(0, (_PR_SET_PDEATHSIG, _PR_SET_MM, _PR_SET_PTRACER), negated=True),),
+        (
+            Is(
+                0,
+                (_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_MM, _PR_SET_PTRACER),
+                negated=True,
+            ),
+        ),
     ),
     "clone": ((Is(0, (0,), bits=_NAMESPACES | _CLONE_PARENT),),),
     # A packet socket can be sent to any address, those of these types only to the other end.
