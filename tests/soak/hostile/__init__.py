@@ -1,0 +1,1 @@
+"""Files that try to do harm while an editor has them open."""
