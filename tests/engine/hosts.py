@@ -241,10 +241,15 @@ def other():  # target
 """
 
 
-def has_landlock() -> bool:
+def landlock_version() -> int:
+    """Of the kernel; less than 1 if it has none."""
     import ctypes
 
-    return int(ctypes.CDLL(None).syscall(444, None, 0, 1)) > 0
+    return int(ctypes.CDLL(None).syscall(444, None, 0, 1))
+
+
+def has_landlock() -> bool:
+    return landlock_version() > 0
 
 
 def started_engine(processes: str = "auto", **options: Any) -> tuple[Engine, list[Event]]:

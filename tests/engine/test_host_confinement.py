@@ -17,7 +17,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.engine.hosts import BOOT, STUB, Engine, named, started_engine
+from tests.engine.hosts import (
+    BOOT,
+    STUB,
+    Engine,
+    children_of,
+    landlock_version,
+    named,
+    started_engine,
+)
 
 from fullgraph_engine.host.process_backends import seccomp, system_calls
 from fullgraph_engine.protocol import Allowed, Limits, Ready
@@ -128,6 +136,35 @@ def test_a_message_cannot_name_the_process_of_a_run(
         limits=Limits(seconds=1.5),
     )
     assert victim.poll() is None
+
+
+STOPS = """\
+import ctypes, os
+def f():  # target
+    return ctypes.CDLL(None).kill(os.getppid(), {number})
+"""
+
+
+def test_a_run_signals_no_process_that_it_was_forked_from(processes: str) -> None:
+    if processes == "spawn" or landlock_version() < 6:
+        pytest.skip("nothing is forked, or Landlock knows no signals")
+    engine, _ = started_engine(processes)
+    for number in (0, signal.SIGSTOP, signal.SIGKILL):
+        assert engine.analyze(STOPS.format(number=int(number))).value("f") == "-1"
+    assert engine.close() == 0
+
+
+def test_a_preamble_that_is_stopped_is_replaced(processes: str) -> None:
+    if processes == "spawn":
+        pytest.skip("nothing is forked there")
+    engine, _ = started_engine(processes)
+    before = set(children_of(engine.process.pid))
+    text = "import json\ndef f():  # target\n    return "
+    assert engine.analyze(f"{text}1\n").value("f") == "1"
+    (preamble,) = set(children_of(engine.process.pid)) - before
+    os.kill(preamble, signal.SIGSTOP)
+    assert engine.analyze(f"{text}2\n").value("f") == "2"
+    assert engine.close() == 0
 
 
 def ends(name: str) -> bool:

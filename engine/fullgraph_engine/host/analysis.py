@@ -1048,11 +1048,14 @@ class Analysis:
         for launched in self._running.values():
             if launched.watched is watched and launched.snapshot_of is not None:
                 return launched.snapshot_of.pid
-        return self._module.pid if self._module is not None else 0
+        module = self._module.pid if self._module is not None else 0
+        return module or (self._process.source if self._process is not None else 0)
 
     def _measure(self, now: float) -> None:
         seen = processes.snapshot()
         self._host.kill_strangers(seen.parents)
+        if self._process is not None and self._process.source in seen.stopped:
+            processes.kill([self._process.source])
         limits, shared = self.request.limits, seen.resident(os.getpid())
         full = self._held_by_files(seen.parents) > limits.memory * MIB + self._files
         for watched in self._processes():

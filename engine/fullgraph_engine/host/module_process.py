@@ -51,7 +51,7 @@ from .import_failures import TIME_USED_UP, TimeIsUp
 from .import_progress import ImportProgress
 from .permissions import Permissions
 from .pipeline import Pipeline, Probe, Target
-from .process_backends import descriptors, limits, processes, spare
+from .process_backends import confinement, descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
 from .wire import (
@@ -555,6 +555,7 @@ class _Module:
         descriptors.close_all([self.given.box])
         self.given = fresh
         fresh.raise_all()
+        confinement.isolate()
         self.settle()
         if not self.read(imports):
             _exit(0)

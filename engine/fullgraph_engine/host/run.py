@@ -34,7 +34,7 @@ from ..protocol.trace_steps import MOST_STEPS
 from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
-from .process_backends import descriptors, limits
+from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import ProcessEnds
 from .wire import Begun, CandidatesMade, Launch, RunDone, Upward
@@ -280,6 +280,7 @@ def settle(
     if seconds is not None:
         blackbox.dump_at(given.box, seconds)
     limits.apply(memory, forks=forks)
+    confinement.isolate()
     exits.ignore()
     # The same choices on every edit: findings must not come and go by chance.
     random.seed(0)

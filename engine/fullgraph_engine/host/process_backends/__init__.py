@@ -85,6 +85,10 @@ class ModuleProcess(RunSource, Protocol):
     def begun(self) -> bool:
         """As ``Launched`` has it."""
 
+    @property
+    def source(self) -> int:
+        """The process that it is forked off; 0 if that is none but the parent."""
+
     def enclose(self, command: Enclose, owner: ForkedOwner) -> EnclosingProcess | None:
         """An enclosing run that leaves snapshots; None if the process is gone, or cannot fork.
 

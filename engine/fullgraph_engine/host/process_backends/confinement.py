@@ -134,6 +134,12 @@ def _devices() -> tuple[str, ...]:
     return tuple(f"/dev/{name}" for name in (*_DEVICES, *families))
 
 
+def isolate() -> None:
+    """In a process that was forked off one that is confined: keep it from signals to that one."""
+    if not is_left_out("Landlock"):
+        landlock.isolate()
+
+
 def _seen(scratch: str, allowed: Allowed) -> _Seen:
     """Try all of it in processes that end."""
     come, go = os.pipe()

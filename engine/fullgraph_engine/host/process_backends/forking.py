@@ -150,6 +150,10 @@ class ForkedModule(ForkedSource):
         self.pid = backend.fork(job, given, fresh)
         fresh.begin(self.pid, owner)
 
+    @property
+    def source(self) -> int:
+        return self._preamble.pid if self._preamble is not None else 0
+
     def enclose(self, command: Enclose, owner: ForkedOwner) -> ForkedSource | None:
         ours, given = channels.opened()
         try:

@@ -25,6 +25,11 @@ _MAKE = 0b1111111 << 6  # char, dir, reg, sock, fifo, block, sym
 _REFER, _TRUNCATE = 1 << 13, 1 << 14  # ABI 2, ABI 3
 _NET = 0b11  # bind and connect TCP, ABI 4
 _SCOPED = 0b11  # abstract sockets and signals, ABI 6
+_ONLY_SCOPED = struct.pack("QQQ", 0, 0, _SCOPED)
+
+# Bound now: a process that ran user code may find these replaced.
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
+_close = os.close
 
 
 def restrict(
@@ -35,9 +40,9 @@ def restrict(
     In ``writable`` folders everything is allowed; ``devices``, and files below them, may be written
     to. ``network``: TCP may be used.
     """
-    if not sys.platform.startswith("linux"):
+    libc = _libc
+    if libc is None:
         return _layer("only Linux has it")
-    libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
         return _layer("this kernel has none (Linux 5.13), or it is switched off")
@@ -64,6 +69,17 @@ def restrict(
     if version < 6:
         return _layer("it restricts no signals before Linux 6.12", partly=True)
     return _layer()
+
+
+def isolate() -> None:
+    """Keep this process, and all that it forks, from sending signals to those that it was forked
+    from, which share its restrictions; as far as that is possible."""
+    if _libc is None or _libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG) < 6:
+        return
+    ruleset = _libc.syscall(_CREATE_RULESET, _ONLY_SCOPED, len(_ONLY_SCOPED), 0)
+    if ruleset >= 0:
+        _libc.syscall(_RESTRICT_SELF, ruleset, 0)
+        _close(ruleset)
 
 
 def _layer(lack: str = "", *, partly: bool = False) -> SandboxLayer:

@@ -145,6 +145,7 @@ class SpawnedModule:
         self._late: int | None = None
         self._spare: Spare | None = backend.ordered(job, job.scratch, owner)
         self.channels, self.pid, self.begun = self._spare.channels, self._spare.pid, False
+        self.source = 0
 
     def launch(self, command: Launch, probe: ProbeInfo, owner: ForkedOwner) -> Launched | None:
         spare, self._spare = self._spare, None
