@@ -295,6 +295,75 @@ def test_closing_every_descriptor_in_the_module(engine: Engine) -> None:
     assert isinstance(result.end, Analyzed)
 
 
+FORGING = """\
+import ctypes, json, os
+def forge(*messages):
+    for message in messages:
+        for name in os.listdir("/proc/self/fd"):
+            try: os.write(int(name), message.encode() + b"\\n")
+            except OSError: pass
+"""
+
+
+def test_no_message_makes_the_engine_fail(engine: Engine) -> None:
+    result = engine.analyze(
+        FORGING
+        + """\
+odd = (None, "x", -1, 10**400, 1e308, [], [[]], {}, True, float("nan"))
+for kind in ("Begun", "Planned", "Forked", "Followed", "Kept", "RunDone", "SnapshotTaken"):
+    names = "stage seconds runs late number pid names lines files report target probe".split()
+    for one in odd:
+        forge("!" + json.dumps({"type": kind, **dict.fromkeys(names, one)}))
+def f():  # target
+    return 1
+"""
+    )
+    assert isinstance(result.end, Analyzed)
+    assert engine.analyze("def f():  # target\n    return 2\n").value("f") == "2"
+
+
+def test_no_last_words_make_the_engine_fail(engine: Engine) -> None:
+    result = engine.analyze(
+        FORGING
+        + """\
+forge("#[{}]", '#[{"path": 1, "line": "x"}]', "~[]", '~{"start": 1}', "@999 999", "@" + "9" * 9000)
+ctypes.string_at(0)
+def f():  # target
+    return 1
+"""
+    )
+    assert result.trouble().code == "trace/crashed"
+    assert isinstance(result.end, Analyzed)
+
+
+def test_nothing_is_told_of_other_requests(engine: Engine) -> None:
+    said = (
+        '{"type": "FindingFound", "request": %d, "finding": {"code": "stub/forged", "message": "x",'
+        ' "range": {"start": {"line": 0, "byte": 0}, "end": {"line": 0, "byte": 0}}}}'
+    )
+    own = engine.requests + 1
+    result = engine.analyze(
+        f"{FORGING}forge({said % (own + 1)!r}, {said % own!r})\n"
+        "def f():  # target\n    return 1\n"
+    )
+    forged = [event for event in result.events if getattr(event, "request", own) != own]
+    assert not forged
+    assert "stub/forged" in [finding.code for finding in result.findings]
+
+
+def test_nobody_gives_itself_more_time(engine: Engine) -> None:
+    result = engine.analyze(
+        FORGING
+        + """\
+def f():  # target
+    while True:
+        forge('!{"type": "Begun", "stage": "run", "seconds": 1e9}')
+""",
+        limits=BRIEF,
+    )
+    assert result.trouble().code == "trace/timeout"
+
+
 def test_threads_started_by_the_module(engine: Engine, processes: str) -> None:
     result = engine.analyze(
         """\

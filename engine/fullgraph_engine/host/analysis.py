@@ -78,12 +78,15 @@ from .wire import (
     Stage,
     Stale,
     Unparsable,
+    Upward,
 )
 
 _ANSWER = 0.3
 """Seconds a run gets to say where it is before it is killed."""
 _MODULE_GRACE = 2.0
 """The same for a module process, which goes on with the statements that are left."""
+_STAGES: tuple[Stage, ...] = ("start", "module", "run")
+"""In this order."""
 _START = 120.0
 """Seconds in which a process that imports torch first is ready."""
 _WATCH = 0.5
@@ -377,7 +380,7 @@ class Analysis:
             self._host.unwatch(module.reports.descriptor)
 
     def _from_module(self, line: bytes) -> None:
-        message = wire.received(line)
+        message = self._own(line)
         if self._says_too_much(self._module, line):
             return
         if isinstance(message, Begun):
@@ -420,6 +423,12 @@ class Analysis:
         elif isinstance(message, Importing):
             self._host.forward(line + b"\n")
 
+    def _own(self, line: bytes) -> Upward | Event | None:
+        """A message that is for this request: user code may write others as well."""
+        message = wire.received(line)
+        number = self.request.request
+        return message if getattr(message, "request", number) == number else None
+
     def _says_too_much(self, watched: Watched | None, line: bytes) -> bool:
         """Whether a process has reported more than any text gives rise to; then it is ended."""
         if watched is None:
@@ -447,9 +456,14 @@ class Analysis:
         """Its time counts from now."""
         if watched is None or watched.cause is not None:
             return
-        watched.stage, watched.seconds = message.stage, message.seconds
+        # User code may say so as well: it gets no more time, and no time twice.
+        if _STAGES.index(message.stage) <= _STAGES.index(watched.stage):
+            return
+        most = self.request.limits
+        seconds = most.module_seconds if message.stage == "module" else most.seconds
+        watched.stage, watched.seconds = message.stage, min(seconds, max(message.seconds, 0.0))
         watched.started = time.monotonic()
-        watched.deadline = watched.started + message.seconds
+        watched.deadline = watched.started + watched.seconds
 
     def _start_afresh(self) -> None:
         """The preamble does not fit after all: its imports have become other ones."""
@@ -691,7 +705,7 @@ class Analysis:
             self._host.unwatch(launched.watched.reports.descriptor)
 
     def _from_run(self, launched: LaunchedRun, line: bytes) -> None:
-        message = wire.received(line)
+        message = self._own(line)
         if self._says_too_much(launched.watched, line):
             return
         if isinstance(message, Begun):

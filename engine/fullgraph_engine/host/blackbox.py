@@ -19,9 +19,9 @@ from . import wire
 _write, _dumps = os.write, json.dumps
 _MOST = 1 << 20
 _STATEMENT, _STACK, _PLACE = b"@", b"#", b"~"
-_PROGRESS = re.compile(rb"^@(?:(-?\d+) (\d+))?$")
+_PROGRESS = re.compile(rb"^@(?:(-?\d{1,9}) (\d{1,9}))?$")
 _THREAD = re.compile(rb"^(Current thread|Thread) 0x")
-_FRAME = re.compile(rb'^  File "(.*)", line (\d+) in (.*)$')
+_FRAME = re.compile(rb'^  File "(.*)", line (\d{1,9}) in (.*)$')
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def _note(descriptor: int, line: bytes) -> None:
 def _loaded(kind: Any, line: bytes) -> Any:
     try:
         return from_plain(kind, json.loads(line))
-    except (ValueError, TypeError, KeyError):
-        return None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None  # user code may write there as well
 
 
 def _unescape(name: bytes) -> str:

@@ -32,21 +32,35 @@ def from_plain(kind: Any, raw: Any) -> Any:
         )  # type: ignore[operator]
     origin = typing.get_origin(kind)
     if origin is tuple:
-        return tuple(from_plain(typing.get_args(kind)[0], item) for item in raw)
+        kinds = typing.get_args(kind)
+        if kinds[-1] is Ellipsis:
+            return tuple(from_plain(kinds[0], item) for item in raw)
+        if len(kinds) != len(raw):
+            raise ValueError(f"{len(raw)} items in place of {len(kinds)}")
+        return tuple(from_plain(one, item) for one, item in zip(kinds, raw))  # noqa: B905
     if origin in (Union, types.UnionType):
         if raw is None:
             return None
         return from_plain(_chosen(typing.get_args(kind), raw), raw)
-    if kind is float:
+    if origin is typing.Literal:
+        if raw not in typing.get_args(kind):
+            raise ValueError(f"{raw!r} is none of {typing.get_args(kind)}")
+        return raw
+    if kind is float and type(raw) is int and abs(raw) < 1 << 53:
         return float(raw)
+    # User code may write to where this is read from: what is of another type goes no further.
+    if kind in (str, int, float, bool) and type(raw) is not kind:
+        raise TypeError(f"{type(raw).__name__} in place of {kind.__name__}")
     return raw
 
 
 def _chosen(kinds: tuple[Any, ...], raw: Any) -> Any:
-    """Which of a union: dataclasses are told apart by their field ``kind``."""
+    """Which of a union: dataclasses are told apart by their field ``kind``, others by type."""
     kinds = tuple(one for one in kinds if one is not type(None))
-    if len(kinds) == 1 or not all(map(dataclasses.is_dataclass, kinds)):
+    if len(kinds) == 1:
         return kinds[0]
+    if not all(map(dataclasses.is_dataclass, kinds)):
+        return type(raw) if type(raw) in kinds else kinds[0]
     found = [one for one in kinds if dict(defaults(one)).get("kind") == raw["kind"]]
     if not found:
         raise ValueError(f"there is no {raw['kind']!r}")
