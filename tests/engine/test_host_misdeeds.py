@@ -295,6 +295,39 @@ def test_closing_every_descriptor_in_the_module(engine: Engine) -> None:
     assert isinstance(result.end, Analyzed)
 
 
+def test_using_up_every_descriptor_in_the_module(engine: Engine, processes: str) -> None:
+    if processes == "spawn":
+        pytest.skip("runs get their descriptors from elsewhere there")
+    result = engine.analyze(
+        """\
+        import os
+        try:
+            while True: os.open("/dev/null", 0)
+        except OSError:
+            pass
+        def f():  # target
+            return 1
+        """
+    )
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "used up, the file descriptors" in finding.message
+
+
+def test_code_of_the_engine_that_fails_is_told_as_such(engine: Engine) -> None:
+    result = engine.analyze(
+        """\
+        import random
+        def f():  # target
+            return 1
+        random.seed = None
+        """
+    )
+    finding = result.trouble()
+    assert finding.code == "trace/crashed"
+    assert "code of fullgraph failed" in finding.message
+
+
 FORGING = """\
 import ctypes, json, os
 def forge(*messages):

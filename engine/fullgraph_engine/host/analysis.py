@@ -1282,7 +1282,9 @@ def _why(code: int | None, watched: Watched, request: Analyze) -> str:
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
     if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
-        return "it closed the file descriptors that results are reported through"
+        return "it closed, or used up, the file descriptors that results are reported through"
+    if code == run.BROKEN:
+        return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
     if code is None:
         end = "exited for an unknown reason"
     elif code < 0:

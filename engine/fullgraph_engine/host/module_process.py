@@ -94,7 +94,7 @@ def main(
     forks: bool,
 ) -> NoReturn:
     """Never returns. ``forks``: a run is forked; else this process becomes one itself."""
-    status = 1
+    status = run.BROKEN
     try:
         _Module(job, given, pipeline, user_path, permissions, forks).live()
         status = 0
@@ -259,7 +259,7 @@ class _Module:
         self.start_clock()
         exits.watch(given.box)
         os.environ.update(sandbox.environment(self.job.scratch, self.allowed))
-        tempfile.tempdir = None
+        tempfile.tempdir = self.job.scratch  # also where user code clears the environment
         limits.apply(self.analyze.limits.memory, forks=True)
 
     def start_clock(self) -> None:

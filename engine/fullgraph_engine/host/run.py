@@ -40,8 +40,9 @@ from .process_backends.channels import ProcessEnds
 from .wire import Begun, CandidatesMade, Launch, RunDone, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
-LOST = 97
-"""Exit status of a process whose way to the parent was closed by user code."""
+LOST, BROKEN = 97, 98
+"""Exit status of a process whose way to the parent was closed by user code, and of one in which
+code of the engine failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
 """The part of the time of a forecast that is kept for telling what it has found."""
@@ -289,9 +290,11 @@ def settle(
 
 def main(run: Run, given: ProcessEnds) -> NoReturn:
     """Never returns, whatever the user's code does to the interpreter."""
+    status = BROKEN
     try:
         run.live(given)
+        status = 0
     except wire.Lost:
-        _exit(LOST)
+        status = LOST
     finally:
-        _exit(0)
+        _exit(status)

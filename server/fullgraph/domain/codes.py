@@ -386,7 +386,8 @@ CODES: tuple[Code, ...] = (
         "Part of what Dynamo did could not be written down",
         "fullgraph itself failed while it recorded a trace, so findings of this target may be "
         "missing. The trace itself was not affected.",
-        "Run `fullgraph doctor`, and report it with the message: it is a mistake of fullgraph.",
+        "Run `fullgraph doctor`, and report it with the message: it is a mistake of fullgraph, "
+        "unless the file replaces functions that fullgraph uses.",
     ),
     Code(
         "probe",

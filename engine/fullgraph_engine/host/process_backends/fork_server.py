@@ -17,6 +17,8 @@ from .channels import ProcessEnds
 _fork, _waitpid, _exit, _poll = os.fork, os.waitpid, os._exit, select.poll
 _getpid, _setsid = os.getpid, os.setsid
 _WITHOUT_PIDFD = 20
+_LEAST_ENDS = 4
+"""Of a ``ProcessEnds``; fewer come where there is no room for more."""
 _pidfd_open = getattr(os, "pidfd_open", None)
 
 Forks = Launch | Enclose | Continue
@@ -72,6 +74,8 @@ class ForkServer:
             if isinstance(command, Ahead):
                 ahead(command)
                 continue
+            if len(packet[1]) < _LEAST_ENDS:
+                raise wire.Lost  # there is no room for descriptors any more
             given = ProcessEnds(*packet[1])
             if not self.is_own(command):
                 onward = self.onward
