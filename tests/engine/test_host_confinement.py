@@ -21,7 +21,6 @@ from tests.engine.hosts import (
     BOOT,
     STUB,
     Engine,
-    children_of,
     landlock_version,
     named,
     started_engine,
@@ -151,19 +150,6 @@ def test_a_run_signals_no_process_that_it_was_forked_from(processes: str) -> Non
     engine, _ = started_engine(processes)
     for number in (0, signal.SIGSTOP, signal.SIGKILL):
         assert engine.analyze(STOPS.format(number=int(number))).value("f") == "-1"
-    assert engine.close() == 0
-
-
-def test_a_preamble_that_is_stopped_is_replaced(processes: str) -> None:
-    if processes == "spawn":
-        pytest.skip("nothing is forked there")
-    engine, _ = started_engine(processes)
-    before = set(children_of(engine.process.pid))
-    text = "import json\ndef f():  # target\n    return "
-    assert engine.analyze(f"{text}1\n").value("f") == "1"
-    (preamble,) = set(children_of(engine.process.pid)) - before
-    os.kill(preamble, signal.SIGSTOP)
-    assert engine.analyze(f"{text}2\n").value("f") == "2"
     assert engine.close() == 0
 
 

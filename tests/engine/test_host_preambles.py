@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -44,6 +46,28 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(
         assert again.value("f") == f"(1, {number}, 'def f()', 'Doc.')"
         assert _imported(again) == reimports
         assert again.reports["f"].range.start.line == 4
+
+
+def test_a_preamble_that_is_stopped_is_replaced(
+    engine: Engine, slow: Path, processes: str
+) -> None:
+    if processes == "spawn":
+        pytest.skip("no preamble is kept there")
+    before = set(children_of(engine.process.pid))
+    text = "import slow\ndef f():  # target\n    return "
+    assert engine.analyze(f"{text}1\n", path=str(slow)).value("f") == "1"
+    (preamble,) = set(children_of(engine.process.pid)) - before
+    os.kill(preamble, signal.SIGSTOP)
+    again = engine.analyze(f"{text}2\n", path=str(slow))
+    assert (again.value("f"), _imported(again)) == ("2", 1)
+
+
+def test_shared_memory_is_empty_after_an_edit(engine: Engine, slow: Path, reimports: int) -> None:
+    text = "import slow, os\ndef f():  # target\n    return "
+    left = "open('/dev/shm/left', 'w').close(), os.mkdir('/dev/shm/folder')"
+    assert engine.analyze(f"{text}{left}\n", path=str(slow)).value("f") == "(None, None)"
+    again = engine.analyze(f"{text}os.listdir('/dev/shm')\n", path=str(slow))
+    assert (again.value("f"), _imported(again)) == ("[]", reimports)
 
 
 def test_an_edit_of_the_imports_executes_them_again(engine: Engine, slow: Path) -> None:

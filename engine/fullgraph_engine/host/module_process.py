@@ -506,6 +506,7 @@ class _Module:
         noted = self.sandbox.noted or set()
         files = self.dependencies(keeping, noted)
         self.sandbox.noted = None
+        self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
@@ -556,6 +557,7 @@ class _Module:
         self.given = fresh
         fresh.raise_all()
         confinement.isolate()
+        self.sandbox.clear_shared_memory()
         self.settle()
         if not self.read(imports):
             _exit(0)

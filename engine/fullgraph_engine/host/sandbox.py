@@ -22,7 +22,7 @@ from .permissions import Permissions
 from .process_backends import confinement, descriptors
 
 _realpath, _fsdecode, _getpid, _getpgrp = os.path.realpath, os.fsdecode, os.getpid, os.getpgrp
-_dirname, _getframe = os.path.dirname, sys._getframe
+_dirname, _listdir, _getframe = os.path.dirname, os.listdir, sys._getframe
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSED = "fullgraph runs this code only to trace it"
 """How every refusal begins that is not the kernel's."""
@@ -85,6 +85,8 @@ class Sandbox:
         """What was refused last: a library may catch that, and say something else."""
         self.noted: set[str] | None = None
         """Files that user code has read, while somebody wants to know."""
+        self._owns_shared_memory = False
+        self._shared: frozenset[str] = frozenset()
 
     def install(self, memory: int, *, programs: bool = False) -> None:
         """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later."""
@@ -113,7 +115,20 @@ class Sandbox:
         self._writable = caches.writable(self._allowed)
         may = self._allowed
         layers = confinement.confine(self.root, may, memory=memory, programs=programs)
-        self._is_held = any(layer.name == "Landlock" and layer.holds for layer in layers)
+        held = {layer.name for layer in layers if layer.holds}
+        self._is_held = "Landlock" in held
+        self._owns_shared_memory = "private /dev/shm" in held
+
+    def note_shared_memory(self) -> None:
+        """Take what is in shared memory now for what every generation is to find there."""
+        if self._owns_shared_memory:
+            self._shared = frozenset(_listdir(confinement.SHARED_MEMORY))
+
+    def clear_shared_memory(self) -> None:
+        """Remove what an earlier generation has left there, if it is nobody else's."""
+        if self._owns_shared_memory:
+            for name in set(_listdir(confinement.SHARED_MEMORY)) - self._shared:
+                descriptors.remove(f"{confinement.SHARED_MEMORY}/{name}")
 
     def _refuse_multiprocessing(self) -> None:
         """What it starts an interpreter with raises no event; ``subprocess`` has the original."""

@@ -15,6 +15,7 @@ from .. import caches
 from . import descriptors, landlock, limits, namespaces, processes, seccomp
 from .namespaces import Entered
 
+SHARED_MEMORY = namespaces.SHARED_MEMORY
 _SECONDS = 10.0
 _LEFT_OUT = "left out for a measurement"
 

@@ -7,6 +7,7 @@ import io
 import os
 import resource
 import select
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ _F_GETPATH, _LONGEST_PATH = 50, 1024
 
 _LINUX = sys.platform.startswith("linux")
 _close, _dup2, _open, _poll = os.close, os.dup2, os.open, select.poll
-_write = os.write
+_write, _unlink, _rmtree = os.write, os.unlink, shutil.rmtree
 
 
 def listed() -> set[int]:
@@ -63,6 +64,14 @@ def held_by_files(folder: str) -> int:
             except OSError:
                 continue
     return total
+
+
+def remove(path: str) -> None:
+    """Remove a file, or a folder with all that is in it, as far as that is possible."""
+    try:
+        _unlink(path)
+    except OSError:
+        _rmtree(path, ignore_errors=True)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
