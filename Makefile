@@ -109,7 +109,7 @@ bench: $(VENV)/ready
 	$(BIN)/python tests/benchmarks/bench.py
 
 # Two hours: many files with few descriptors, processes that something else ends, thousands of edits,
-# and everything that an editor can say in any order.
+# everything that an editor can say in any order, and hostile files.
 soak: $(VENV)/ready
 	$(BIN)/python tests/soak/fuzz.py 20000
 	$(BIN)/python tests/soak/load.py 200 256
@@ -117,6 +117,7 @@ soak: $(VENV)/ready
 	$(BIN)/python tests/soak/kills.py 100
 	$(BIN)/python tests/soak/restarts.py 50
 	$(BIN)/python tests/soak/edits.py 2000
+	$(BIN)/python -m tests.soak.hostile
 
 bench-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
 	PYTHON=$(abspath $(BIN)/python) node tests/clients/vscode/latency.mjs

@@ -17,9 +17,9 @@ import psutil
 ROOT = Path(__file__).parents[2]
 FEW = 4
 """Processes, descriptors or files, by which counts may differ from one time to another."""
-sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
+sys.path.insert(0, str(ROOT))
 
-from client import Client  # noqa: E402
+from tests.benchmarks.client import Client  # noqa: E402
 
 COMMAND = [sys.executable, str(ROOT / "tests" / "server" / "real_server.py")]
 
@@ -106,7 +106,7 @@ class Window(Client):
             yield at, message
 
     def _seen(self, message: dict[str, Any]) -> None:
-        params = message.get("params")
+        params: Any = message.get("params")
         if message.get("method") == "textDocument/publishDiagnostics":
             self.diagnostics[params["uri"]] = params["diagnostics"]
         elif message.get("method") == "window/showMessage":

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import os
 import statistics
 import sys
 import time
+from collections.abc import Iterable, Iterator
 
 from tests.soak.hostile.acts import CATEGORIES, cases
-from tests.soak.hostile.editor import Editor, Outcome
+from tests.soak.hostile.case import Case
+from tests.soak.hostile.editor import LONGER, SECONDS, Editor, Outcome
 from tests.soak.hostile.surroundings import Surroundings
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("categories", nargs="*", default=CATEGORIES, metavar="category")
-    parser.add_argument("--case", help="only cases with this in their names")
+    parser.add_argument("--case", default="", help="only cases with this in their names")
     parser.add_argument("--without", default="", help="layers to leave out, with commas between")
     parser.add_argument(
         "--verbose", action="store_true", help="print all that is told, as it comes"
@@ -31,16 +34,15 @@ def main() -> int:
     surroundings = Surroundings()
     began = time.monotonic()
     outcomes: list[Outcome] = []
+    left = ""
     try:
-        editor = Editor(surroundings, without)
-        for category in options.categories:
-            for case in cases(category):
-                if options.case and options.case not in case.name:
-                    continue
+        for seconds, names in itertools.groupby(options.categories, _seconds):
+            editor = Editor(surroundings, without, seconds)
+            for category, case in _chosen(names, options.case):
                 outcomes.append(editor.run(category, case))
                 if options.verbose:
                     print(_line(outcomes[-1]), *outcomes[-1].told, sep="\n    ", flush=True)
-        left = editor.close()
+            left += editor.close()
     finally:
         surroundings.close()
     _print_table(outcomes)
@@ -56,6 +58,17 @@ def main() -> int:
         f"then {statistics.median(good):.2f} s in the middle, {max(good):.2f} s at most"
     )
     return 1 if left or any(one.verdict == "not contained" for one in outcomes) else 0
+
+
+def _seconds(category: str) -> float:
+    return LONGER.get(category, SECONDS)
+
+
+def _chosen(categories: Iterable[str], words: str) -> Iterator[tuple[str, Case]]:
+    for category in categories:
+        for case in cases(category):
+            if words in case.name:
+                yield category, case
 
 
 def _line(outcome: Outcome) -> str:

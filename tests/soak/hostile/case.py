@@ -11,9 +11,9 @@ Place = Literal["module", "run", "file"]
 
 @dataclass(frozen=True)
 class Expected:
-    """The only finding of the family ``trace``, and words of its message; "" for no finding."""
+    """The codes of all findings of the families ``trace`` and ``probe``, and words of one."""
 
-    code: str = ""
+    codes: frozenset[str]
     words: str = ""
 
 
@@ -52,14 +52,15 @@ class Case:
 def table(text: str) -> tuple[Case, ...]:
     """Cases from lines ``== name | expected: words | place | no break``, each before its text.
 
-    The last two may be left out. ``expected`` is one of ``_CODES``, or a whole code.
+    The last two may be left out. ``expected`` is of ``_CODES``, or whole codes, ``one + other``.
     """
     found = []
     for part in ("\n" + text).split("\n== ")[1:]:
         head, _, body = part.partition("\n")
         name, told, *options = head.split(" | ")
-        code, _, words = told.partition(": ")
-        expected = Expected(_CODES.get(code, code), words)
+        kinds, _, words = told.partition(": ")
+        codes = {_CODES.get(kind, kind) for kind in kinds.split(" + ")} - {""}
+        expected = Expected(frozenset(codes), words)
         place: Place = "run" if "run" in options else "file" if "file" in options else "module"
         found.append(Case(name, body, expected, place, "no break" not in options))
     return tuple(found)
@@ -79,7 +80,7 @@ def leak(what):
 
 
 def refused(result, what="it"):
-    if result not in (-1, None):
+    if result is not None and result >= 0:
         leak(f"{what} gave {result}")
 
 

@@ -32,12 +32,12 @@ os.closerange(0, 65536)
 syscall("close_range", 0, 0xFFFFFFFF, 0)
 == those that programs know are closed | traced
 os.closerange(0, 1000)
-== all lead to /dev/null | crashes: file descriptors
+== all lead to /dev/null | crashes: code of fullgraph failed
 null = os.open("/dev/null", os.O_RDWR)
 for name in os.listdir("/proc/self/fd"):
     try: os.dup2(null, int(name))
     except OSError: pass
-== all lead to /dev/null, in a run | crashes: file descriptors | run
+== all lead to /dev/null, in a run | crashes: exited with status 0 | run
 null = os.open("/dev/null", os.O_RDWR)
 for name in os.listdir("/proc/self/fd"):
     try: os.dup2(null, int(name))
@@ -50,15 +50,15 @@ for number in range(3, 100):
 for name in os.listdir("/proc/self/fd"):
     try: os.set_blocking(int(name), False)
     except OSError: pass
-== there is none left | raises: Too many open files
+== there is none left | trace/crashed + trace/eager-error: file descriptors | module | no break
 while True: os.open("/dev/null", 0)
-== there is none left, and the error is caught | traced
+== there is none left, and the error is caught | crashes: file descriptors | module | no break
 try:
     while True: os.open("/dev/null", 0)
 except OSError: pass
 == there is none left, in a run | raises: Too many open files | run
 while True: os.open("/dev/null", 0)
-== there may be none | traced
+== there may be none | crashes: file descriptors | module | no break
 resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 == random bytes to all | traced
 for name in os.listdir("/proc/self/fd"):
@@ -68,7 +68,7 @@ for name in os.listdir("/proc/self/fd"):
 for name in os.listdir("/proc/self/fd"):
     try: os.write(int(name), os.urandom(4096) + b"\n")
     except OSError: pass
-== forged messages to all | traced
+== forged messages to all | traced | module | no break
 SAID
 for name in os.listdir("/proc/self/fd"):
     try: os.write(int(name), WORDS)
@@ -78,6 +78,34 @@ SAID
 for name in os.listdir("/proc/self/fd"):
     try: os.write(int(name), WORDS)
     except OSError: pass
+== forged findings for all files | traced | module | no break
+import json
+def at(n): return {"line": n, "byte": n}
+for n in range(3000):
+    where = {"start": at(-n), "end": at(n**9)}
+    one = {"code": "graph-break/GB0001", "message": "forged", "range": where, "mode": "real"}
+    words = json.dumps({"type": "FindingFound", "request": n, "finding": one}) + "\n"
+    for number in range(4060, 4096):
+        try: os.write(number, words.encode())
+        except OSError: pass
+== messages of other types than they are | traced | module | no break
+import json
+ODD = (None, "x", -1, 10**400, 1e308, [], [[]], {}, True, float("nan"))
+KINDS = {"Begun": ("stage", "seconds"), "Planned": ("runs", "late"), "Forked": ("number", "pid"),
+    "Followed": ("names", "seconds"), "Kept": ("lines", "files"), "RunDone": ("report", "needs_real")}
+for kind, fields in KINDS.items():
+    for odd in ODD:
+        words = "!" + json.dumps({"type": kind, **dict.fromkeys(fields, odd)}) + "\n"
+        for number in range(4060, 4096):
+            try: os.write(number, words.encode())
+            except OSError: pass
+== more time than it has | timeout
+words = b'!{"type": "Begun", "stage": "run", "seconds": 1e9}\n'
+while True:
+    for number in range(4060, 4096):
+        try: os.write(number, words)
+        except OSError: pass
+    time.sleep(0.1)
 == forged pids of runs | traced
 import json
 words = "".join(f'!{json.dumps(dict(type="Forked", number=n, pid=VICTIM))}\n' for n in range(40))
@@ -94,13 +122,17 @@ if libc.fork() == 0:
             except OSError: pass
         time.sleep(0.05)
     os._exit(0)
-== a line without an end | crashes: MiB
+== a line without an end | timeout
 import select
 sinks = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2]
 def fifo(n):
     try: return os.readlink(f"/proc/self/fd/{n}").startswith("pipe")
     except OSError: return False
 while True: [os.write(n, b"x" * 65536) for n in sinks if fifo(n)]
+== output without end | timeout
+while True: print("x" * 10_000)
+== output without end, in a run | timeout | run
+while True: os.write(2, b"x" * 10_000)
 == protocol of the editor on standard output | traced
 os.write(1, b'Content-Length: 52\r\n\r\n{"jsonrpc": "2.0", "method": "exit", "params": null}')
 print('Content-Length: 2\r\n\r\n{}')
@@ -108,9 +140,8 @@ print('Content-Length: 2\r\n\r\n{}')
 import select
 while True:
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and select.select([int(name)], [], [], 0)[0]:
-            try: os.read(int(name), 65536)
-            except OSError: pass
+        try: int(name) > 2 and select.select([int(name)], [], [], 0)[0] and os.read(int(name), 65536)
+        except OSError: pass
 == reading what is for others, in a thread | traced
 import select
 def reads():
@@ -119,7 +150,7 @@ def reads():
             try: select.select([number], [], [], 0)[0] and os.read(number, 65536)
             except OSError: pass
 threading.Thread(target=reads, daemon=True).start()
-== sockets are shut down | crashes: file descriptors
+== sockets are shut down | crashes: file descriptors | module | no break
 for number in range(3, 4096):
     try: socket.socket(fileno=os.dup(number)).shutdown(2)
     except OSError: pass
@@ -138,12 +169,12 @@ for number in range(3, 4096):
 for number in range(3, 4096):
     try: os.ftruncate(number, 0)
     except OSError: pass
-== the last words are forged | crashes: Segmentation fault
+== the last words are forged | crashes: Segmentation fault | module | no break
 for number in range(3, 4096):
     try: os.pwrite(number, b"#[{}]\n~[]\n@999 999\n#null\nFatal Python error: \xff\n" * 9, 0)
     except OSError: pass
 ctypes.string_at(0)
-== the last words are very many | crashes: Segmentation fault
+== the last words are very many | crashes: Segmentation fault | module | no break
 for number in range(3, 4096):
     try:
         if "memfd" in os.readlink(f"/proc/self/fd/{number}"): os.write(number, b"x" * (400 << 20))
@@ -168,7 +199,7 @@ sys.stdin = sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = None
 class Raises:
     def __getattr__(self, name): raise RuntimeError(name)
 sys.stdout = sys.stderr = Raises()
-== standard output exits | traced
+== standard output exits | crashes: exited with status 3
 class Exits:
     def flush(self): os._exit(3)
     write = flush

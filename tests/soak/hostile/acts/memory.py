@@ -109,10 +109,6 @@ for _ in range(400):
     try: fcntl.fcntl(go, 1031, 1 << 20)
     except OSError: pass
     kept.append((come, go))
-== output without end | timeout
-while True: print("x" * 10_000)
-== output without end, in a run | timeout | run
-while True: os.write(2, b"x" * 10_000)
 == a message of many megabytes | raises: xxxx
 raise ValueError("x" * (32 << 20))
 == a bomb of zlib | raises: emory

@@ -112,7 +112,7 @@ ctypes.pythonapi.PyEval_SaveThread()
 == the lock of the interpreter is held | timeout
 ctypes.PyDLL(None).pause()
 == the lock of the interpreter is held, in a run | timeout | run
-ctypes.PyDLL(None).sleep(600)
+while True: ctypes.PyDLL(None).sleep(600)
 == hooks of audit are taken out | traced
 place = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
 import builtins
@@ -154,9 +154,8 @@ while True: pass
 == not to be looked into | timeout
 libc.prctl(4, 0, 0, 0, 0)
 while True: pass
-== no system calls at all | crashes: Killed
-libc.prctl(22, 1, 0, 0, 0)
-os.getpid()
+== hardly any system calls | traced
+refused(libc.prctl(22, 1, 0, 0, 0), "strict mode")
 == no time stamps | crashes: Segmentation fault
 libc.prctl(26, 2, 0, 0, 0)
 time.monotonic()
@@ -171,13 +170,6 @@ name = tempfile.gettempdir() + "/made.so"
 open(name, "wb").write(b"\x7fELF\2\1\1" + bytes(57))
 try: ctypes.CDLL(name)
 except OSError: pass
-== an extension that is compiled | refused: lets it start no processes
-from torch.utils.cpp_extension import load_inline
-load_inline("hostile", "int f() { return 1; }", functions=["f"])
-== an operator that crashes | crashes: Segmentation fault | run
-torch.as_strided(torch.ones(2), (1 << 20,), (1 << 20,), 0)
-torch.frombuffer(mmap.mmap(-1, 4096), dtype=torch.uint8).data_ptr()
-ctypes.memset(torch.ones(2).data_ptr() ^ 1 << 46, 0, 8)
 == threads of C | traced
 kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 held = ctypes.c_ulong()

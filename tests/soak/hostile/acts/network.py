@@ -90,15 +90,15 @@ socket.socketpair()[0].connect(UNIX)
 == the log of the system | traced
 import syslog
 syslog.syslog("hostile")
-== a socket of the kernel | refused: Operation not permitted
+== a socket of the kernel | refused: gives it no network
 socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
-== raw packets | refused: Operation not permitted
+== raw packets | refused: gives it no network
 socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
-== frames | refused: Operation not permitted
+== frames | refused: gives it no network
 socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-== sockets to the host of a virtual machine | refused: Operation not permitted
+== sockets to the host of a virtual machine | refused: gives it no network
 socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
-== ciphers of the kernel | refused: Operation not permitted
+== ciphers of the kernel | refused: gives it no network
 socket.socket(socket.AF_ALG, socket.SOCK_SEQPACKET)
 == a remote debugger | refused: gives it no network
 from multiprocessing.connection import Client
@@ -107,7 +107,7 @@ Client(tuple(TCP))
 import xmlrpc.client
 xmlrpc.client.ServerProxy("http://%s:%s/" % tuple(TCP)).system.listMethods()
 == weights from a hub | refused: gives it no network
-torch.hub.load_state_dict_from_url("http://%s:%s/w.pt" % tuple(TCP))
+torch.hub.load_state_dict_from_url("http://%s:%s/w.pt" % tuple(TCP), tempfile.gettempdir())
 == a store of torch.distributed | traced
 try: torch.distributed.TCPStore(TCP[0], TCP[1], timeout=__import__("datetime").timedelta(seconds=1))
 except Exception: pass

@@ -119,7 +119,7 @@ for _ in range(60): threading.Thread(target=spin, daemon=True).start()
 == a thread that ends the process | crashes: exited with status 5
 threading.Thread(target=lambda: os._exit(5)).start()
 time.sleep(60)
-== a thread that ends the process when a run has begun | crashes: the process that had executed the module ended
+== a thread that ends the process when a run has begun | crashes: the process that had executed the module ended | module | no break
 def ends():
     while not open(f"/proc/self/task/{os.getpid()}/children").read(): time.sleep(0.01)
     os._exit(5)
