@@ -31,6 +31,12 @@ MISDEEDS = {
         "trace/timeout",
         "",
     ),
+    "end of the main thread": (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); "
+        "ctypes.CDLL(None).pthread_exit(None)",
+        "trace/timeout",
+        "",
+    ),
     "segfault": ("import ctypes; ctypes.string_at(0)", "trace/crashed", "Segmentation fault"),
     "abort": ("import os; os.abort()", "trace/crashed", "Aborted"),
     "kill itself": ("import os; os.kill(os.getpid(), 9)", "trace/crashed", "Killed"),

@@ -22,6 +22,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PF_EXITING = 0x4
 _LINUX = sys.platform.startswith("linux")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_THREADS = 17
+"""Which field of ``stat`` is the number of threads, counted from the state on."""
 _PROC = Path("/proc")
 _LOOK_EVERY = 1.0
 _PS_SECONDS = 5.0
@@ -146,8 +148,10 @@ def is_exiting(pid: int) -> bool:
 def _state_and_parent(stat: bytes) -> tuple[bytes, int]:
     """Of a ``/proc/<pid>/stat``."""
     # The command between the parentheses may itself hold spaces and parentheses.
-    state, parent = stat[stat.rindex(b")") + 2 :].split(None, 2)[:2]
-    return state, int(parent)
+    fields = stat[stat.rindex(b")") + 2 :].split(None, _THREADS + 1)
+    state, parent, threads = fields[0], int(fields[1]), int(fields[_THREADS])
+    # Where only the main thread has ended, the process is no zombie yet.
+    return (b"S" if state == b"Z" and threads > 1 else state), parent
 
 
 class FromPs:

@@ -68,7 +68,7 @@ for _ in range(1000):
 time.sleep(60)
 == forks of forks | crashes: more than 32 processes
 libc.prctl(15, DAEMON.encode(), 0, 0, 0)
-for _ in range(8): libc.fork()
+for _ in range(6): libc.fork()
 time.sleep(600)
 == forks that hand on, so that no parent is left | timeout
 libc.prctl(15, DAEMON.encode(), 0, 0, 0)
