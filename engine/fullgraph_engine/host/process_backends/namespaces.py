@@ -25,7 +25,8 @@ PID, NETWORK, IPC = 0x20000000, 0x40000000, 0x08000000
 _USER, _MOUNTS = 0x10000000, 0x00020000
 ALL = PID | NETWORK | IPC
 
-_NOSUID, _NODEV, _NOEXEC, _BIND, _RECURSIVE, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_RDONLY, _NOSUID, _NODEV, _NOEXEC = 1, 2, 4, 8
+_BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _ATTR_RDONLY = 442, -100, 0x8000, 1
 """The number is the same on x86_64 and aarch64."""
 
@@ -193,7 +194,8 @@ def restrict_mounts(root: str, shared_memory: int, allowed: tuple[str, ...] = ()
         for path in allowed:
             _lack(functools.partial(_set_writable, path))
     if _proc_is_of_others() and not _has_mounts_below_proc():
-        _lack(lambda: _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC))
+        flags = _RDONLY | _NOSUID | _NODEV | _NOEXEC
+        _lack(lambda: _mount("proc", "/proc", "proc", flags))
     _stay()
     return found
 
