@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import sys
 import tempfile
@@ -72,6 +73,8 @@ from .wire import (
     Upward,
 )
 
+_DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
+"""What goes wrong where user code closes, uses up or redirects descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
 
 
@@ -100,7 +103,9 @@ def main(
         status = 0
     except wire.Lost:
         status = run.LOST
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno in _DESCRIPTORS:
+            status = run.LOST
         try:
             words = traceback.format_exc()
             wire.report(given.report, Log(job.analyze.request, "engine", words))
