@@ -6,15 +6,15 @@ from tests.soak.hostile.case import table
 
 CASES = table(
     r"""
-== builtins | trace/replaced-builtins
+== builtins | trace/compile-error + trace/replaced-builtins: replaced | module | no break
 import builtins
 def broken(*a, **k): raise RuntimeError("replaced")
 for name in ("len", "isinstance", "open", "getattr", "callable"):
     setattr(builtins, name, broken)
-== no builtins at all | trace/crashed + trace/replaced-builtins: code of fullgraph failed
+== no builtins at all | trace/crashed + trace/replaced-builtins: code of fullgraph failed | module | no break
 import builtins
 builtins.__dict__.clear()
-== the import statement | crashes: code of fullgraph failed
+== the import statement | crashes: code of fullgraph failed | module | no break
 import builtins
 def broken(*a, **k): raise ImportError("replaced")
 builtins.__import__ = broken
@@ -26,21 +26,21 @@ for name in dir(os):
 def broken(*a, **k): raise RuntimeError("replaced")
 for name in dir(os):
     if callable(getattr(os, name)) and name[0] != "_" and name != "PathLike": setattr(os, name, broken)
-== JSON and pickle | crashes: code of fullgraph failed
+== JSON and pickle | crashes: code of fullgraph failed | module | no break
 import json, pickle
 json.dumps = json.loads = pickle.dumps = pickle.loads = None
 json.JSONEncoder.default = json.JSONEncoder.encode = None
-== clocks | trace/compile-error: NaN
+== clocks | trace/compile-error: NaN | module | no break
 time.time = time.monotonic = time.perf_counter = lambda: float("nan")
 == a clock that goes backwards, in a run | traced | run
 count = itertools.count()
 time.time = time.monotonic = time.perf_counter = lambda: -float(next(count))
-== all modules are forgotten | crashes: code of fullgraph failed
+== all modules are forgotten | crashes: code of fullgraph failed | module | no break
 sys.modules.clear()
-== modules of torch are forgotten | crashes: code of fullgraph failed
+== modules of torch are forgotten | crashes: code of fullgraph failed | module | no break
 for name in list(sys.modules):
     if name.startswith("torch"): del sys.modules[name]
-== modules are None | trace/compile-error: None in sys.modules
+== modules are None | trace/compile-error: None in sys.modules | module | no break
 for name in ("os", "json", "ast", "re", "inspect", "traceback", "linecache", "dis", "types"):
     sys.modules[name] = None
 == this module is another one | traced
@@ -86,7 +86,7 @@ torch._dynamo.config.disable = True
 config = torch._dynamo.config
 config.suppress_errors = config.verbose = config.assume_static_by_default = False
 config.recompile_limit = config.cache_size_limit = 1
-== torch.compile | trace/incomplete: unless the file replaces
+== torch.compile | trace/incomplete: unless the file replaces | module | no break
 torch.compile = torch._dynamo.optimize = torch._dynamo.reset = None
 == Dynamo itself | trace/compile-error | module | no break
 import torch._dynamo.symbolic_convert as convert
@@ -132,22 +132,22 @@ open(PROJECT + "/weights.pt", "w")
 == the engine reports what it is told to | timeout | module | no break
 import fullgraph_engine.host.wire as wire
 wire.report = lambda *a: None
-== the engine knows no findings | crashes: code of fullgraph failed
+== the engine knows no findings | crashes: code of fullgraph failed | module | no break
 import fullgraph_engine.protocol as protocol
 protocol.Finding = protocol.FindingFound = protocol.to_plain = None
 == the engine's last words | crashes: exited with status 3
 import fullgraph_engine.host.blackbox as blackbox
 blackbox.at_stack = blackbox.at_place = blackbox.at_statement = lambda *a: 1 / 0
 os._exit(3)
-== the engine's classes by the collector | crashes: code of fullgraph failed
+== the engine's classes by the collector | crashes: code of fullgraph failed | module | no break
 for held in gc.get_objects():
     if type(held).__name__ in ("Clock", "Execution", "ImportProgress"): held.__dict__.clear()
-== regular expressions, paths and texts | traced
+== regular expressions, paths and texts | traced | module | no break
 import re, ast, textwrap, inspect, linecache
 def broken(*a, **k): raise RuntimeError("replaced")
 re.compile = re.match = ast.parse = ast.walk = textwrap.dedent = inspect.signature = broken
 inspect.getsource = inspect.getsourcelines = linecache.getline = linecache.getlines = broken
-== dataclasses and types | crashes: code of fullgraph failed
+== dataclasses and types | crashes: code of fullgraph failed | module | no break
 import dataclasses, typing, enum, types
 dataclasses.replace = dataclasses.fields = dataclasses.asdict = typing.get_type_hints = None
 == codecs | traced
