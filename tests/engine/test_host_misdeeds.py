@@ -320,6 +320,22 @@ def test_using_up_every_descriptor_in_the_module(engine: Engine, processes: str)
     assert "used up, the file descriptors" in finding.message
 
 
+def test_a_module_that_may_open_no_files(engine: Engine, processes: str) -> None:
+    if processes == "spawn":
+        pytest.skip("runs get their descriptors from elsewhere there")
+    result = engine.analyze(
+        """\
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+        def f():  # target
+            return 1
+        """
+    )
+    finding = result.trouble()
+    assert (finding.code, finding.range) == ("trace/crashed", spot(2, 4, 5))
+    assert "used up, the file descriptors" in finding.message
+
+
 def test_code_of_the_engine_that_fails_is_told_as_such(engine: Engine) -> None:
     result = engine.analyze(
         """\

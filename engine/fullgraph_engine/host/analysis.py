@@ -550,7 +550,24 @@ class Analysis:
             self._conclude(launched, code, f"{_MODULE_ENDED}: {cause}")
         for attempt in self._pending:
             self._lost(attempt, f"{_MODULE_ENDED.capitalize()}: {cause}")
+            if attempt.part == "first":
+                self._never_began(attempt, f"{_MODULE_ENDED}: {cause}")
         self._pending.clear()
+
+    def _never_began(self, attempt: Attempt, cause: str) -> None:
+        """The finding for a target of which the status alone would be told."""
+        target = attempt.plan.info
+        self._finding(
+            Finding(
+                code="trace/crashed",
+                message=f"The run of `{target.name}` could not begin: {cause}",
+                range=target.range,
+                target=target.name,
+                mode=_trace_mode(attempt.mode),
+                identity=f"trace/crashed@{place_words(target.range)}",
+                run=RunId(target.name, attempt.plan.probe),
+            )
+        )
 
     def _lost(self, attempt: Attempt, error: str) -> None:
         """An attempt has not even begun."""

@@ -131,6 +131,8 @@ class Editor:
         return self.window.open(name, text)
 
     def _told(self, uri: str) -> list[tuple[str, str]]:
+        for _ in self.window.until(0.1):  # what was published last
+            pass
         found: list[dict[str, Any]] = self.window.diagnostics.get(uri, [])
         return sorted((one["code"], one["message"]) for one in found)
 

@@ -60,7 +60,10 @@ class ForkServer:
             blind = any(ended < 0 for _, ended in self._children.values())
             now = aside is not None and followed
             timeout = 0 if now else _WITHOUT_PIDFD if blind else None
-            ready = {found for found, _ in poll.poll(timeout)}
+            try:
+                ready = {found for found, _ in poll.poll(timeout)}
+            except OSError as error:  # fewer may be open than are
+                raise wire.Lost from error
             if aside is not None and now and self._control.fileno() not in ready:
                 aside()
                 aside = None

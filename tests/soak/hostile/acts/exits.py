@@ -81,9 +81,9 @@ os.kill(os.getppid(), signal.SIGKILL)
 == the parent, in a run | refused: lets it signal no other process | run
 os.kill(os.getppid(), signal.SIGKILL)
 == the parent, in C | traced
-for pid in (os.getppid(), 1, 2): libc.kill(pid, signal.SIGSTOP)
+for pid in {os.getppid(), 1, 2} - {os.getpid()}: libc.kill(pid, signal.SIGSTOP)
 == the parent, in C and in a run | traced | run
-for pid in (os.getppid(), 1, 2): libc.kill(pid, signal.SIGSTOP)
+for pid in {os.getppid(), 1, 2} - {os.getpid()}: libc.kill(pid, signal.SIGSTOP)
 == all processes up to the ten thousandth, in C | traced
 own = [int(name) for name in os.listdir("/proc/self/task")]
 for pid in range(1, 10_000):
