@@ -175,7 +175,7 @@ ctypes.string_at(0)
 == the last words are very many | crashes: Segmentation fault | module | no break
 for number in range(3, 4096):
     try:
-        if "memfd" in os.readlink(f"/proc/self/fd/{number}"): os.write(number, b"x" * (400 << 20))
+        if "memfd" in os.readlink(f"/proc/self/fd/{number}"): os.write(number, b"x" * (32 << 20))
     except OSError: pass
 ctypes.string_at(0)
 == descriptors of the parent | traced
