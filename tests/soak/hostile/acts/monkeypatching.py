@@ -139,7 +139,7 @@ protocol.Finding = protocol.FindingFound = protocol.to_plain = None
 import fullgraph_engine.host.blackbox as blackbox
 blackbox.at_stack = blackbox.at_place = blackbox.at_statement = lambda *a: 1 / 0
 os._exit(3)
-== the engine's classes by the collector | crashes: code of fullgraph failed | module | no break
+== the engine's classes by the collector | traced | module | no break
 for held in gc.get_objects():
     if type(held).__name__ in ("Clock", "Execution", "ImportProgress"): held.__dict__.clear()
 == regular expressions, paths and texts | traced | module | no break
@@ -154,7 +154,7 @@ dataclasses.replace = dataclasses.fields = dataclasses.asdict = typing.get_type_
 import codecs
 codecs.register(lambda name: 1 / 0)
 codecs.lookup = codecs.encode = None
-== locks that are never free | traced
+== locks that are never free | traced | module | no break
 threading.Lock = threading.RLock = threading.Condition = lambda *a: 1 / 0
 == signals | traced
 signal.signal = signal.setitimer = signal.pthread_sigmask = lambda *a: None

@@ -122,7 +122,7 @@ clear()
 == objects are overwritten | crashes: Segmentation fault
 ctypes.memset(id(object), 0xFF, 400)
 object()
-== the heap is overwritten | crashes
+== the heap is overwritten | crashes | module | no break
 libc.malloc.restype = ctypes.c_void_p
 place = libc.malloc(64)
 ctypes.memset(place - 64, 0xFF, 4096)
