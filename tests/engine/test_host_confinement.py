@@ -209,6 +209,15 @@ def test_a_daemon_does_not_outlive_an_engine_that_is_killed(processes: str) -> N
     assert gone
 
 
+def test_a_process_can_always_be_forked_for_the_next_run(engine: Engine) -> None:
+    """Root may start processes beyond any limit, so it is the limit that is looked at."""
+    number = resource.RLIMIT_NPROC
+    before = resource.getrlimit(number)
+    lower = f"tried(resource.setrlimit, {number}, (0, 0)), resource.getrlimit({number})"
+    assert done(engine, lower) == ("ValueError", before)
+    assert done(engine, f"tried(resource.setrlimit, {resource.RLIMIT_CORE}, (0, 0))") is None
+
+
 # -- files --------------------------------------------------------------------------------------
 
 

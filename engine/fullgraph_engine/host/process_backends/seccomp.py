@@ -63,6 +63,7 @@ def _null(argument: int) -> tuple[Is, ...]:
 
 _ITSELF: Rule = ((Is(0, (0,)),),)
 """The first argument is a process: the caller."""
+_RLIMIT_NPROC = 6
 _NAMESPACES = 0x7E020000
 """CLONE_NEW…, as far as clone(2) has them."""
 _CLONE_PARENT = 0x8000
@@ -77,7 +78,9 @@ _RULES: dict[str, Rule] = {
     # Other processes. Which pid is the caller's own, or its child's, a filter cannot know: what is
     # left of kill(2) is for Landlock and the pid namespace.
     "kill": ((Is(0, (0xFFFFFFFF,), negated=True),),),
-    "prlimit64": (*_ITSELF, _null(2)),
+    # Without a process to be forked, the next run could not begin.
+    "prlimit64": ((*_ITSELF[0], Is(1, (_RLIMIT_NPROC,), negated=True)), _null(2)),
+    "setrlimit": ((Is(0, (_RLIMIT_NPROC,), negated=True),),),
     "setpriority": ((Is(0, (0,)), Is(1, (0,))),),
     "ioprio_set": ((Is(0, (1,)), Is(1, (0,))),),
     **dict.fromkeys(
