@@ -398,8 +398,7 @@ def test_nothing_is_told_of_other_requests(engine: Engine) -> None:
     )
     own = engine.requests + 1
     result = engine.analyze(
-        f"{FORGING}forge({said % (own + 1)!r}, {said % own!r})\n"
-        "def f():  # target\n    return 1\n"
+        f"{FORGING}forge({said % (own + 1)!r}, {said % own!r})\ndef f():  # target\n    return 1\n"
     )
     forged = [event for event in result.events if getattr(event, "request", own) != own]
     assert not forged

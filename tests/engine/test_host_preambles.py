@@ -48,9 +48,7 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(
         assert again.reports["f"].range.start.line == 4
 
 
-def test_a_preamble_that_is_stopped_is_replaced(
-    engine: Engine, slow: Path, processes: str
-) -> None:
+def test_a_preamble_that_is_stopped_is_replaced(engine: Engine, slow: Path, processes: str) -> None:
     if processes == "spawn":
         pytest.skip("no preamble is kept there")
     before = set(children_of(engine.process.pid))

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import resource
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -75,8 +76,8 @@ class Window(Client):
         """When the engine has become ready, by the monotonic clock; infinite while it is not."""
         self.texts: dict[str, tuple[int, str]] = {}
         """Version and text of each open file."""
-        self.scratch = folder / "scratch"
-        self.scratch.mkdir()
+        self._temporary = tempfile.TemporaryDirectory(prefix="fullgraph-soak-")
+        self.scratch = Path(self._temporary.name)
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors:
             resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, before[1]))
@@ -99,6 +100,10 @@ class Window(Client):
             },
         )
         self.notify("initialized", {})
+
+    def close(self) -> None:
+        super().close()
+        self._temporary.cleanup()
 
     def until(self, timeout: float) -> Any:
         for at, message in super().until(timeout):

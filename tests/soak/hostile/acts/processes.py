@@ -137,7 +137,7 @@ def fails(): raise RuntimeError("no")
 os.register_at_fork(before=fails, after_in_child=fails, after_in_parent=fails)
 == hooks of fork that end the process | crashes: exited with status 9 | no break
 os.register_at_fork(after_in_child=lambda: os._exit(9))
-== no process may be started any more | refused: not allowed to raise maximum limit
+== no process may be started any more | raises: not allowed to raise maximum limit
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 == before everybody else | refused: Operation not permitted
 os.nice(-20)
