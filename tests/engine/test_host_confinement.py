@@ -197,7 +197,7 @@ def test_a_daemon_does_not_outlive_an_engine_that_is_killed(processes: str) -> N
         pytest.skip("no pid namespace here")
     body = (DAEMON.format(name=name) + "time.sleep(600)").replace("\n", "\n    ")
     engine.begin(f"{BEGINNING}def f():  # target\n    {body}\n")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 150
     while not named(name):
         assert time.monotonic() < until
         time.sleep(0.01)

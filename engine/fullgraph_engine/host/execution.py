@@ -43,7 +43,7 @@ class Clock:
     executing: bool = False
     over: bool = False
     interrupted: bool = False
-    """A statement was interrupted as its time was up, and has not ended since."""
+    """The statement was interrupted as its time was up."""
 
 
 @dataclass
@@ -110,11 +110,10 @@ class Execution:
     # -- one statement ------------------------------------------------------------------------
 
     def _statement(self, node: ast.stmt, namespace: dict[str, Any]) -> None:
+        self.clock.interrupted = False
         error = self._attempt(node, namespace)
-        if self.clock.interrupted:
-            self.clock.interrupted = False
-            if not isinstance(error, TimeIsUp):
-                error = TimeIsUp()  # the code has caught it, or was in a finalizer
+        if self.clock.interrupted and not isinstance(error, TimeIsUp):
+            error = TimeIsUp()  # the code has caught it, or was in a finalizer
         if error is None:
             self._bound(node)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
