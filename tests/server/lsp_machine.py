@@ -688,7 +688,7 @@ class Window(RuleBasedStateMachine):
         for uri, text in self.texts.items():
             # Where the engine says that it does not parse, what was known before stays.
             if "def broken(" not in text.text:
-                assert shown[uri] == expected[uri], (uri, text)
+                assert shown[uri] == expected[uri], (uri, text, shown[uri], expected[uri])
                 self.place.texts += 1
                 self.place.diagnostics += len(expected[uri])
         for peer, one in ((fresh, server), (self.peer, self.server)):
