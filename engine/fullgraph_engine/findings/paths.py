@@ -420,13 +420,6 @@ def altered(call: Call, path: TracePath) -> Call:
     return dataclasses.replace(call, args=args, kwargs=kwargs)
 
 
-def with_value(call: Call, name: str, value: object) -> Call:
-    """The same call with another value of one parameter, and tensors of its own."""
-    args, kwargs, _ = Inputs(call.function, call.args, call.kwargs).again()
-    args, kwargs = with_parameters(call.function, args, kwargs, {name: value})
-    return dataclasses.replace(call, args=args, kwargs=kwargs)
-
-
 def _name(path: TracePath) -> str:
     """The same for the same path in another process."""
     answers = (f"{one.range}: {one.value}" for one in path.answers)

@@ -46,7 +46,7 @@ from ..tracing.recording import (
     Specialization,
     TracedLines,
 )
-from ..tracing.variations import Inputs
+from ..tracing.variations import Inputs, with_parameters
 from . import (
     breaks,
     dimensions,
@@ -62,17 +62,7 @@ from . import (
 )
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
-from .paths import (
-    Asked,
-    Explorer,
-    Known,
-    Policy,
-    Traveled,
-    altered,
-    answers_of,
-    flags_of,
-    with_value,
-)
+from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
 from .places import SourceText
 
 if TYPE_CHECKING:
@@ -513,12 +503,14 @@ class _Attempt:
             except BaseException:
                 return ""
 
-            def attempt(value: object) -> None:
-                given = with_value(call, name, value)
-                tracing.call_eagerly(given.function, given.args, given.kwargs)
+            inputs = Inputs(call.function, call.args, call.kwargs)
 
-            leaves = Inputs(call.function, call.args, call.kwargs).leaves
-            tensors = [one.value for one in leaves if isinstance(one.value, torch.Tensor)]
+            def attempt(value: object) -> None:
+                args, kwargs, _ = inputs.again()
+                args, kwargs = with_parameters(call.function, args, kwargs, {name: value})
+                tracing.call_eagerly(call.function, args, kwargs)
+
+            tensors = [one.value for one in inputs.leaves if isinstance(one.value, torch.Tensor)]
             return optional.fitting(call.function, name, tensors, attempt)
 
     def leave_disabled(self) -> None:

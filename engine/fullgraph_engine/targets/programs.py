@@ -12,7 +12,7 @@ import contextlib
 import functools
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,19 +46,15 @@ def enclosing(
         through: tuple[str, ...] = ()
         if definition not in example.direct:
             through = tuple(name for name, theirs in users if example in theirs)
-        probe = Probe(ProbeInfo("harvest", inputs=""), _Planned(example, through))
         doubtful = example.kind == "docstring"
-        found.append(
-            Enclosing(
-                example.name,
-                probe,
-                SECONDS,
-                FURTHER_SECONDS,
-                is_program=True,
-                is_doubtful=doubtful,
-            )
-        )
+        found.append(program(example.name, _Planned(example, through), doubtful=doubtful))
     return found
+
+
+def program(name: str, build: Callable[[Namespace], Call], *, doubtful: bool) -> Enclosing:
+    """Code that ``build`` makes a call of, as what may call a definition of the file."""
+    probe = Probe(ProbeInfo("harvest", inputs=""), build)
+    return Enclosing(name, probe, SECONDS, FURTHER_SECONDS, is_program=True, is_doubtful=doubtful)
 
 
 @dataclass(frozen=True)

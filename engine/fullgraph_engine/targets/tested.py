@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..protocol import ProbeInfo
 from . import programs, workspace
 from .enclosing import NotCalled
-from .probes import Call, Enclosing, Namespace, Probe
+from .probes import Call, Enclosing, Namespace
 
 if TYPE_CHECKING:
     import pytest
@@ -38,20 +37,13 @@ def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
     mention it before those that mention only its ``users``."""
     files = [
         (file, wanted, number)
-        for file, text in workspace.tests_that_import(path)
+        for file, text in _files(path)
         for number, wanted in enumerate((mentioning(text, [name]), mentioning(text, users)))
         if wanted
     ]
     files.sort(key=lambda one: one[2])
     return [
-        Enclosing(
-            file.name,
-            Probe(ProbeInfo("harvest", inputs=""), _Planned(file, tuple(wanted[:_MOST_TESTS]))),
-            programs.SECONDS,
-            programs.FURTHER_SECONDS,
-            is_program=True,
-            is_doubtful=True,
-        )
+        programs.program(file.name, _Planned(file, tuple(wanted[:_MOST_TESTS])), doubtful=True)
         for file, wanted, _ in files
     ]
 
@@ -59,15 +51,24 @@ def enclosing(name: str, users: Sequence[str], path: str) -> list[Enclosing]:
 def mentioning(text: str, names: Sequence[str]) -> list[str]:
     """The tests that mention one of these names, in pytest's notation behind the file; all of the
     file if only a fixture or another function of it does."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    wanted = frozenset(names)
+    tree, wanted = _parsed(text), frozenset(names)
     if not _mentions(tree, wanted):
         return []
     tests = list(_tests(tree.body))
     return [name for name, node in tests if _mentions(node, wanted)] or [name for name, _ in tests]
+
+
+# Each target of a file asks for the same; one process plans them all, and lives for one edit.
+_files = functools.lru_cache(maxsize=1)(workspace.tests_that_import)
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> ast.Module:
+    """Empty if it does not parse."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
 
 
 def _mentions(tree: ast.AST, names: frozenset[str]) -> bool:

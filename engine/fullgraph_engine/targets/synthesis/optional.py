@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -38,9 +39,7 @@ def fitting(
     parameter = next((one for one in parameters if one.name == name), None)
     if parameter is None:
         return ""
-    for number, value in enumerate(_values(parameter, tensors)):
-        if number == _MOST:
-            break
+    for value in itertools.islice(_values(parameter, tensors), _MOST):
         try:
             with silent(), within(TimeIsUp, _TRY):
                 call(build_value(value))
