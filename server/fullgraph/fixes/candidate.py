@@ -1,0 +1,51 @@
+"""A rewrite of a text: before it was tried, and as it is offered after that."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph_engine.protocol import Range, TextEdit
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""One line with its end; only these end a line, as in ``TextPositions``."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rewrite that nobody has tried yet.
+
+    ``rewrite`` names the rule that made it (``where``, ``drop-print``), ``title`` is an imperative
+    for people. ``text`` is the whole new text.
+    """
+
+    rewrite: str
+    title: str
+    text: str
+    preserves: bool = False
+    """The new code means the same for every input, not only for those that were tried: values,
+    gradients, mutations, exceptions and output. Only such a candidate can become a safe fix."""
+    gives_up: str = ""
+    """What the user gives up with it, as a sentence; empty for nothing."""
+    suggestion: bool = False
+    """A snippet to adapt, which is never applied without a person."""
+
+
+def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
+    """The edits that make one text of the other: whole lines, in the order of the text."""
+    old, new = _LINE.findall(before), _LINE.findall(after)
+    positions = TextPositions(before)
+    starts = [0]
+    for line in old:
+        starts.append(starts[-1] + len(line))
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return tuple(
+        TextEdit(
+            Range(positions.at(starts[first]), positions.at(starts[last])),
+            "".join(new[new_first:new_last]),
+        )
+        for tag, first, last, new_first, new_last in matcher.get_opcodes()
+        if tag != "equal"
+    )

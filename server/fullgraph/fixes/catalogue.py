@@ -1,0 +1,34 @@
+"""What could end a finding: every rewrite of the catalogue that fits its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.site import Site, Text, Unparsable
+from fullgraph_engine.protocol import Finding, SeenValue
+
+Rewrite = Callable[[Site], Iterator[Candidate]]
+"""Makes candidates for a place, the likeliest first; none where it does not fit."""
+
+REWRITES: tuple[Rewrite, ...] = ()
+"""Those that keep most of the program's meaning come first; ways to leave code untraced last."""
+
+
+def candidates(
+    text: str, finding: Finding, seen: Sequence[SeenValue] = ()
+) -> tuple[Candidate, ...]:
+    """What could be tried for a finding of a text, in the order in which to try it.
+
+    None of them was tried; candidates that give the same text are one.
+    """
+    try:
+        site = Site(Text(text), finding, seen)
+    except Unparsable:
+        return ()
+    found: dict[str, Candidate] = {}
+    for rewrite in REWRITES:
+        for candidate in rewrite(site):
+            if candidate.text != text:
+                found.setdefault(candidate.text, candidate)
+    return tuple(found.values())

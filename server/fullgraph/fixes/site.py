@@ -1,0 +1,171 @@
+"""The parsed text around a finding, for rewrites to read and to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Union
+
+import libcst as cst
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenValue
+
+_Kinds = Union[type, tuple[type, ...]]
+Change = Union[cst.CSTNode, cst.RemovalSentinel, cst.FlattenSentinel[Any]]
+"""What a node becomes: another one, none, or several."""
+
+
+class Unparsable(ValueError):
+    """LibCST does not parse the text."""
+
+
+class Text:
+    """One text, parsed once for all findings in it.
+
+    Raises:
+        Unparsable: it does not parse.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            parsed = cst.parse_module(text)
+        except (cst.ParserSyntaxError, RecursionError) as error:
+            raise Unparsable(str(error)) from error
+        wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
+        self.module = wrapper.module
+        self._spans = wrapper.resolve(ByteSpanPositionProvider)
+        self._parents = wrapper.resolve(ParentNodeProvider)
+        self._positions = TextPositions(text)
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return self.text.encode("utf-8", "surrogatepass")
+
+    @cached_property
+    def _line_starts(self) -> tuple[int, ...]:
+        """Bytes of the text before each line."""
+        starts = [0]
+        for number in range(len(self._positions)):
+            chars = self._positions.start(number)
+            starts.append(len(self.text[:chars].encode("utf-8", "surrogatepass")))
+        return tuple(starts[1:])
+
+    def offset(self, position: Position) -> int:
+        """Bytes of the text before a position."""
+        return self._line_starts[min(position.line, len(self._line_starts) - 1)] + position.byte
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int] | None:
+        """First byte of a node and the one behind its last; None for one without a place."""
+        span = self._spans.get(node)
+        return None if span is None else (span.start, span.start + span.length)
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """What a node is in, from the inside."""
+        above = self.parent(node)
+        while above is not None:
+            yield above
+            above = self.parent(above)
+
+    def smallest(self, kinds: _Kinds, start: int, end: int) -> Any:
+        """The smallest node of these classes that covers these bytes; None if none does."""
+        best: tuple[int, cst.CSTNode] | None = None
+        for node, span in self._spans.items():
+            covers = span.start <= start and end <= span.start + span.length
+            if covers and isinstance(node, kinds) and (best is None or span.length <= best[0]):
+                best = span.length, node
+        return best[1] if best is not None else None
+
+    def within(self, kinds: _Kinds, start: int, end: int) -> list[Any]:
+        """The nodes of these classes that lie wholly in these bytes, in the order of the text."""
+        found = [
+            (span.start, node)
+            for node, span in self._spans.items()
+            if isinstance(node, kinds) and start <= span.start and span.start + span.length <= end
+        ]
+        return [node for _, node in sorted(found, key=lambda one: one[0])]
+
+
+class Site:
+    """Where a finding is in a text. ``seen`` are values that the tracer saw there."""
+
+    def __init__(self, text: Text, finding: Finding, seen: Sequence[SeenValue] = ()) -> None:
+        self.text = text
+        self.module = text.module
+        self.finding = finding
+        self._seen = {value.range: value.kind for value in seen if not value.name}
+        self._start = text.offset(finding.range.start)
+        self._end = text.offset(finding.range.end)
+
+    def kind(self, range_: Range) -> SeenKind | None:
+        """What the expression at exactly this range was; None where the tracer saw no value."""
+        return self._seen.get(range_)
+
+    @cached_property
+    def expression(self) -> cst.BaseExpression | None:
+        """The smallest expression that covers the finding."""
+        found: cst.BaseExpression | None
+        found = self.text.smallest(cst.BaseExpression, self._start, self._end)
+        return found
+
+    @cached_property
+    def statement(self) -> cst.SimpleStatementLine | cst.BaseCompoundStatement | None:
+        """The smallest statement that covers the finding."""
+        found: cst.SimpleStatementLine | cst.BaseCompoundStatement | None
+        found = self.text.smallest(cst.BaseStatement, self._start, self._end)
+        return found
+
+    @cached_property
+    def function(self) -> cst.FunctionDef | cst.Lambda | None:
+        """The function that the finding is in; None at the top of the module or of a class."""
+        found: cst.FunctionDef | cst.Lambda | None
+        found = self.enclosing((cst.FunctionDef, cst.Lambda))
+        return found
+
+    def enclosing(self, kinds: _Kinds) -> Any:
+        """The innermost node of these classes around the finding; None if there is none."""
+        here = self.expression or self.statement
+        if here is None:
+            return None
+        for node in (here, *self.text.ancestors(here)):
+            if isinstance(node, kinds):
+                return node
+        return None
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The text of a node, without what is around it."""
+        return self.module.code_for_node(node)
+
+    def replaced(
+        self,
+        changes: Sequence[tuple[cst.CSTNode, Change]],
+        *,
+        imports: Sequence[str] = (),
+    ) -> str:
+        """The text with nodes of it replaced or removed, and with ``import``s that it lacks.
+
+        Nodes of ``changes`` must not lie in one another.
+        """
+        module = self.module.visit(_Replacing(changes))
+        assert isinstance(module, cst.Module)
+        for name in imports:
+            context = CodemodContext()
+            AddImportsVisitor.add_needed_import(context, name)
+            module = AddImportsVisitor(context).transform_module(module)
+        return module.code
+
+
+class _Replacing(cst.CSTTransformer):
+    def __init__(self, changes: Sequence[tuple[cst.CSTNode, Change]]) -> None:
+        super().__init__()
+        self._changes = {id(old): new for old, new in changes}
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        return self._changes.get(id(original_node), super().on_leave(original_node, updated_node))
