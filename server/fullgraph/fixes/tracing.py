@@ -1,0 +1,178 @@
+"""Trace a text to see what it has of findings, and judge by it what a rewrite came to."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fullgraph.domain import codes
+from fullgraph.domain.codes import Severity
+from fullgraph_engine.protocol import (
+    Analyze,
+    BreakEvidence,
+    Event,
+    Failed,
+    Finding,
+    FindingFound,
+    ForecastFound,
+    Restarted,
+    TargetDone,
+    TargetReport,
+)
+
+
+class Tracer(Protocol):
+    """What tracing needs of :class:`fullgraph.engines.Engine`."""
+
+    def analyze(self, request: Analyze) -> AsyncIterator[Event]: ...
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the runs of some targets of a text came to."""
+
+    text: str
+    findings: tuple[Finding, ...] = ()
+    reports: tuple[TargetReport, ...] = ()
+    problem: str = ""
+    """Why the engine could not work on it, in a sentence."""
+
+    def of_run(self, finding: Finding) -> Finding | None:
+        """The finding as a run of this text has it; None if none has."""
+        return next((one for one in self.findings if same(one, finding)), None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether each target was traced to the end, so that a missing finding is a good sign."""
+        return (
+            bool(self.reports)
+            and not self.problem
+            and all(report.status == "traced" for report in self.reports)
+        )
+
+
+async def traced(tracer: Tracer, request: Analyze) -> Traced:
+    """Trace a text."""
+    findings: dict[object, Finding] = {}
+    reports: dict[tuple[str, int], TargetReport] = {}
+    problem = ""
+    async for event in tracer.analyze(request):
+        if isinstance(event, FindingFound):
+            _keep(findings, [event.finding])
+        elif isinstance(event, ForecastFound):
+            _keep(findings, event.findings)
+        elif isinstance(event, TargetDone):
+            reports[event.report.name, event.report.probe_number] = event.report
+        elif isinstance(event, Restarted):
+            findings.clear()
+            reports.clear()
+        elif isinstance(event, Failed):
+            problem = event.reason
+    shown = tuple(finding for finding in findings.values() if finding.count)
+    return Traced(request.text, shown, tuple(reports.values()), problem)
+
+
+def _keep(findings: dict[object, Finding], more: Iterable[Finding]) -> None:
+    """A later finding of a run replaces an earlier one of the same identity."""
+    for finding in more:
+        findings[finding.run, finding.code, finding.identity or len(findings)] = finding
+
+
+def same(one: Finding, other: Finding) -> bool:
+    """Whether two findings of one text are the same break, reached in whatever run."""
+    return (one.code, one.message, one.range) == (other.code, other.message, other.range)
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """What a rewrite did to the findings of its targets, seen from a finding that it is to end."""
+
+    gone: bool
+    """The finding is not there any more, and every target was traced to the end."""
+    ended: tuple[Finding, ...] = ()
+    """Those that the original has and the changed text has not, of whatever severity."""
+    appeared: tuple[Finding, ...] = ()
+    """New ones of at least the severity of a warning, which the rewrite has brought."""
+    revealed: tuple[Finding, ...] = ()
+    """Breaks further on, in code that was not traced as long as the finding kept Dynamo off it."""
+    problem: str = ""
+    """Why nothing can be said."""
+
+    @property
+    def better(self) -> bool:
+        return self.gone and not self.appeared and not self.problem
+
+
+def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
+    """What the change from one text to the other did; both were traced in the same way."""
+    if not after.complete:
+        failed = next((report for report in after.reports if report.status != "traced"), None)
+        words = after.problem or (failed.error if failed is not None else "") or "it was not traced"
+        return Judgment(False, problem=f"The changed code is not traced to the end: {words}")
+    lines = _unchanged(before.text, after.text)
+    kept = set(lines.values())
+    old = Counter(_key(one, kept) for one in _places(before))
+    new: Counter[_Key] = Counter()
+    appeared, revealed = [], []
+    untraced = {line for report in before.reports for line in report.untraced}
+    hides = _hides(finding)
+    for one in _places(after):
+        line = lines.get(one.range.start.line, _CHANGED)
+        key = one.code, one.message, line
+        new[key] += 1
+        if new[key] <= old[key] or not _serious(one) or one.code.startswith("recompile"):
+            continue
+        opened = line != _CHANGED and (hides or line in untraced)
+        (revealed if opened and _is_break(one) else appeared).append(one)
+    more = len(_recompiles(after)) - len(_recompiles(before))
+    if more > 0:
+        appeared += _recompiles(after)[-more:]
+    wanted = _key(finding, kept)
+    ended = tuple(one for one in _places(before) if new[_key(one, kept)] < old[_key(one, kept)])
+    return Judgment(new[wanted] < old[wanted], ended, tuple(appeared), tuple(revealed))
+
+
+_CHANGED = -1
+_Key = tuple[str, str, int]
+"""Code, message and line of the original text; ``_CHANGED`` for any line that was changed."""
+
+
+def _key(finding: Finding, kept: Collection[int]) -> _Key:
+    line = finding.range.start.line
+    return finding.code, finding.message, line if line in kept else _CHANGED
+
+
+def _places(traced: Traced) -> tuple[Finding, ...]:
+    """Each finding once, however many runs reached it."""
+    return tuple({(one.code, one.message, one.range): one for one in traced.findings}.values())
+
+
+def _serious(finding: Finding) -> bool:
+    return codes.severity(finding.code, {}).reaches(Severity.WARNING)
+
+
+def _is_break(finding: Finding) -> bool:
+    return finding.code.startswith(("graph-break", "frame-skipped"))
+
+
+def _hides(finding: Finding) -> bool:
+    """Whether Dynamo left code behind the finding to eager mode."""
+    evidence = finding.evidence
+    return not isinstance(evidence, BreakEvidence) or evidence.outcome != "resumed"
+
+
+def _recompiles(traced: Traced) -> list[Finding]:
+    return [one for one in _places(traced) if one.code.startswith("recompile")]
+
+
+def _unchanged(before: str, after: str) -> dict[int, int]:
+    """Lines of the new text that are lines of the old one, by their numbers."""
+    matcher = difflib.SequenceMatcher(None, before.split("\n"), after.split("\n"), autojunk=False)
+    return {
+        block.b + offset: block.a + offset
+        for block in matcher.get_matching_blocks()
+        for offset in range(block.size)
+    }
