@@ -12,7 +12,6 @@ from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph_engine.protocol import (
     Analyze,
-    BreakEvidence,
     Event,
     Failed,
     Finding,
@@ -22,6 +21,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
 )
+from fullgraph_engine.protocol.evidence import BreakEvidence
 
 
 class Tracer(Protocol):
@@ -116,7 +116,8 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     kept = set(lines.values())
     old = Counter(_key(one, kept) for one in _places(before))
     new: Counter[_Key] = Counter()
-    appeared, revealed = [], []
+    appeared: list[Finding] = []
+    revealed: list[Finding] = []
     untraced = {line for report in before.reports for line in report.untraced}
     hides = _hides(finding)
     for one in _places(after):
