@@ -38,6 +38,7 @@ Comments of their own, anywhere at the beginning of a line, state the rest. ``si
     # paths: Net 3                    how many other paths were tried
     # lines: Net 41                   also lines_traced: those of its code, and of them the traced
     # forecast: on                    further calls with other sizes and values
+    # export: on                      what torch.export refuses as well
     # host: only                      statements of it raise, and only the host goes on after them
 
 Nothing here knows where findings come from: :func:`compare` takes whatever the engine, the host or
@@ -168,6 +169,7 @@ class Fixture:
     """Why the file means nothing to this Python or torch; empty where it does."""
     try_dynamic: bool = True
     forecast: bool = False
+    export: bool = False
     host_only: bool = False
     statuses: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, str, int], ...] = ()
@@ -177,7 +179,8 @@ class Fixture:
     def parts(self) -> tuple[protocol.Part, ...]:
         second: tuple[protocol.Part, ...] = ("second",) if self.try_dynamic else ()
         forecast: tuple[protocol.Part, ...] = ("forecast",) if self.forecast else ()
-        return ("first", *second, "paths", *forecast)
+        export: tuple[protocol.Part, ...] = ("export",) if self.export else ()
+        return ("first", *second, "paths", *forecast, *export)
 
     @property
     def name(self) -> str:
@@ -215,7 +218,16 @@ def read(path: Path) -> Fixture:
         elif key in (*_NUMBERS, "paths"):
             name, number = value.rsplit(" ", 1)
             numbers.append((key, name, int(number)))
-        elif key not in ("mode", "python", "torch", "dynamic", "forecast", "host", "fullgraph"):
+        elif key not in (
+            "mode",
+            "python",
+            "torch",
+            "dynamic",
+            "forecast",
+            "export",
+            "host",
+            "fullgraph",
+        ):
             raise BadFixture(f"{path.name}: no such header comment: {key}")
     mode = one.get("mode", "auto")
     if mode not in ("auto", "fake", "real"):
@@ -228,6 +240,7 @@ def read(path: Path) -> Fixture:
         unfit=_unfit(path, one),
         try_dynamic=one.get("dynamic") != "off",
         forecast=one.get("forecast") == "on",
+        export=one.get("export") == "on",
         host_only=one.get("host") == "only",
         statuses=tuple(statuses),
         numbers=tuple(numbers),
@@ -487,6 +500,7 @@ class WarmProcess:
             "mode": fixture.mode,
             "try_dynamic": fixture.try_dynamic,
             "forecast": fixture.forecast,
+            "export": fixture.export,
         }
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
@@ -658,6 +672,12 @@ def one_run(
             branch=Branches(),
             forecast_recompiles=lambda _: None,
         )
+    if order["export"]:
+        torch._dynamo.reset()
+        numbered = dataclasses.replace(run, part="export")
+        if run_target(tracee, "export", emitted.append, numbered).needs_real:
+            real = dataclasses.replace(tracee, mode="real")
+            run_target(real, "export", emitted.append, numbered)
     return {
         "findings": [protocol.to_plain(finding) for finding in emitted],
         "report": protocol.to_plain(report),

@@ -33,6 +33,7 @@ class SourceText:
         self._lines = tuple(line.encode() for line in text.split("\n"))
         self._statements: dict[int, Range] = {}
         self._headers: dict[Range, Range] = {}
+        self._conditions: dict[int, Range] = {}
         self._definitions: dict[int, int] = {}
         self._attributes: list[ast.Attribute] = []
         self.tree: ast.Module | None = None
@@ -100,6 +101,10 @@ class SourceText:
         """The ``def`` line of the function that begins on a line, be it with a decorator."""
         return self._statements.get(self._definitions.get(line, line)) or self.line_range(line)
 
+    def value_on(self, line: int) -> Range:
+        """What a statement that begins on a line decides or gives; else the statement."""
+        return self._conditions.get(line) or self.header(line)
+
     def receiver(self, attribute: str, end: Position) -> Range | None:
         """What stands left of the dot of the attribute that ends at ``end``."""
         node = self._attribute_ends.get(end)
@@ -132,9 +137,13 @@ class SourceText:
                 pass
             case ast.With(items=[ast.withitem(context_expr=header), *_]):
                 pass
+            case ast.Return(value=ast.expr() as header) | ast.Assign(value=header):
+                self._conditions.setdefault(node.lineno - 1, extent(header))
+                return
             case _:
                 return
         self._headers[extent(node)] = extent(header)
+        self._conditions.setdefault(node.lineno - 1, extent(header))
 
     def _note(self, node: ast.stmt) -> None:
         first = node.lineno - 1

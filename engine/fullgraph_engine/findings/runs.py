@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from .. import texts, tracing
+from .. import exporting, texts, tracing
 from ..documents import Commission
 from ..documents.writer import Writer
 from ..protocol import (
@@ -51,6 +51,7 @@ from . import (
     breaks,
     dimensions,
     explanations,
+    exports,
     failures,
     guards,
     operators,
@@ -139,6 +140,8 @@ def run_target(
             attempt.first()
         elif part == "second":
             attempt.second()
+        elif part == "export":
+            attempt.export()
         elif part == "paths":
             if branch is not None and known:
                 attempt.explore(branch, Known.unpacked(known))
@@ -385,6 +388,27 @@ class _Attempt:
                 return  # the file itself asks for dynamic sizes: the first run says what pins them
             self._report_specialized(recording, tried=True)
             self._amend(recording)
+
+    def export(self) -> None:
+        """The same call through ``torch.export``, with real tensors if they are not too large."""
+        with tracing.tensor_mode(self.fake) as mode:
+            if mode is not None:
+                mode.begin()
+                mode.prefer_real = False
+            try:
+                call = self.tracee.call()
+            except tracing.ValueNeeded:
+                raise
+            except BaseException:
+                return  # the first run says it
+            if self.auto and self._could_be_real(call):
+                self.auto_failure = "torch.export tells more with values"
+                return
+            made = exporting.exported(call, real=not self.fake)
+            if made.failure is not None and self._eager_failure(call) is not None:
+                return  # it is no matter of export
+            for finding in exports.of_export(made, self.source, self.target.range):
+                self.ledger.add(finding)
 
     def forecast(self, branch: Branch) -> Forecast:
         """Further calls with other sizes and values: only to see which of them recompile."""

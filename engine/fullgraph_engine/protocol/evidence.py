@@ -152,6 +152,32 @@ class ImportEvidence:
     kind: Literal["import"] = "import"
 
 
+ExportProblem = Literal[
+    "data-dependent",
+    "constraint",
+    "missing-fake-kernel",
+    "mismatched-fake-kernel",
+    "failed",
+    "strict",
+    "dynamic-shapes",
+]
+"""What ``torch.export`` refuses, in the kinds of its draft mode; how it ended; or what sizes it
+takes as dynamic."""
+
+
+@dataclass(frozen=True)
+class ExportEvidence:
+    """What ``torch.export`` says of a target. ``expression`` is in its symbols; ``check`` in names
+    of the function it is in, and what has to hold there so that it can be decided."""
+
+    problem: ExportProblem
+    expression: str = ""
+    check: str = ""
+    operator: str = ""
+    shapes: str = ""
+    kind: Literal["export"] = "export"
+
+
 Evidence = Union[
     BreakEvidence,
     SkipEvidence,
@@ -164,4 +190,5 @@ Evidence = Union[
     ForecastEvidence,
     FailureEvidence,
     ImportEvidence,
+    ExportEvidence,
 ]

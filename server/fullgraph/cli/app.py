@@ -134,6 +134,10 @@ _TryPaths = Annotated[
     bool | None,
     typer.Option("--try-paths/--no-try-paths", help=_HELP["try-paths"], show_default=False),
 ]
+_Export = Annotated[
+    bool | None,
+    typer.Option("--export/--no-export", help=_HELP["export"], show_default=False),
+]
 _ProbesFromFile = Annotated[_Text, _option("probes-from-file", metavar="all|main|docstrings|off")]
 _ProbesFromTests = Annotated[
     bool | None,
@@ -191,6 +195,7 @@ def _check(
     max_targets: _MaxTargets = None,
     try_dynamic: _TryDynamic = None,
     try_paths: _TryPaths = None,
+    export: _Export = None,
     probes_from_file: _ProbesFromFile = None,
     probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
@@ -249,6 +254,7 @@ def _check(
         "max-targets": max_targets,
         "try-dynamic": try_dynamic,
         "try-paths": try_paths,
+        "export": export,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
         "sandbox-allow": _joined(allow),

@@ -184,6 +184,61 @@ CODES: tuple[Code, ...] = (
         "`torch._check(...)` before this line says the same in your own words.",
     ),
     Code(
+        "export",
+        Severity.WARNING,
+        "torch.export refuses this",
+        "The target was put through `torch.export` with the same probe, because `export` is set. "
+        "Everything that it refuses is told at once, as `torch.export.draft_export` finds it.",
+    ),
+    Code(
+        "export/data-dependent",
+        Severity.WARNING,
+        "torch.export cannot decide a condition on data",
+        "The line needs the truth of an expression that only the data know, such as a size that "
+        "`nonzero` or `item` gave. Say with `torch._check` what always holds, or express both "
+        "sides with `torch.cond` or `torch.where`.",
+    ),
+    Code(
+        "export/constraint",
+        Severity.WARNING,
+        "A dimension that is to be dynamic cannot be",
+        "The probe gives the dimension as symbolic, and the line needs it to have one size or to "
+        "fit another one. Write the size in the probe, or change the line.",
+    ),
+    Code(
+        "export/missing-fake-kernel",
+        Severity.WARNING,
+        "A custom operator has no fake kernel",
+        "Export traces with tensors without data, for which the operator needs a kernel that only "
+        "computes shapes: `torch.library.register_fake`.",
+    ),
+    Code(
+        "export/mismatched-fake-kernel",
+        Severity.WARNING,
+        "A fake kernel disagrees with the real one",
+        "The kernel that `torch.library.register_fake` registered gives other shapes, strides or "
+        "types than the operator does on data.",
+    ),
+    Code(
+        "export/failed",
+        Severity.WARNING,
+        "torch.export fails",
+        "Export ended with an exception at this line; what comes behind it was not exported.",
+    ),
+    Code(
+        "export/strict",
+        Severity.INFORMATION,
+        "torch.export fails only with `strict=True`",
+        "The strict mode traces Python with TorchDynamo and refuses what that cannot trace. "
+        "Without it, which is the default, the target is exported.",
+    ),
+    Code(
+        "export/dynamic-shapes",
+        Severity.INFORMATION,
+        "The sizes that may vary in the exported program",
+        "What to pass as `dynamic_shapes`. Sizes that are left out are constants of the program.",
+    ),
+    Code(
         "recompile",
         Severity.INFORMATION,
         "The function is compiled more than once",

@@ -64,6 +64,7 @@ def analyze_request(
         "second": settings.try_dynamic,
         "paths": settings.try_paths,
         "forecast": forecast,
+        "export": settings.export,
     }
     roots = list(settings.roots(project))
     if project is not None:

@@ -407,6 +407,12 @@ class Settings:
         "Execute tests of the workspace that import the file, by pytest, in the sandbox and for a "
         "few seconds, to see what they call its classes and functions with.",
     )
+    export: bool = _setting(
+        False,
+        Flag(),
+        "Also put each target through `torch.export`, strictly and not, and show all that it "
+        "refuses, each at its line.",
+    )
     forecast: bool = _setting(
         True,
         Flag(),
@@ -538,6 +544,7 @@ class Settings:
         """All of them that what a trace finds depends on."""
         return (
             *(self.interpreter, self.mode, self.try_dynamic, self.try_paths, self.extra_paths),
+            self.export,
             self.examples(),
             self.limits(),
             self.sandbox_allow,

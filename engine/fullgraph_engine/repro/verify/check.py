@@ -62,7 +62,7 @@ class Check:
                 )
             case evidence.FailureEvidence(exception, _, title):
                 return cls.of_error(exception, finding.message, title)
-            case evidence.ImportEvidence() | None:
+            case evidence.ImportEvidence() | evidence.ExportEvidence() | None:
                 return cls.of_error("", finding.message)
 
     @classmethod

@@ -1,0 +1,90 @@
+"""Expressions of symbolic sizes, written with the names that the user's function has for them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+
+_SHAPE = re.compile(r"^Tensor\(shape: torch\.Size\(\[(?P<sizes>[^\]]*)\]\)")
+_SYMBOL = re.compile(r"[a-z]+\d+")
+_SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
+
+_COMPARED: dict[str, type[ast.cmpop]] = {"Eq": ast.Eq, "Ne": ast.NotEq}
+_OPERATORS: dict[str, type[ast.operator]] = {
+    "Mod": ast.Mod,
+    "PythonMod": ast.Mod,
+    "FloorDiv": ast.FloorDiv,
+    "CleanDiv": ast.FloorDiv,
+}
+_FUNCTIONS = {"Max": "max", "Min": "min"}
+_INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+
+
+def names_of(locals_: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """How a function can write symbols, from what its variables are: ``{"u0": "z.shape[0]"}``."""
+    names: dict[str, str] = {}
+    for name, words in locals_:
+        if not name.isidentifier():
+            continue
+        if _SYMBOL.fullmatch(words):
+            names[words] = name  # an int says it shorter than a size
+            continue
+        shape = _SHAPE.match(words)
+        for axis, size in enumerate(shape["sizes"].split(",") if shape else ()):
+            if _SYMBOL.fullmatch(size.strip()):
+                names.setdefault(size.strip(), f"{name}.shape[{axis}]")
+    return names
+
+
+def sources_in_names(sources: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The same of sources in Dynamo's spelling: ``L['x'].size()[0]`` is ``x.shape[0]``."""
+    names = {}
+    for symbol, source in sources:
+        size = _SIZE.match(source)
+        if size is not None:
+            names[symbol] = f"{size['name']}.shape[{size['axis']}]"
+    return names
+
+
+def in_names(expression: str, names: Mapping[str, str], *, holds: bool = True) -> str:
+    """The expression, or its opposite, in Python; empty where a symbol has no name here."""
+    try:
+        tree = _Naming(names).visit(ast.parse(expression, mode="eval").body)
+    except (SyntaxError, LookupError):
+        return ""
+    if not holds:
+        tree = _opposite(tree)
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _opposite(tree: ast.expr) -> ast.expr:
+    if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        return ast.Compare(tree.left, [_INVERSE[type(tree.ops[0])]()], tree.comparators)
+    return ast.UnaryOp(ast.Not(), tree)
+
+
+class _Naming(ast.NodeTransformer):
+    """Raises LookupError at what has no name, and at functions of sympy that Python has not."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.parse(self._names[node.id], mode="eval").body
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        args = [self.visit(each) for each in node.args]
+        if name in _COMPARED and len(args) == 2:
+            return ast.Compare(args[0], [_COMPARED[name]()], [args[1]])
+        if name in _OPERATORS and len(args) == 2:
+            return ast.BinOp(args[0], _OPERATORS[name](), args[1])
+        return ast.Call(ast.Name(_FUNCTIONS[name]), args, [])

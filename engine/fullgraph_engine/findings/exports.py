@@ -1,0 +1,105 @@
+"""What ``torch.export`` refuses of a target, and the sizes that may vary where it refuses none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..exporting import Exported, Refusal
+from ..protocol import Finding, Range
+from ..protocol.evidence import ExportEvidence
+from ..protocol.sources import in_user_words
+from ..tracing import stacks
+from ..tracing.recording import Failure
+from .places import SourceText, identity, related_to
+
+_HREF = "https://docs.pytorch.org/docs/stable/export.html"
+
+
+def of_export(made: Exported, source: SourceText, fallback: Range) -> Iterator[Finding]:
+    """Every refusal at its line, what ended the export, and what only the strict mode refuses."""
+    for refusal in made.refusals:
+        yield _of_refusal(refusal, source, fallback)
+    if made.failure is not None:
+        yield _of_failure("failed", "torch.export fails here", made.failure, source, fallback)
+    if made.strict is not None:
+        words = "torch.export fails here with `strict=True`, and not without"
+        yield _of_failure("strict", words, made.strict, source, fallback)
+    if made.shapes:
+        code = "export/dynamic-shapes"
+        yield Finding(
+            code=code,
+            message=f"torch.export takes these sizes as dynamic: dynamic_shapes={made.shapes}",
+            range=fallback,
+            href=_HREF,
+            identity=identity(code, fallback),
+            evidence=ExportEvidence("dynamic-shapes", shapes=made.shapes),
+        )
+
+
+def _of_refusal(refusal: Refusal, source: SourceText, fallback: Range) -> Finding:
+    problem = refusal.problem
+    place = source.locate(stacks.join((), problem.stack), fallback)
+    if source.innermost(place.stack) is not None:
+        # Its frames have no columns.
+        place = replace(place, range=source.value_on(place.range.start.line))
+    code = f"export/{problem.kind}"
+    words = refusal.words or source.text_of(place.range) or problem.expression
+    hints: tuple[str, ...] = ()
+    if problem.kind == "data-dependent":
+        message = f"torch.export cannot decide `{words}`, which depends on data"
+        hints = ("Express both sides with `torch.cond` or `torch.where`.",)
+        if refusal.check:
+            hints = (
+                f"If it always holds, write `torch._check({refusal.check})` before this line.",
+                *hints,
+            )
+    elif problem.kind == "constraint":
+        sizes = ", ".join(f"`{name}`" for name in _sizes(refusal)) or "a dynamic size"
+        message = f"torch.export cannot leave {sizes} dynamic: the code needs `{words}`"
+        hints = ("Say `Dim.AUTO` or the size itself in `dynamic_shapes`, or change this line.",)
+    elif problem.kind == "missing-fake-kernel":
+        message = f"torch.ops.{problem.operator} has no fake kernel, which torch.export needs"
+        hints = ("Register one with `torch.library.register_fake`.",)
+    else:
+        message = (
+            f"The fake kernel of torch.ops.{problem.operator} disagrees with the real one: "
+            f"{problem.reason}"
+        )
+        hints = ("Correct what `torch.library.register_fake` registers.",)
+    return Finding(
+        code=code,
+        message=message,
+        range=place.range,
+        hints=hints,
+        href=_HREF,
+        stack=place.stack,
+        related=related_to(place),
+        identity=f"{identity(code, place.range)} {problem.expression or problem.operator}",
+        evidence=ExportEvidence(
+            problem.kind, problem.expression, refusal.check, operator=problem.operator
+        ),
+    )
+
+
+def _sizes(refusal: Refusal) -> list[str]:
+    return [in_user_words(source) for _, source in refusal.problem.sources]
+
+
+def _of_failure(
+    name: str, words: str, failure: Failure, source: SourceText, fallback: Range
+) -> Finding:
+    place = source.locate(failure.stack, fallback)
+    first, _, rest = failure.message.partition("\n")
+    code = f"export/{name}"
+    return Finding(
+        code=code,
+        message=f"{words}: {failure.kind}: {first}" if first else f"{words}: {failure.kind}",
+        range=place.range,
+        explanation=rest.strip(),
+        href=_HREF,
+        stack=place.stack,
+        related=related_to(place),
+        identity=identity(code, place.range),
+        evidence=ExportEvidence("strict" if name == "strict" else "failed"),
+    )
