@@ -19,6 +19,8 @@ from fullgraph_engine import protocol  # noqa: E402
 from fullgraph_engine.protocol import (  # noqa: E402
     Analyze,
     Analyzed,
+    Compare,
+    Compared,
     Failed,
     Finding,
     FindingFound,
@@ -82,7 +84,7 @@ class Host:
         """What an analysis of a file finds, of all targets or some; the last word of every run."""
         request = replace(self._analysis(path, targets), parts=parts)
         latest: dict[Any, Finding] = {}
-        for event in self._answers(request):
+        for event in self.answers(request):
             several: tuple[Finding, ...] = ()
             if isinstance(event, FindingFound):
                 several = (event.finding,)
@@ -98,7 +100,7 @@ class Host:
         analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None
         log: list[str] = []
-        for event in self._answers(Reproduce(analyze.request, analyze, wanted, seconds)):
+        for event in self.answers(Reproduce(analyze.request, analyze, wanted, seconds)):
             if isinstance(event, ReproFound):
                 last = event
             elif isinstance(event, Log):
@@ -130,14 +132,14 @@ class Host:
             only=tuple(targets),
         )
 
-    def _answers(self, request: Analyze | Reproduce) -> Iterator[Any]:
+    def answers(self, request: Analyze | Reproduce | Compare) -> Iterator[Any]:
         os.write(self._write, protocol.encode(request))
         while True:
             event = self._event()
             if getattr(event, "request", None) != request.request:
                 continue
             yield event
-            if isinstance(event, (Analyzed, Reproduced, Failed)):
+            if isinstance(event, (Analyzed, Reproduced, Compared, Failed)):
                 return
 
     def _event(self) -> protocol.Event | None:

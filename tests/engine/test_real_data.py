@@ -57,7 +57,7 @@ class Host(reproducing.Host):  # type: ignore[misc]
         analyze = self._analysis(path, (finding.target,))
         last: ReproFound | None = None
         request = Reproduce(analyze.request, analyze, wanted, 120.0, str(folder))
-        for event in self._answers(request):
+        for event in self.answers(request):
             if isinstance(event, ReproFound):
                 last = event
             elif isinstance(event, Reproduced):

@@ -63,6 +63,7 @@ from .wire import (
     BranchAnswer,
     Branching,
     CandidatesMade,
+    CasesChosen,
     Enclose,
     Exited,
     Followed,
@@ -98,11 +99,14 @@ _MOST_KILLS = 8
 _MEMORY_SLACK = 1.25
 _MODULE_ENDED = "the process that had executed the module ended"
 
-_TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, Log)
+_TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, CasesChosen, Log)
 """What a run says that is for the server alone."""
 
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 """The same, but once: the last attempt of a run is the one to tell it."""
+
+_OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again")
+"""Parts of a comparison, which hears of each how it ended."""
 
 Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
 
@@ -574,7 +578,7 @@ class Analysis:
         planned = attempt.plan
         if attempt.part == "forecast":
             self._no_forecast(planned, f"{error}.")
-        if attempt.part not in ("first", "candidates"):
+        if attempt.part not in ("first", "candidates", *_OBSERVING):
             return
         self._report(
             TargetReport(
@@ -807,6 +811,13 @@ class Analysis:
             self._not_gone(plan, "late" if watched.cause == "timeout" else "failed", why)
         elif part == "paths" and done is not None:
             self._went_on(plan, done)
+        if part in _OBSERVING:
+            self._settled[plan.target] = plan.info.name
+            if done is None:
+                self._lost(attempt, why)
+            else:
+                self._report(replace(done.report, probe_number=plan.probe))
+            return
         if part not in ("first", "candidates"):
             return  # what it found it has told; how it ended is its own affair
         before = self._given_up.get((plan.target, plan.probe))

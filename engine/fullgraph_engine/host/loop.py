@@ -25,6 +25,7 @@ from ..protocol import (
     Analyze,
     Analyzed,
     Cancel,
+    Compare,
     Event,
     Failed,
     Log,
@@ -41,6 +42,7 @@ from ..protocol.facts import Degraded
 from ..torch_internals import releases
 from . import caches, credentials, orders, process_backends, proofs
 from .analysis import Analysis
+from .comparison import Comparison
 from .found import FoundProbes
 from .index_builder import Inventory
 from .lines import LineReader
@@ -247,7 +249,7 @@ class Host:
         self._requests, self._write = LineReader(read), write
         os.set_blocking(write, False)
         self._waiting = bytearray()
-        self._analyses: dict[int, Analysis | Reproduction] = {}
+        self._analyses: dict[int, Analysis | Reproduction | Comparison] = {}
         self._queue: list[Analyze] = []
         """Requests that wait for others to end."""
         self.found = FoundProbes()
@@ -414,7 +416,7 @@ class Host:
             self._handle(request)
 
     def _handle(self, request: protocol.Message) -> None:
-        if isinstance(request, (Analyze, Reproduce)):
+        if isinstance(request, (Analyze, Reproduce, Compare)):
             self._admit(request)
         elif isinstance(request, Cancel):
             self._cancel(request.request)
@@ -423,7 +425,7 @@ class Host:
         elif isinstance(request, Shutdown):
             raise SystemExit
 
-    def _admit(self, request: Analyze | Reproduce) -> None:
+    def _admit(self, request: Analyze | Reproduce | Compare) -> None:
         """Begin a request, or have it wait: so many texts are traced at once as there may be runs.
 
         What gives way to others (``nice``) keeps none waiting. A repro is what somebody waits for.
@@ -446,12 +448,14 @@ class Host:
                 return
             self._begin(self._queue.pop())
 
-    def _begin(self, request: Analyze | Reproduce) -> None:
+    def _begin(self, request: Analyze | Reproduce | Compare) -> None:
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
-            analysis: Analysis | Reproduction
+            analysis: Analysis | Reproduction | Comparison
             if isinstance(request, Reproduce):
                 analysis = Reproduction(request, self, scratch)
+            elif isinstance(request, Compare):
+                analysis = Comparison(request, self, scratch)
             else:
                 analysis = Analysis(request, self, scratch)
         except OSError as error:

@@ -16,11 +16,13 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from ..protocol import (
+    Compared,
     ExampleKind,
     Finding,
     FoundProbe,
     Frame,
     Hook,
+    Observe,
     Part,
     ProbeInfo,
     Range,
@@ -140,6 +142,15 @@ class Extracted(Protocol):
     def needs_real(self) -> str | None: ...
 
 
+class Chosen(Protocol):
+    """Cases to compare two texts on, packed; or why there are none."""
+
+    @property
+    def packed(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+
+
 class Operators(Protocol):
     """The operator index of this interpreter's torch, and how it is made."""
 
@@ -232,6 +243,23 @@ class Pipeline(Protocol):
 
     def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
         """Make the smallest script of what ``extract`` packed, in a process without user code."""
+
+    def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
+        """Look for inputs on which to compare the behavior of a text with that of a changed one."""
+
+    def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
+        """Execute cases and write down in the scratch folder what they did."""
+
+    def compare(
+        self,
+        texts: tuple[str, str],
+        lines: tuple[tuple[int, ...], tuple[int, ...]],
+        folders: tuple[str, str],
+        cases: tuple[str, ...],
+        ended: str,
+    ) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
+        """What follows from what runs have written down, and which cases need double precision.
+        The first of each pair is of the original."""
 
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""
@@ -399,6 +427,28 @@ class RealPipeline:
 
             kind = graphs.Minimizer
         kind(candidates, job, around, say).run()
+
+    def choose_cases(self, tracee: Tracee, order: Observe) -> Chosen:
+        from ..behavior import search
+
+        return search.choose(tracee, order)
+
+    def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
+        from ..behavior import observing
+
+        observing.observe(tracee, order, part, probe)
+
+    def compare(
+        self,
+        texts: tuple[str, str],
+        lines: tuple[tuple[int, ...], tuple[int, ...]],
+        folders: tuple[str, str],
+        cases: tuple[str, ...],
+        ended: str,
+    ) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
+        from ..behavior import comparing
+
+        return comparing.compare_folders(texts, lines, folders, cases, ended)
 
     def untraced(self) -> AbstractContextManager[Any]:
         import torch

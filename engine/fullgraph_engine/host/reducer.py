@@ -57,14 +57,14 @@ def attempt(
     """Never returns: try out one candidate in a process that was not forked."""
     try:
         scratch, path, roots = order.scratch, order.path, order.roots
-        box = _entered(scratch, path, roots, user_path, pipeline, permissions, order.memory)
+        box = entered(scratch, path, roots, user_path, pipeline, permissions, order.memory)
         box.let_start(frozenset(order.start))
         answered(order, descriptors.raised(report))
     finally:
         _exit(1)
 
 
-def _entered(
+def entered(
     scratch: str,
     path: str,
     roots: tuple[str, ...],
@@ -102,7 +102,7 @@ def _shrink(
     request, analyze, scratch = order.request, order.request.analyze, order.scratch
     memory = analyze.limits.memory * max(analyze.jobs, 1)
     path, roots = analyze.path, analyze.roots
-    box = _entered(scratch, path, roots, user_path, pipeline, permissions, memory)
+    box = entered(scratch, path, roots, user_path, pipeline, permissions, memory)
     gc.freeze()
     started: frozenset[str] = frozenset()
 

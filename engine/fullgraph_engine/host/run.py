@@ -37,7 +37,7 @@ from .pipeline import Outcome, Pipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import ProcessEnds
-from .wire import Begun, CandidatesMade, Launch, RunDone, Upward
+from .wire import Begun, CandidatesMade, CasesChosen, Launch, RunDone, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST, BROKEN = 97, 98
@@ -84,6 +84,8 @@ class Run:
                 done = RunDone(self.unsteady(), None)
             elif self.launch.part == "candidates":
                 done = self.extract()
+            elif self.launch.part in ("cases", "behavior", "behavior-again"):
+                done = self.behave()
             else:
                 done = self.trace()
         except wire.Lost:
@@ -214,6 +216,19 @@ class Run:
         target, probe = self.tracee.target, self.tracee.probe
         report = TargetReport(target.name, target.kind, target.range, "traced", probe=probe.info)
         return RunDone(report, extracted.needs_real)
+
+    def behave(self) -> RunDone:
+        """Choose cases, or observe the target on those that were chosen."""
+        order, part, probe = self.analyze.observe, self.launch.part, self.launch.probe
+        assert order is not None
+        if part == "cases":
+            chosen = self.pipeline.choose_cases(self.tracee, order)
+            self.tell(CasesChosen(probe, chosen.packed, chosen.reason))
+        else:
+            self.pipeline.observe(self.tracee, order, part, probe)
+        target, info = self.tracee.target, self.tracee.probe.info
+        report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
+        return RunDone(report, None)
 
     def unsteady(self) -> TargetReport:
         """Where nothing is forked the module is executed for each run."""

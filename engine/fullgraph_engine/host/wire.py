@@ -17,6 +17,8 @@ from typing import Any, Literal, Union
 from .. import protocol
 from ..protocol import (
     Analyze,
+    Compare,
+    Compared,
     Event,
     FoundProbe,
     Mode,
@@ -176,6 +178,25 @@ class CandidatesMade:
 
 
 @dataclass(frozen=True)
+class CasesChosen:
+    """Inputs to compare two texts on, packed by ``behavior``, for one probe; or why there are
+    none."""
+
+    probe: int
+    packed: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What follows from the observations of two texts. ``needs_double``: the cases, by probe, that
+    only a run of the original in double precision can decide."""
+
+    compared: Compared
+    needs_double: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class Branching:
     """A run that may not fork becomes the process that answers a question of its own."""
 
@@ -210,6 +231,8 @@ Upward = Union[
     SnapshotTaken,
     RunDone,
     CandidatesMade,
+    CasesChosen,
+    Judged,
 ]
 
 
@@ -312,6 +335,22 @@ class Reduction:
 
 
 @dataclass(frozen=True)
+class Judgment:
+    """Compare what runs of two texts have observed, and left in these folders. ``cases`` are packed,
+    by probe; ``lines`` and ``changed_lines`` are those that the texts do not have in common;
+    ``ended`` says how the run of the changed one ended that did not do so by itself."""
+
+    request: Compare
+    cases: tuple[str, ...]
+    lines: tuple[int, ...]
+    changed_lines: tuple[int, ...]
+    original: str
+    changed: str
+    ended: str
+    scratch: str
+
+
+@dataclass(frozen=True)
 class Survey:
     """Complete the operator index; ``read`` the binding YAML first. As ``boot`` has ``yaml``."""
 
@@ -337,7 +376,7 @@ class Trial:
 
 
 Downward = Union[Launch, Enclose, Continue, Ahead]
-Order = Union[Job, Reduction, Survey, Trial]
+Order = Union[Job, Reduction, Judgment, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {
     kind.__name__: kind for union in (Upward, Downward, Order) for kind in typing.get_args(union)

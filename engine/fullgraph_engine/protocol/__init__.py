@@ -17,6 +17,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Union
 
+from .behavior import Aspect as Aspect
+from .behavior import BehaviorOutcome as BehaviorOutcome
+from .behavior import Compared as Compared
+from .behavior import ComparedCase as ComparedCase
+from .behavior import Fill as Fill
+from .behavior import Observe as Observe
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
 from .evidence import Evidence as Evidence
@@ -298,6 +304,8 @@ class Analyze:
     """Documents about events say how they differ from these."""
     wanted: Wanted | None = None
     """The finding that the part "candidates" is about."""
+    observe: Observe | None = None
+    """What the parts "cases" and "behavior" are to do."""
     recorded: tuple[RecordedClass, ...] = ()
     """What classes of the text were called with in a recorded program."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
@@ -321,9 +329,27 @@ class Reproduce:
 
 
 @dataclass(frozen=True)
+class Compare:
+    """Execute a target of a text and of a changed one on the same inputs. Ends with ``Compared`` or
+    ``Failed``.
+
+    ``analyze`` says how the original is executed, as in ``Reproduce``; ``changed`` is the whole
+    other text. ``seconds`` is about what it may take. ``backend``: the changed target is compiled
+    by Inductor as well, and its first results compared with those of the plain call.
+    """
+
+    request: int
+    analyze: Analyze
+    target: str
+    changed: str
+    seconds: float = 1.5
+    backend: bool = False
+
+
+@dataclass(frozen=True)
 class Cancel:
-    """End a request's processes. It still ends with exactly one ``Analyzed`` or
-    ``Reproduced`` (cancelled)."""
+    """End a request's processes. It still ends with exactly one ``Analyzed``, ``Reproduced`` or
+    ``Compared`` (cancelled)."""
 
     request: int
 
@@ -340,7 +366,7 @@ class Shutdown:
     """Kill every run and exit. The engine does the same when the pipe closes."""
 
 
-Request = Union[Analyze, Reproduce, Cancel, SelfCheck, Shutdown]
+Request = Union[Analyze, Reproduce, Compare, Cancel, SelfCheck, Shutdown]
 
 
 # -- events: engine to server -----------------------------------------------------------------
@@ -567,6 +593,7 @@ Event = Union[
     ReproProgress,
     ReproFound,
     Reproduced,
+    Compared,
     Analyzed,
     Failed,
     Restarted,

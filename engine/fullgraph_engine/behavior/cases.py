@@ -1,0 +1,282 @@
+"""One call to compare two texts on: how it differs from the call of the probe.
+
+A case is data. Both texts build the call of the probe by themselves, with the same random numbers,
+and then change it in the same way.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Union
+
+import torch
+
+from ..protocol import Fill
+from ..targets import Call, notation, tensors
+from ..tracing.variations import Inputs, can_be_resized, resized
+
+NUMBER_SEED = 7919
+"""Apart from the seed that targets are built with."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another value of one leaf of the arguments.
+
+    ``sizes`` are pairs of a dimension and its size. ``number`` is that of the fill "constant".
+    ``other`` is a value in notation, for what is no tensor. ``same_as`` is a leaf whose tensor is
+    passed here as well.
+    """
+
+    leaf: int
+    fill: Fill = "given"
+    number: float = 0.0
+    sizes: tuple[tuple[int, int], ...] = ()
+    other: str = ""
+    same_as: Union[int, None] = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """``training`` is the mode of the module, None to leave it; ``parameters`` are what its
+    floating-point parameters get. ``dtype`` is of all floating-point inputs and the module.
+
+    ``grad``: floating-point inputs require gradients. ``strided``: tensors with two dimensions and
+    more are not contiguous. ``recording``: gradients are recorded, as they are by default.
+    """
+
+    seed: int = 0
+    fill: Fill = "given"
+    changes: tuple[Change, ...] = ()
+    training: Union[bool, None] = None
+    parameters: Fill = "given"
+    dtype: str = ""
+    grad: bool = False
+    strided: bool = False
+    recording: bool = True
+
+    @property
+    def conditions(self) -> str:
+        """What is special about it besides values, for people."""
+        words = [
+            f"dtype {self.dtype}" if self.dtype else "",
+            "inputs require gradients" if self.grad else "",
+            "not contiguous" if self.strided else "",
+            "inside torch.no_grad()" if not self.recording else "",
+            f"parameters {self.parameters}" if self.parameters != "given" else "",
+            "one tensor twice" if any(one.same_as is not None for one in self.changes) else "",
+        ]
+        return ", ".join(filter(None, words))
+
+
+@dataclass
+class Prepared:
+    """The call of a case. ``arguments`` are its arguments by the names of the parameters, and
+    ``differentiated`` the tensors that gradients are wanted of, by theirs."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    arguments: dict[str, Any]
+    differentiated: dict[str, torch.Tensor]
+    words: str
+    """The inputs in notation, with their names."""
+
+
+def is_floating(value: Any) -> bool:
+    """Whether it is a tensor that can have gradients and other values."""
+    return (
+        isinstance(value, torch.Tensor)
+        and can_be_resized(value)
+        and (value.is_complex() or (value.is_floating_point() and value.dtype.itemsize >= 2))
+    )
+
+
+def prepare(call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None) -> Prepared:
+    """Make the arguments of a case, fresh ones each time. ``alter`` is applied to floating-point
+    tensors at last.
+
+    Raises:
+        ProbeError, ValueError, RuntimeError: the case does not fit this call.
+    """
+    inputs = Inputs(call.function, call.args, call.kwargs)
+    values: dict[int, Any] = {}
+    changes = {one.leaf: one for one in case.changes}
+    differentiated: dict[str, torch.Tensor] = {}
+    dtype = tensors.dtype_of(case.dtype) if case.dtype else None
+    done: dict[int, torch.Tensor] = {}
+    for number, leaf in enumerate(inputs.leaves):
+        change = changes.get(number, Change(number, case.fill))
+        value = leaf.value
+        if change.same_as is not None:
+            continue
+        if change.other:
+            values[number] = tensors.build_value(notation.parse_value(change.other))
+        if not isinstance(value, torch.Tensor) or not can_be_resized(value):
+            continue
+        if id(value) in done and change == Change(number, case.fill):
+            values[number] = done[id(value)]  # one tensor, passed twice
+            continue
+        made = _filled(value, change, _seeded(case.seed, number))
+        if is_floating(value):
+            made = made.to(dtype) if dtype is not None and not made.is_complex() else made
+            made = alter(made) if alter is not None else made
+        if case.strided and made.dim() > 1:
+            order = tuple(reversed(range(made.dim())))
+            made = made.permute(order).contiguous().permute(order)
+        wants = value.requires_grad or case.grad
+        if wants and is_floating(made):
+            leaf_tensor = made.requires_grad_(True)
+            differentiated[leaf.name] = leaf_tensor
+            # No leaf, so that it may be written to.
+            made = leaf_tensor.clone() if case.grad else leaf_tensor
+        values[number] = done[id(value)] = made
+    for change in case.changes:
+        if change.same_as is not None:
+            values[change.leaf] = values[change.same_as]
+    args, kwargs = _with(inputs, values)
+    named = {
+        leaf.name: values.get(number, leaf.value)
+        for number, leaf in enumerate(inputs.leaves)
+        if leaf.given or number in values
+    }
+    words = ", ".join(
+        f"`{name}` = {tensors.describe((value,), {})}" for name, value in list(named.items())[:6]
+    )
+    return Prepared(
+        call.function, args, kwargs, _arguments(call.function, args, kwargs), differentiated, words
+    )
+
+
+def _arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    called = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        return dict(inspect.signature(called).bind(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        return {"args": args, "kwargs": kwargs}
+
+
+def _with(inputs: Inputs, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with these values themselves, where the leaves of others are copied."""
+    stand_ins = {
+        number: _StandIn(value) if isinstance(value, torch.Tensor) else value
+        for number, value in values.items()
+    }
+    args, kwargs, _ = inputs.again(values=stand_ins)
+    return _unpacked(args), _unpacked(kwargs)
+
+
+class _StandIn:
+    """For a tensor that is not to be copied."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+
+def _unpacked(tree: Any) -> Any:
+    from ..torch_internals.trees import pytree
+
+    return pytree.tree_map(lambda one: one.tensor if isinstance(one, _StandIn) else one, tree)
+
+
+def _seeded(seed: int, leaf: int) -> torch.Generator:
+    return torch.Generator().manual_seed(NUMBER_SEED * (seed + 1) + leaf)
+
+
+def _filled(value: torch.Tensor, change: Change, generator: torch.Generator) -> torch.Tensor:
+    """A tensor like a leaf with the sizes and values of its change."""
+    sizes = dict(change.sizes)
+    shape = tuple(sizes.get(dim, size) for dim, size in enumerate(value.shape))
+    if change.fill == "given":
+        if sizes and (value.numel() == 0 or 0 in shape):
+            return torch.zeros(shape, dtype=value.dtype)
+        return resized(value.detach(), sizes)
+    dtype = value.dtype
+    if dtype == torch.bool:
+        return _truths(shape, change.fill, generator)
+    if not dtype.is_floating_point and not dtype.is_complex:
+        return _integers(value, shape, change, generator).to(dtype)
+    made = torch.randn(shape, generator=generator, dtype=torch.float32)
+    if dtype.is_complex:
+        made = torch.complex(made, torch.randn(shape, generator=generator))
+        return made.to(dtype)
+    return _floats(made, change, generator).to(dtype)
+
+
+def _floats(made: torch.Tensor, change: Change, generator: torch.Generator) -> torch.Tensor:
+    fill = change.fill
+    if fill == "positive":
+        return made.abs() + 0.1
+    if fill == "negative":
+        return -made.abs() - 0.1
+    if fill == "zero":
+        return torch.zeros_like(made)
+    if fill == "equal":
+        return torch.full_like(made, 0.5)
+    if fill == "constant":
+        return torch.full_like(made, change.number)
+    if fill == "large":
+        return made * 1e4
+    if fill == "small":
+        return made * 1e-4
+    if fill in ("nan", "infinite") and made.numel():
+        few = torch.rand(made.shape, generator=generator) < 0.25
+        few.view(-1)[int(torch.randint(made.numel(), (), generator=generator))] = True
+        special = torch.full_like(made, math.nan)
+        if fill == "infinite":
+            special = torch.copysign(torch.full_like(made, math.inf), made)
+        return torch.where(few, special, made)
+    return made
+
+
+def _truths(shape: tuple[int, ...], fill: Fill, generator: torch.Generator) -> torch.Tensor:
+    if fill in ("zero", "negative"):
+        return torch.zeros(shape, dtype=torch.bool)
+    if fill in ("equal", "positive"):
+        return torch.ones(shape, dtype=torch.bool)
+    return torch.randint(0, 2, shape, generator=generator).to(torch.bool)
+
+
+def _integers(
+    value: torch.Tensor, shape: tuple[int, ...], change: Change, generator: torch.Generator
+) -> torch.Tensor:
+    fill = change.fill
+    most = max(int(value.to(torch.int64).max()) if value.numel() else 1, 1)
+    if fill in ("zero", "equal"):
+        return torch.full(shape, int(fill == "equal"))
+    if fill == "constant":
+        return torch.full(shape, round(change.number))
+    if fill == "negative":
+        return torch.randint(-3, 0, shape, generator=generator)
+    if fill == "positive":
+        return torch.full(shape, most)
+    if fill in ("range", "large"):
+        return torch.randint(0, 8 if fill == "range" else 100, shape, generator=generator)
+    return torch.randint(0, most + 1, shape, generator=generator)
+
+
+def set_module(module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
+    """Give a module the mode, the dtype and the parameters of a case."""
+    if case.training is not None:
+        module.train(case.training)
+    if case.dtype:
+        module.to(tensors.dtype_of(case.dtype))
+    with torch.no_grad():
+        for number, parameter in enumerate(module.parameters()):
+            if case.parameters == "given" or not is_floating(parameter):
+                continue
+            if case.parameters == "negative":
+                parameter.neg_()
+            else:
+                filled = _filled(parameter, Change(0, case.parameters), _seeded(case.seed, -1 - number))
+                parameter.copy_(filled)
+        if alter is not None:
+            for one in (*module.parameters(), *module.buffers()):
+                if is_floating(one):
+                    one.data = alter(one.data)
+

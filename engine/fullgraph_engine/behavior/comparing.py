@@ -1,0 +1,464 @@
+"""Whether what was observed of two texts is the same.
+
+Everything has to be equal bit by bit but for numbers in floating point. Where these are not, both
+texts are compared with a run of the original in double precision: those of the changed one may be
+off by three times as much as those of the original, or by what becomes of the inputs' last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from ..protocol import Aspect, Compared, ComparedCase
+from ..protocol.packing import items_of
+from .cases import Case
+from .coverage import Reached, Wanted, wanted
+from .facts import Data, Fact
+from .files import Observed, SeenCall, SeenCase
+from .observing import SHAKE
+
+_TIMES = 3
+_LAST_BITS = 8
+"""So many times the relative error of a dtype may a result be off in any case."""
+_RANDOM_BITS = 64
+"""The same where double precision draws other random numbers."""
+_LIST = 4
+
+
+@dataclass
+class _Difference:
+    aspect: Aspect
+    words: str
+
+
+@dataclass
+class _Judged:
+    """What came of one case. ``words`` say of the first difference what the two texts do."""
+
+    differences: list[_Difference] = field(default_factory=list)
+    doubtful: str = ""
+    """Why it says nothing."""
+    exact: bool = True
+    needs_double: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What was observed with one probe: of the original, twice, and of the changed text.
+
+    ``exact`` and ``near`` are of the original in double precision.
+    """
+
+    cases: tuple[Case, ...]
+    original: Observed
+    again: Observed
+    changed: Observed
+    exact: Observed
+    near: Observed
+
+    @classmethod
+    def read(cls, number: int, cases: tuple[Case, ...], original: Path, changed: Path) -> Probed:
+        """From the folders that the runs of both texts have left."""
+        return cls(
+            cases,
+            Observed(original, f"behavior-{number}"),
+            Observed(original, f"behavior-again-{number}"),
+            Observed(changed, f"behavior-{number}"),
+            Observed(original, f"exact-{number}"),
+            Observed(original, f"near-{number}"),
+        )
+
+    def judged(self) -> dict[int, _Judged]:
+        """The cases that both texts have come to the end of, up to the first that one has not."""
+        found: dict[int, _Judged] = {}
+        for number in sorted(self.original.cases):
+            one = _case(self, number) if number < len(self.cases) else None
+            if one is None:
+                break
+            found[number] = one
+        return found
+
+    def lost(self, judged: Mapping[int, _Judged], ended: str) -> str:
+        """That the changed text did not come to the end of a case, and how it ended."""
+        for number in sorted(self.changed.begun):
+            if number not in self.changed.cases and number in self.original.cases and number not in judged:
+                seen = self.original.cases[number]
+                how = "returns" if seen.calls[0].outcome == "returned" else "raises"
+                why = ended or "its process ended"
+                return f"{_with(seen.inputs)}the original {how} and the changed code does not: {why}."
+        return ""
+
+    def reached(self, judged: Mapping[int, _Judged], *, changed: bool) -> Reached:
+        """Lines and sides that these cases reach."""
+        found = Reached()
+        for number in judged:
+            seen = (self.changed if changed else self.original).cases.get(number)
+            if seen is not None:
+                found.lines |= set(seen.lines)
+                found.sides |= seen.reached_sides()
+        return found
+
+
+def compare_folders(
+    texts: tuple[str, str],
+    lines: tuple[tuple[int, ...], tuple[int, ...]],
+    folders: tuple[str, str],
+    cases: tuple[str, ...],
+    ended: str,
+) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
+    """As :func:`compare`, of what runs have left in folders; of each pair the first is of the
+    original, and ``lines`` are those that the other text does not have."""
+    probes = [
+        Probed.read(number, items_of(Case, one), Path(folders[0]), Path(folders[1]))
+        for number, one in enumerate(cases)
+    ]
+    asked = [
+        wanted(text, "<text>", frozenset(these)) for text, these in zip(texts, lines, strict=True)
+    ]
+    return compare(probes, asked[0], asked[1], ended)
+
+
+def compare(
+    probes: Sequence[Probed], of_original: Wanted, of_changed: Wanted, ended: str
+) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
+    """What follows from the observations with each probe, and which cases of these only a run in
+    double precision can decide, if there was none. ``ended``: why the changed text did not come to
+    the end of a case, if there is one."""
+    pairs = [(one, one.judged()) for one in probes]
+    of_cases = [
+        (one.original.cases[number], one.cases[number], judged)
+        for one, several in pairs
+        for number, judged in several.items()
+    ]
+    reached, in_changed = Reached(), Reached()
+    for one, several in pairs:
+        reached.update(one.reached(several, changed=False))
+        in_changed.update(one.reached(several, changed=True))
+    unreached = of_original.missing(reached)
+    results = [judged for _, _, judged in of_cases]
+    made = Compared(
+        0,
+        "same",
+        all(one.exact for one in results),
+        tuple(_compared(case, seen, judged) for seen, case, judged in of_cases),
+        aspects=tuple(dict.fromkeys(d.aspect for one in results for d in one.differences)),
+        reached=tuple(sorted((of_original.lines & reached.lines) - set(unreached))),
+        unreached=unreached,
+        notes=tuple(dict.fromkeys(note for one in results for note in one.notes))[:_LIST],
+    )
+    needs_double = tuple(
+        tuple(number for number, judged in several.items() if judged.needs_double)
+        for _, several in pairs
+    )
+    for seen, _, judged in of_cases:
+        if judged.differences:
+            reason = _with(seen.inputs) + judged.differences[0].words
+            return replace(made, outcome="differs", exact=False, reason=reason), needs_double
+    reason = next(filter(None, (one.lost(several, ended) for one, several in pairs)), "")
+    if reason:
+        aspects: tuple[Aspect, ...] = ("outcome",)
+        return replace(made, outcome="differs", exact=False, reason=reason, aspects=aspects), ()
+    for seen, _, judged in of_cases:
+        if judged.doubtful:
+            reason = reason or _with(seen.inputs) + judged.doubtful
+    if not of_cases:
+        reason = _nothing(probes, ended)
+    missing = of_changed.missing(in_changed)
+    if not reason and unreached:
+        reason = _not_reached(unreached, "the original")
+    if not reason and missing:
+        reason = _not_reached(missing, "the changed code")
+    if reason:
+        return replace(made, outcome="unverified", exact=False, reason=reason), needs_double
+    return made, needs_double
+
+
+def _nothing(probes: Sequence[Probed], ended: str) -> str:
+    for one in probes:
+        for begun in one.original.begun.values():
+            if begun.reason:
+                return f"The original was not observed: {begun.reason}."
+    if ended:
+        return f"The changed code was not observed: {ended}."
+    return "No case was observed to its end within the time; give it more seconds."
+
+
+def _not_reached(lines: Sequence[int], where: str) -> str:
+    shown = ", ".join(str(line + 1) for line in lines[:_LIST])
+    more = f" and {len(lines) - _LIST} more" if len(lines) > _LIST else ""
+    several = f"Lines {shown}{more} of {where} were" if len(lines) > 1 else f"Line {shown} of {where} was"
+    return (
+        f"{several} not reached, or not on both sides of a condition, with any inputs that were "
+        "tried; give the target a probe that leads there."
+    )
+
+
+def _with(inputs: str) -> str:
+    return f"With {inputs}, " if inputs else "Without inputs, "
+
+
+def _compared(case: Case, seen: SeenCase, judged: _Judged) -> ComparedCase:
+    return ComparedCase(
+        seen.inputs.replace("`", "").replace(" = ", "="),
+        case.fill,
+        case.training,
+        seen.calls[0].outcome,
+        not judged.differences and not judged.doubtful,
+        judged.exact,
+        case.conditions,
+    )
+
+
+# -- one case ---------------------------------------------------------------------------------
+
+
+def _case(sides: Probed, number: int) -> _Judged | None:
+    """None where the changed text has not come to the end of it."""
+    original = sides.original.cases[number]
+    changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
+    judged = _Judged()
+    if changed is None:
+        begun = sides.changed.begun.get(number)
+        if begun is not None and begun.reason:
+            judged.doubtful = f"the call of the changed code is another one: {begun.reason}."
+            return judged
+        return None
+    _given(original, changed, judged)
+    if judged.doubtful or judged.differences:
+        return judged
+    if again is None:
+        judged.doubtful = "the original was not observed a second time within the time."
+        return judged
+    if not _same_run(original, again):
+        judged.doubtful = (
+            "two runs of the original differ from each other, although all random numbers are the "
+            "same, so that nothing can be compared."
+        )
+        return judged
+    for call, (one, two) in enumerate(zip(original.calls, changed.calls, strict=False)):
+        _Calls(sides, number, call, original.random, judged).compare(one, two)
+        if judged.differences:
+            break
+    return judged
+
+
+def _given(original: SeenCase, changed: SeenCase, judged: _Judged) -> None:
+    """Whether both were given the same."""
+    before = {fact.path: fact for fact in original.before}
+    after = {fact.path: fact for fact in changed.before}
+    for path, fact in before.items():
+        other = after.get(path)
+        if other is not None and _equal(fact, other):
+            continue
+        if fact.aspect == "input":
+            judged.doubtful = "the changed code is given other inputs by its probe."
+            return
+        if not path.startswith(("self", "memory of self")):
+            continue  # a global that the changed text does not have; what changes is compared
+        there = f"{other.words}" if other is not None else "not there"
+        what = f"{path} is {fact.words} in the original and {there} in the changed code"
+        if other is not None and other.words == fact.words:
+            what = f"{path} has other values in the changed code"
+        judged.differences.append(_Difference("state", f"{what} before the call."))
+        return
+    for path, fact in after.items():
+        if path not in before and path.startswith("self") and fact.data is not None:
+            words = f"{path}, {fact.words}, is only in the changed code."
+            judged.differences.append(_Difference("state", words))
+            return
+
+
+def _equal(one: Fact, two: Fact) -> bool:
+    if one.words != two.words or (one.data is None) != (two.data is None):
+        return False
+    return one.data is None or two.data is None or one.data.digest == two.data.digest
+
+
+def _same_run(one: SeenCase, two: SeenCase) -> bool:
+    """Whether two runs of the same text have come to the same, bit by bit."""
+    if len(one.calls) > len(two.calls):  # one took longer
+        return _same_run(two, one)
+    for first, second in zip(one.calls, two.calls, strict=False):
+        left = {fact.path: fact for fact in first.facts}
+        right = {fact.path: fact for fact in second.facts}
+        if left.keys() != right.keys():
+            return False
+        if not all(_equal(fact, right[path]) for path, fact in left.items()):
+            return False
+    return True
+
+
+class _Calls:
+    """The same call of both texts."""
+
+    def __init__(self, sides: Probed, number: int, call: int, random: bool, judged: _Judged) -> None:
+        self._sides, self._number, self._call = sides, number, call
+        self._random, self._judged = random, judged
+        self._double: tuple[dict[str, Fact], dict[str, Fact]] | None = None
+
+    def compare(self, original: SeenCall, changed: SeenCall) -> None:
+        left = {(fact.aspect, fact.path): fact for fact in original.facts}
+        right = {(fact.aspect, fact.path): fact for fact in changed.facts}
+        for key, fact in left.items():
+            other = right.get(key)
+            if other is None:
+                words = f"{self._what(fact)} is {_shown(fact)} only in the original"
+                self._differs(fact, words)
+            elif fact.words != other.words:
+                if not (self._both_raise(original, fact, other) or self._zero_for_none(fact, other)):
+                    self._words(fact, other)
+            else:
+                self._alike(fact, other)
+        for key, fact in right.items():
+            if key not in left:
+                words = f"{self._what(fact)} is {_shown(fact)} only in the changed code"
+                self._differs(fact, words)
+
+    def _what(self, fact: Fact) -> str:
+        return f"{fact.path} of a second call" if self._call else fact.path
+
+    def _alike(self, fact: Fact, other: Fact) -> None:
+        """Facts with the same words."""
+        if fact.layout != other.layout:
+            note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
+            self._judged.notes.append(note)
+        if fact.opaque and fact.aspect == "result":
+            words = f"{self._what(fact)} is {fact.words}, which cannot be compared."
+            self._judged.doubtful = words
+        if fact.data is not None and other.data is not None:
+            self._numbers(fact, other, fact.data, other.data)
+
+    def _both_raise(self, original: SeenCall, fact: Fact, other: Fact) -> bool:
+        """An error of an operator may have other words, one that the file raises may not."""
+        if fact.aspect != "outcome" or original.own:
+            return False
+        kinds = [one.words.partition(":")[0] for one in (fact, other)]
+        if kinds[0] != kinds[1] or not kinds[0].startswith("raises "):
+            return False
+        self._judged.notes.append(f"an error has other words: {other.words[7:107]}")
+        return True
+
+    def _words(self, fact: Fact, other: Fact) -> None:
+        if fact.aspect == "outcome":
+            words = f"the original {fact.words} and the changed code {other.words}"
+            words += " when called a second time" if self._call else ""
+        elif fact.aspect == "random":
+            words = "the random numbers that follow are others in the changed code"
+        else:
+            words = (
+                f"{self._what(fact)} is {_shown(fact)} in the original and {_shown(other)} in the "
+                "changed code"
+            )
+        self._differs(fact, words)
+
+    def _differs(self, fact: Fact, words: str) -> None:
+        self._judged.differences.append(_Difference(fact.aspect, f"{words}."))
+
+    def _zero_for_none(self, fact: Fact, other: Fact) -> bool:
+        """No gradient and one that is zero: an optimizer may tell them apart, the numbers not."""
+        if fact.aspect != "gradient" or (fact.data is None) == (other.data is None):
+            return False
+        data = fact.data or other.data
+        observed = self._sides.original if fact.data is not None else self._sides.changed
+        numbers = observed.tensor(data) if data is not None and not data.sampled else None
+        if numbers is None or bool(numbers.ne(0).any()):
+            return False
+        self._judged.exact = False
+        self._judged.notes.append(f"{fact.path} is zero in one and none in the other")
+        return True
+
+    def _numbers(self, fact: Fact, other: Fact, one: Data, two: Data) -> None:
+        if one.digest == two.digest:
+            return
+        left, right = self._sides.original.tensor(one), self._sides.changed.tensor(two)
+        if left is None or right is None or left.shape != right.shape or left.dtype != right.dtype:
+            self._judged.doubtful = f"{self._what(fact)} was too large to be kept, and differs."
+            return
+        what = self._what(fact)
+        if _equal_numbers(left, right):
+            self._judged.exact = self._judged.exact and one.sampled
+            if one.sampled:
+                self._judged.doubtful = f"{what} differs where it was too large to be kept."
+            return
+        if not (left.dtype.is_floating_point or left.dtype.is_complex):
+            self._differs(fact, f"{what}, {fact.words}, {_first(left, right)}")
+            return
+        self._judged.exact = False
+        if not _alike(left, right):
+            self._differs(fact, f"{what}, {fact.words}, {_first(left, right)}")
+            return
+        allowed = self._allowed(fact, left)
+        if allowed is None:
+            return
+        if not bool(((_wide(right) - allowed[0]).abs() <= allowed[1])[left.isfinite()].all()):
+            self._differs(
+                fact, f"{what}, {fact.words}, {_first(left, right)}, more than rounding explains"
+            )
+
+    def _allowed(self, fact: Fact, left: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """What is right, and by how much a result may be off; None if that is still to be found."""
+        bits = torch.finfo(left.dtype).eps
+        if self._random:
+            return _wide(left), _RANDOM_BITS * bits * _wide(left).abs()
+        exact = self._in_double(self._sides.exact, fact)
+        near = self._in_double(self._sides.near, fact)
+        if self._number not in self._sides.exact.begun:
+            self._judged.needs_double = True
+            return None
+        if exact is None or near is None or exact.shape != left.shape:
+            # It only works in the precision that it has.
+            return _wide(left), _LAST_BITS * bits * _wide(left).abs()
+        finite = left.isfinite() & exact.isfinite()
+        off = (_wide(left) - exact).abs()
+        usual = off[finite].max() if bool(finite.any()) else torch.tensor(0.0)
+        moved = (near - exact).abs() * (bits / SHAKE)
+        allowed = _TIMES * torch.maximum(usual, moved) + _LAST_BITS * bits * exact.abs()
+        return exact, allowed
+
+    def _in_double(self, observed: Observed, fact: Fact) -> torch.Tensor | None:
+        seen = observed.cases.get(self._number)
+        if seen is None or self._call >= len(seen.calls):
+            return None
+        for one in seen.calls[self._call].facts:
+            if (one.aspect, one.path) == (fact.aspect, fact.path) and one.data is not None:
+                return observed.tensor(one.data)
+        return None
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float64))
+
+
+def _shown(fact: Fact) -> str:
+    words = fact.words if len(fact.words) <= 120 else fact.words[:119] + "…"
+    return repr(words) if fact.aspect in ("stdout", "stderr", "warning", "log") else words
+
+
+def _equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether they are equal, NaN to NaN."""
+    same = left == right
+    if left.dtype.is_floating_point or left.dtype.is_complex:
+        same = same | (left.isnan() & right.isnan())
+    return bool(same.all())
+
+
+def _alike(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether they are NaN and infinite at the same places, and of the same sign there."""
+    if not torch.equal(left.isfinite(), right.isfinite()):
+        return False
+    special = ~left.isfinite()
+    return _equal_numbers(left[special], right[special])
+
+
+def _first(left: torch.Tensor, right: torch.Tensor) -> str:
+    """Where they differ first, in words."""
+    same = (left == right) | (left.isnan() & right.isnan())
+    at = (~same).nonzero()[0].tolist()
+    one, two = left[tuple(at)].item(), right[tuple(at)].item()
+    where = f" at {at}" if at else ""
+    return f"is {one!r} in the original and {two!r} in the changed code{where}"

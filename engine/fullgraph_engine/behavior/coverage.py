@@ -1,0 +1,207 @@
+"""Which lines of a file a call executes, and which sides of the conditions on some of them.
+
+A side is where a conditional jump leads: by its place in the text, so that code that the compiler
+has written twice, as that of ``finally`` and of a loop's condition, counts once.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dis
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .. import code_objects
+
+_CONDITIONAL = "_IF_"
+_NOT_ASKED = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
+"""Before a jump that no expression of the text decides."""
+
+
+class Side(NamedTuple):
+    """A condition on a line, and the place where it leads, both counted from zero."""
+
+    line: int
+    to_line: int
+    to_column: int
+
+
+@dataclass
+class Reached:
+    """Lines and sides, counted from zero."""
+
+    lines: set[int] = field(default_factory=set)
+    sides: set[Side] = field(default_factory=set)
+
+    def update(self, other: Reached) -> None:
+        self.lines |= other.lines
+        self.sides |= other.sides
+
+    def adds(self, other: Reached) -> bool:
+        """Whether another one has something that this one lacks."""
+        return not (other.lines <= self.lines and other.sides <= self.sides)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What has to be reached of a text: what is on these lines inside functions."""
+
+    lines: frozenset[int] = frozenset()
+    sides: frozenset[Side] = frozenset()
+
+    def missing(self, reached: Reached) -> tuple[int, ...]:
+        """Lines that were not executed, or with a side that was not taken."""
+        lines = self.lines - reached.lines
+        untaken = {side.line for side in self.sides - reached.sides}
+        return tuple(sorted(lines | untaken))
+
+
+def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
+    """The lines with code of functions among these, and the sides of their conditions.
+
+    Raises:
+        SyntaxError, ValueError: the text is no Python.
+    """
+    found: set[int] = set()
+    sides: set[Side] = set()
+    tree = ast.parse(text, path)
+    lines = _whole_statements(tree, lines)
+    for code in _functions(compile(tree, path, "exec", dont_inherit=True)):
+        every = {line - 1 for _, _, line in code.co_lines() if line}
+        # The line of its ``def`` counts only if the whole body is there.
+        body = (every - {code.co_firstlineno - 1}) or every
+        found |= body & lines
+        if body & lines:
+            sides |= {
+                side
+                for ways in _jumps(code).values()
+                for side in ways.values()
+                if side.line in lines
+            }
+    return Wanted(frozenset(found), frozenset(sides))
+
+
+def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:
+    """The lines of all statements, or of the heads of compound ones, that have some of these; of a
+    function whose head has some, those of its first statement."""
+    found = set(lines)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt):
+            continue
+        body = getattr(node, "body", None)
+        first, last = node.lineno, node.end_lineno or node.lineno
+        if body:
+            decorators = getattr(node, "decorator_list", [])
+            first = min([first, *(one.lineno for one in decorators)])
+            last = max(body[0].lineno - 1, node.lineno)
+        own = set(range(first - 1, last))
+        if not own & lines:
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            begins = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            found.update(one.lineno - 1 for one in begins[:1])
+        elif not isinstance(node, ast.ClassDef):
+            found |= own
+    return frozenset(found)
+
+
+def constants(text: str, path: str) -> list[float]:
+    """The numbers in functions of a text, in their order."""
+    numbers: dict[float, None] = {}
+    for code in _functions(compile(text, path, "exec", dont_inherit=True)):
+        for value in code.co_consts:
+            if type(value) in (int, float):
+                numbers[float(value)] = None
+    return list(numbers)
+
+
+def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of functions, lambdas and comprehensions, not of the module and classes."""
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            if const.co_flags & 0x2:  # CO_NEWLOCALS
+                yield const
+            yield from _functions(const)
+
+
+def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
+    """By the offset of a conditional jump and of the instruction behind it: which side that is."""
+    found: dict[int, dict[int, Side]] = {}
+    instructions = list(dis.get_instructions(code))
+    line = code.co_firstlineno
+    for number, one in enumerate(instructions):
+        line = code_objects.line_begun(one) or line
+        before = instructions[number - 1].opname if number else ""
+        conditional = _CONDITIONAL in one.opname and "EXC" not in one.opname
+        if not conditional or before in _NOT_ASKED or number + 1 == len(instructions):
+            continue
+        at = code_objects.position(code, one.offset)
+        row = (at.lineno if at is not None else line) - 1
+        ways = {one.argval, instructions[number + 1].offset}
+        found[one.offset] = {offset: _side(code, row, offset) for offset in ways}
+    return found
+
+
+def _side(code: types.CodeType, row: int, offset: int) -> Side:
+    at = code_objects.position(code, offset)
+    if at is not None:
+        return Side(row, at.lineno - 1, at.col_offset)
+    line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), 0)
+    return Side(row, line - 1, -1)
+
+
+class Coverage:
+    """Notes what is executed of one file while it is ``noting``."""
+
+    def __init__(self, path: str, lines: frozenset[int]) -> None:
+        self._path, self._lines = path, lines
+        self._codes: dict[types.CodeType, dict[int, dict[int, Side]]] = {}
+        self.reached = Reached()
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[Reached]:
+        """What is reached inside, by itself; it is added to ``reached`` at the end."""
+        whole, self.reached = self.reached, Reached()
+        before = sys.gettrace()
+        sys.settrace(self._called)
+        try:
+            yield self.reached
+        finally:
+            sys.settrace(before)
+            whole.update(self.reached)
+            self.reached = whole
+
+    def _called(self, frame: types.FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if code.co_filename != self._path:
+            return None
+        if code not in self._codes:
+            near = {line - 1 for _, _, line in code.co_lines() if line} & self._lines
+            self._codes[code] = _jumps(code) if near else {}
+        jumps = self._codes[code]
+        if jumps:
+            frame.f_trace_opcodes = True
+        return _Execution(self.reached, jumps).happened
+
+
+class _Execution:
+    """One of a function's code."""
+
+    def __init__(self, reached: Reached, jumps: dict[int, dict[int, Side]]) -> None:
+        self._reached, self._jumps = reached, jumps
+        self._ways: dict[int, Side] | None = None
+
+    def happened(self, frame: types.FrameType, event: str, argument: Any) -> Any:
+        if event == "line":
+            self._reached.lines.add(frame.f_lineno - 1)
+        elif event == "opcode":
+            if self._ways is not None:
+                side = self._ways.get(frame.f_lasti)
+                if side is not None:
+                    self._reached.sides.add(side)
+            self._ways = self._jumps.get(frame.f_lasti)
+        return self.happened

@@ -1,0 +1,340 @@
+"""What a call did, as facts that can be compared: a path, words that have to be equal, and numbers.
+
+Values are taken apart: containers by their type and keys, objects by their attributes, tensors by
+what they are, whose memory they have, and their bytes. What cannot be taken apart is ``opaque``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import hashlib
+import math
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import torch
+
+from ..protocol import Aspect
+from ..targets import tensors
+
+MOST_FACTS = 20_000
+"""In one walk; what is left out is said."""
+_DEEPEST = 12
+_WHOLE = 4 << 20
+"""Bytes of a tensor that are kept whole; of a larger one some elements."""
+_SAMPLE = 1 << 16
+_LONGEST = 2_000
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_HOOKS = re.compile(r"_(?:\w+_)?(?:hooks|hooks_\w+|pre_hooks)$")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Numbers of a fact: a contiguous tensor's bytes in the file beside. ``digest`` is of all of
+    them, also where only some elements are kept (``sampled``), evenly spaced and flat."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    length: int
+    digest: str
+    sampled: bool = False
+
+
+@dataclass(frozen=True)
+class Fact:
+    """``words`` is what has to be equal. ``layout`` may differ: it is only told.
+
+    ``opaque``: there is more to it than could be taken apart.
+    """
+
+    aspect: Aspect
+    path: str
+    words: str
+    data: Union[Data, None] = None
+    layout: str = ""
+    opaque: bool = False
+
+
+Keep = Callable[[torch.Tensor], Union[Data, None]]
+"""Writes the bytes of a tensor down."""
+
+
+def raw_bytes(tensor: torch.Tensor) -> Any:
+    """The elements of a contiguous tensor in CPU memory, without a copy."""
+    return (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
+
+
+def plain_tensor(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Its elements as an ordinary contiguous tensor in CPU memory; None if it has none."""
+    try:
+        with torch.no_grad():
+            found = tensor.detach()
+            if found.is_meta:
+                return None
+            if found.layout is not torch.strided:
+                found = found.to_dense()
+            if found.is_quantized:
+                found = found.dequantize()
+            return found.cpu().resolve_conj().resolve_neg().contiguous()
+    except (RuntimeError, NotImplementedError, TypeError, AttributeError):
+        return None
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Of the bytes of a contiguous CPU tensor."""
+    return hashlib.blake2b(raw_bytes(tensor), digest_size=12).hexdigest()
+
+
+def sampled(tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    """What is kept of a contiguous tensor: all of it, or elements in even distances."""
+    if tensor.nbytes <= _WHOLE:
+        return tensor, False
+    return tensor.view(-1)[:: math.ceil(tensor.numel() / _SAMPLE)].contiguous(), True
+
+
+def without_addresses(text: str) -> str:
+    """A text in which objects are where they are in every process."""
+    return _ADDRESS.sub("0x…", text)
+
+
+def cut(text: str) -> str:
+    """What is too long by its beginning and a digest."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:200]}… {hashlib.blake2b(text.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+@dataclass
+class Memory:
+    """Whose memory is known by what name: storages of tensors, and objects that can change."""
+
+    _storages: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _objects: dict[int, str] = field(default_factory=dict)
+    _kept: list[Any] = field(default_factory=list)
+
+    def of_tensor(self, tensor: torch.Tensor, path: str) -> str:
+        """How a tensor is named that has this memory, in words; empty if it is the first."""
+        known = self._objects.get(id(tensor))
+        if known is not None:
+            return "" if known == path else f"is {known}"
+        self._objects[id(tensor)] = path
+        self._kept.append(tensor)
+        try:
+            start, here = tensor.untyped_storage().data_ptr(), tensor.data_ptr()
+        except (RuntimeError, NotImplementedError):
+            return ""
+        if not start:
+            return ""
+        if start not in self._storages:
+            self._storages[start] = (path, here)
+            return ""
+        owner, at = self._storages[start]
+        return f"has the memory of {owner}{_signed(here - at)}"
+
+    def of_object(self, value: Any, path: str) -> str:
+        """The path under which an object was met before; empty if it is the first time."""
+        known = self._objects.get(id(value))
+        if known is not None:
+            return known
+        self._objects[id(value)] = path
+        self._kept.append(value)
+        return ""
+
+
+def _signed(offset: int) -> str:
+    return f" {'+' if offset > 0 else '-'} {abs(offset)} bytes" if offset else ""
+
+
+class Walk:
+    """Takes values apart into facts of one aspect. ``known`` may go on from other walks."""
+
+    def __init__(self, aspect: Aspect, keep: Keep, memory: Memory) -> None:
+        self.aspect, self._keep, self._memory = aspect, keep, memory
+        self.facts: list[Fact] = []
+        self.tensors: list[tuple[str, torch.Tensor]] = []
+        self._inside: set[int] = set()
+
+    @property
+    def full(self) -> bool:
+        return len(self.facts) >= MOST_FACTS
+
+    def add(self, path: str, words: str, **more: Any) -> None:
+        if not self.full:
+            self.facts.append(Fact(self.aspect, path, cut(without_addresses(words)), **more))
+
+    def value(self, path: str, value: Any, depth: int = 0) -> None:
+        """Any value, and what is in it."""
+        if self.full:
+            return
+        if isinstance(value, torch.Tensor):
+            self.tensor(path, value)
+        elif value is None or type(value) in (bool, int, str, bytes, type(...)):
+            self.add(path, f"{type(value).__name__} {value!r}")
+        elif type(value) in (float, complex):
+            self.number(path, value)
+        elif isinstance(
+            value, (torch.dtype, torch.device, torch.layout, torch.memory_format, range, slice)
+        ):
+            self.add(path, f"{_name(value)} {value!r}")
+        elif isinstance(value, (type, types.ModuleType)):
+            self.add(path, f"{_name(value)} {getattr(value, '__qualname__', value.__name__)}")
+        elif isinstance(value, torch.Generator):
+            self.add(path, f"torch.Generator {digest(value.get_state())}")
+        elif depth > _DEEPEST:
+            self.add(path, f"{_name(value)} …", opaque=True)
+        elif not self._array(path, value):
+            self._inner(path, value, depth)
+
+    def number(self, path: str, value: complex) -> None:
+        """A Python float or complex: compared as what is computed."""
+        kind = torch.complex128 if isinstance(value, complex) else torch.float64
+        self.add(path, type(value).__name__, data=self._keep(torch.tensor(value, dtype=kind)))
+
+    def tensor(self, path: str, tensor: torch.Tensor) -> None:
+        self.tensors.append((path, tensor))
+        kind = type(tensor)
+        words = tensors.describe((tensor,), {})
+        if kind is not torch.Tensor:
+            words = f"{_name(tensor)} {words}"
+        if tensor.requires_grad:
+            words += " that requires gradients"
+        if tensor.layout is not torch.strided:
+            words += f", {tensor.layout}"
+        whose = self._memory.of_tensor(tensor, path)
+        plain = plain_tensor(tensor)
+        layout = str(tensor.stride()) if tensor.layout is torch.strided else ""
+        data = self._keep(plain) if plain is not None else None
+        self.add(path, words, data=data, layout=layout, opaque=plain is None)
+        if whose:
+            self.facts.append(Fact("aliasing" if self.aspect == "result" else self.aspect, f"memory of {path}", whose))
+        if tensor.is_leaf and tensor.grad is not None:
+            self.tensor(f"{path}.grad", tensor.grad)
+
+    def _array(self, path: str, value: Any) -> bool:
+        """NumPy's arrays and numbers, where it is imported."""
+        numpy = sys.modules.get("numpy")
+        if numpy is None or not isinstance(value, (numpy.ndarray, numpy.generic)):
+            return False
+        words = f"{_name(value)} {value.dtype} {value.shape}"
+        try:
+            made = torch.from_numpy(numpy.array(value))
+            data = self._keep(made.contiguous())
+        except TypeError:
+            self.add(path, f"{words} {value!r}")
+            return True
+        self.add(path, words, data=data)
+        return True
+
+    def _inner(self, path: str, value: Any, depth: int) -> None:
+        immutable = type(value) in (tuple, frozenset, torch.Size)
+        if not immutable:
+            before = self._memory.of_object(value, path)
+            if before and before != path:
+                self.add(path, f"the same {_name(value)} as {before}")
+                return
+        if id(value) in self._inside:
+            return
+        self._inside.add(id(value))
+        try:
+            self._taken_apart(path, value, depth + 1)
+        except Exception as error:  # what its own code raises when it is asked
+            self.add(path, f"{_name(value)} that raises {type(error).__name__}", opaque=True)
+        finally:
+            self._inside.discard(id(value))
+
+    def _taken_apart(self, path: str, value: Any, depth: int) -> None:
+        kind = _name(value)
+        if isinstance(value, Mapping):
+            self.add(path, f"{kind} with {[_key(key) for key in value]}")
+            for key, item in list(value.items()):
+                self.value(f"{path}[{_key(key)}]", item, depth)
+            if type(value) is not dict and isinstance(value, dict):
+                self.attributes(path, value, depth)
+        elif isinstance(value, (list, tuple)) or kind.startswith("torch.return_types."):
+            self.add(path, f"{kind} of {len(value)}")
+            for number, item in enumerate(list(value)):
+                self.value(f"{path}[{number}]", item, depth)
+        elif isinstance(value, (set, frozenset)):
+            self.add(path, f"{kind} {sorted(map(_key, value))}")
+        elif isinstance(value, torch.nn.Module):
+            self.module(path, value, depth)
+        elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+            self.add(path, f"function {getattr(value, '__qualname__', '')}", opaque=True)
+        elif dataclasses.is_dataclass(value) or hasattr(value, "__dict__") or _slots(value):
+            self.add(path, f"a {kind}", opaque=_is_closed(value))
+            self.attributes(path, value, depth)
+        else:
+            self.add(path, f"{kind} {value!r}" if _has_repr(value) else kind, opaque=True)
+
+    def attributes(self, path: str, value: Any, depth: int) -> None:
+        """Those of an object that are its own."""
+        for name, item in _attributes(value):
+            self.value(f"{path}.{name}", item, depth)
+
+    def module(self, path: str, module: torch.nn.Module, depth: int) -> None:
+        """Parameters, buffers, submodules and plain attributes."""
+        self.add(path, f"a {_name(module)} with {list(vars(module).get('_modules', ()))}")
+        for name, item in list(vars(module).items()):
+            if name in ("_parameters", "_buffers"):
+                for inner, tensor in item.items():
+                    self.value(f"{path}.{inner}", tensor, depth)
+            elif name == "_modules":
+                for inner, sub in item.items():
+                    self.value(f"{path}.{inner}", sub, 1)
+            elif _HOOKS.match(name):
+                if item:
+                    self.add(f"{path}.{name}", f"{len(item)} hooks")
+            elif name not in _QUIET:
+                self.value(f"{path}.{name}", item, depth)
+
+
+_QUIET = frozenset({"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"})
+
+
+def _name(value: Any) -> str:
+    kind = type(value)
+    module = kind.__module__
+    return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+
+
+def _key(key: Any) -> str:
+    """A key of a dictionary or an element of a set."""
+    if isinstance(key, (str, int, float, bool, bytes, type(None), tuple)):
+        return without_addresses(repr(key))
+    return without_addresses(f"{_name(key)} {key!r}"[:80])
+
+
+def _slots(value: Any) -> list[str]:
+    return [
+        name
+        for kind in type(value).__mro__
+        for name in ((kind.__dict__.get("__slots__") or ()),)
+        if isinstance(name, (tuple, list))
+        for name in name
+    ]
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    own = getattr(value, "__dict__", None)
+    if isinstance(own, dict):
+        yield from list(own.items())
+    for name in _slots(value):
+        if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+            yield name, getattr(value, name)
+
+
+def _is_closed(value: Any) -> bool:
+    """Whether an object may hold more than its attributes show: one that C code has made."""
+    return not any("__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1])
+
+
+def _has_repr(value: Any) -> bool:
+    return type(value).__repr__ is not object.__repr__
+
+

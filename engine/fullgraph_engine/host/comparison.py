@@ -1,0 +1,321 @@
+"""One Compare from its request to its last event: runs of two texts, then a process that compares.
+
+First the original chooses cases. Then both texts are executed on them, the original twice, to see
+whether it is deterministic. Where results differ in the last bits, the original is executed in
+double precision, and all is compared once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from ..protocol import (
+    Analyze,
+    Analyzed,
+    Compare,
+    Compared,
+    Event,
+    Failed,
+    Log,
+    Observe,
+    Part,
+    TargetDone,
+)
+from ..protocol.behavior import FOLDER
+from . import wire
+from .analysis import Analysis
+from .lines import LineReader
+from .process_backends import processes
+from .services import Services
+from .wire import CasesChosen, Judged, Judgment
+
+_GRACE = 5.0
+"""Seconds that a run may take beyond its part of the time: it keeps its own."""
+_JUDGING = 60.0
+"""Seconds after which the process that compares is taken for stuck."""
+_MANY_LINES = 2_000
+"""More lines than that are compared as one."""
+
+
+@dataclass
+class _Text:
+    """One of the two texts. ``folder`` gets what its runs leave behind."""
+
+    text: str
+    lines: tuple[int, ...]
+    folder: Path
+    ended: str = ""
+    """How its run ended, if not by itself."""
+
+
+class _Listener:
+    """The host as an analysis of one text sees it: what it says is for the comparison."""
+
+    def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
+        self._host, self._heard = host, heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def send(self, event: Event) -> None:
+        self._heard(event)
+
+    def forward(self, line: bytes) -> None:
+        message = wire.received(line.rstrip(b"\n"))
+        if message is not None:
+            self._heard(message)
+
+    def finished(self, request: int) -> None:
+        """The comparison ends by itself."""
+
+
+class Comparison:
+    """It is for the loop what an analysis is."""
+
+    def __init__(self, request: Compare, host: Services, scratch: str) -> None:
+        self.request, self.scratch = request, scratch
+        self._host = host
+        self._began = time.monotonic()
+        before, after = differing(request.analyze.text, request.changed)
+        self._original = _Text(request.analyze.text, before, Path(scratch, "original"))
+        self._changed = _Text(request.changed, after, Path(scratch, "changed"))
+        self._chosen: dict[int, CasesChosen] = {}
+        self._running: list[Analysis] = []
+        self._next: Callable[[], None] = self._observe
+        self._pid = 0
+        self._reports: LineReader | None = None
+        self._deadline = float("inf")
+        self._judged: Judged | None = None
+        self._in_double = False
+        self._finished = False
+
+    def begin(self) -> None:
+        """Have the original choose cases."""
+        self._run(self._original, ("cases",), Observe(self.request.seconds, self._original.lines))
+
+    # -- the runs -----------------------------------------------------------------------------
+
+    def _run(self, text: _Text, parts: tuple[Part, ...], order: Observe) -> None:
+        request = self.request
+        limits = request.analyze.limits
+        seconds = min(limits.seconds, 3 * order.seconds + _GRACE)
+        analyze = replace(
+            request.analyze,
+            request=request.request,
+            text=text.text,
+            mode="real",
+            only=(request.target,),
+            limits=replace(limits, seconds=seconds),
+            parts=parts,
+            nice=0,
+            documents=(),
+            observe=order,
+        )
+        text.ended = ""
+        # Its own folder: a preamble may stay and use it.
+        left = mkdtemp(dir=self._host.scratch)
+        analysis: list[Analysis] = []
+
+        def heard(message: Any) -> None:
+            self._heard(message, text, analysis, left)
+
+        analysis.append(Analysis(analyze, _Listener(self._host, heard), left))
+        self._running.append(analysis[0])
+        analysis[0].begin()
+
+    def _heard(self, message: Any, text: _Text, analysis: list[Analysis], left: str) -> None:
+        """What an analysis would have told the server."""
+        if self._finished:
+            return
+        if isinstance(message, CasesChosen):
+            self._chosen.setdefault(message.probe, message)
+        elif isinstance(message, TargetDone):
+            report = message.report
+            if report.status == "no-probe":
+                text.ended = f"no inputs are known for {report.name}"
+            elif report.error and not text.ended:
+                text.ended = report.error
+        elif isinstance(message, (Analyzed, Failed)):
+            if isinstance(message, Failed):
+                text.ended = message.reason.rstrip(".")
+            self._take(left, text)
+            self._running = [one for one in self._running if one not in analysis]
+            if not self._running:
+                self._next()
+
+    def _take(self, left: str, text: _Text) -> None:
+        """Move what its runs have written down to where it outlives them."""
+        text.folder.mkdir(exist_ok=True)
+        with contextlib.suppress(OSError):  # there may be none
+            for file in list(Path(left, FOLDER).iterdir()):
+                file.rename(text.folder / file.name)
+
+    def _observe(self) -> None:
+        """Execute both texts on the cases."""
+        chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
+        if not any(one is not None and one.packed for one in chosen):
+            reason = next((one.reason for one in chosen if one is not None and one.reason), "")
+            self._unverified(reason or self._why(self._original, "The original"))
+            return
+        cases = tuple(one.packed if one is not None else "" for one in chosen)
+        seconds = self.request.seconds
+        self._next = self._judge
+        again: tuple[Part, ...] = ("behavior", "behavior-again")
+        self._run(self._original, again, Observe(seconds, self._original.lines, cases))
+        # Slower code is no other behavior.
+        self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
+
+    def _why(self, text: _Text, which: str) -> str:
+        ended = text.ended or "the target was not called; look at the error of its analysis"
+        return f"{which} could not be observed: {ended.rstrip('.')}."
+
+    # -- the process that compares ------------------------------------------------------------
+
+    def _judge(self) -> None:
+        if self._original.ended and not self._in_double:
+            self._unverified(self._why(self._original, "The original"))
+            return
+        cases = tuple(
+            self._chosen[number].packed if number in self._chosen else ""
+            for number in range(max(self._chosen) + 1)
+        )
+        order = Judgment(
+            self.request,
+            cases,
+            self._original.lines,
+            self._changed.lines,
+            str(self._original.folder),
+            str(self._changed.folder),
+            self._changed.ended,
+            self.scratch,
+        )
+        try:
+            launched = self._host.backend.perform(order, self)
+        except OSError as error:
+            self._unverified(f"The engine could not start a process: {error.strerror or error}.")
+            return
+        self._pid = launched.pid
+        self._reports = self._host.reports_of(launched, self._read)
+        self._deadline = time.monotonic() + _JUDGING
+
+    def _read(self) -> None:
+        if self._reports is None:
+            return
+        for line in self._reports.read():
+            self._from_comparer(line)
+        if self._reports is not None and self._reports.ended:
+            self._host.unwatch(self._reports.descriptor)
+
+    def _from_comparer(self, line: bytes) -> None:
+        message = wire.received(line)
+        if isinstance(message, Judged):
+            self._judged = message
+        elif isinstance(message, Log):
+            self._host.forward(line + b"\n")
+
+    def became(self, pid: int) -> None:
+        """It was known from the beginning."""
+
+    def ended(self, code: int | None) -> None:
+        """The process that compares has."""
+        self._pid = 0
+        if self._finished or self._reports is None:
+            return
+        for line in self._reports.drain():
+            self._from_comparer(line)
+        self._host.close(self._reports.descriptor)
+        self._reports = None
+        self._deadline = float("inf")
+        judged, self._judged = self._judged, None
+        if judged is None:
+            self._unverified("The process that compares ended before it had an answer.")
+        elif judged.compared.outcome != "differs" and any(judged.needs_double) and not self._in_double:
+            self._in_double = True
+            self._next = self._judge
+            cases = tuple(one.packed for one in self._chosen.values())
+            order = Observe(
+                2 * self.request.seconds,
+                self._original.lines,
+                cases,
+                double=True,
+                only=judged.needs_double,
+            )
+            self._run(self._original, ("behavior",), order)
+        else:
+            self._finish(judged.compared)
+
+    # -- for the loop -------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """What this will need of processes: both texts', and the one that compares."""
+        return 2 if self._running else 0
+
+    def next_deadline(self) -> float:
+        return min([self._deadline, *(one.next_deadline() for one in self._running)])
+
+    def tick(self, now: float) -> None:
+        """End what is over its limits."""
+        for one in list(self._running):
+            one.tick(now)
+        if now >= self._deadline and self._pid:
+            self._deadline = float("inf")
+            processes.kill([self._pid])
+
+    def cancel(self) -> None:
+        """End it."""
+        self._end("It was cancelled.", cancelled=True)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _unverified(self, reason: str) -> None:
+        self._end(reason)
+
+    def _end(self, reason: str, *, cancelled: bool = False) -> None:
+        self._finish(Compared(0, "unverified", reason=reason, cancelled=cancelled))
+
+    def _finish(self, last: Compared) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        for one in self._running:
+            one.cancel()
+        self._running = []
+        if self._pid:
+            processes.end(self._pid)
+        if self._reports is not None:
+            self._host.close(self._reports.descriptor)
+            self._reports = None
+        seconds = round(time.monotonic() - self._began, 3)
+        self._host.send(replace(last, request=self.request.request, seconds=seconds))
+        if self._pid:
+            processes.kill([self._pid])
+        self._host.finished(self.request.request)
+        self._host.remove(self.scratch)
+
+
+def differing(before: str, after: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The zero-based lines of each of two texts that the other one does not have."""
+    old, new = before.splitlines(), after.splitlines()
+    first = 0
+    while first < min(len(old), len(new)) and old[first] == new[first]:
+        first += 1
+    last = 0
+    while last < min(len(old), len(new)) - first and old[-1 - last] == new[-1 - last]:
+        last += 1
+    old_end, new_end = len(old) - last, len(new) - last
+    if old_end - first > _MANY_LINES or new_end - first > _MANY_LINES:
+        return tuple(range(first, old_end)), tuple(range(first, new_end))
+    matcher = difflib.SequenceMatcher(None, old[first:old_end], new[first:new_end], autojunk=False)
+    changes = [one for one in matcher.get_opcodes() if one[0] != "equal"]
+    return (
+        tuple(first + line for _, start, end, _, _ in changes for line in range(start, end)),
+        tuple(first + line for _, _, _, start, end in changes for line in range(start, end)),
+    )

@@ -1,0 +1,109 @@
+"""What crosses the pipe about whether a changed text behaves as the original does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Union
+
+BehaviorOutcome = Literal["same", "differs", "unverified"]
+"""``same``: in all cases that were tried, which reached all that the texts do not have in common.
+``unverified``: no difference was found, but it is not known that there is none."""
+
+FOLDER = "behavior"
+"""In the scratch folder of a process: what it has observed."""
+
+Fill = Literal[
+    "given",
+    "random",
+    "positive",
+    "negative",
+    "zero",
+    "equal",
+    "nan",
+    "infinite",
+    "large",
+    "small",
+    "range",
+    "constant",
+]
+"""What the values of a case are. ``given`` are those of the probe; ``nan`` and ``infinite`` are
+among others; ``range`` are integers beyond those of the probe, ``constant`` is near a number that
+the code compares with."""
+
+CaseOutcome = Literal["returned", "raised"]
+
+Aspect = Literal[
+    "outcome",
+    "result",
+    "aliasing",
+    "gradient",
+    "input",
+    "state",
+    "stdout",
+    "stderr",
+    "warning",
+    "log",
+    "random",
+]
+"""In what two texts differ: whether and what they raise; what they return; whose memory that is;
+gradients; what becomes of the arguments, of the module and of globals; what is printed, warned and
+logged; how the generators of random numbers are left."""
+
+
+@dataclass(frozen=True)
+class ComparedCase:
+    """One call that both texts were given. ``inputs`` are in probe notation; ``training`` is the
+    mode of the module, None if the target is none or it was left as it was built.
+
+    ``outcome`` is the original's. ``conditions`` say what else is special: other dtypes, strides,
+    gradients, parameters.
+    """
+
+    inputs: str
+    values: Fill = "given"
+    training: Union[bool, None] = None
+    outcome: CaseOutcome = "returned"
+    same: bool = True
+    exact: bool = True
+    conditions: str = ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Last event of a ``Compare``.
+
+    ``exact``: every result was equal bit by bit; else those that were not are as near to a run in
+    double precision as the original's. ``reason`` is a sentence: what differs and where, or why it
+    could not be verified; empty for "same". ``aspects`` is all in which any case differs.
+    """
+
+    request: int
+    outcome: BehaviorOutcome
+    exact: bool = False
+    cases: tuple[ComparedCase, ...] = ()
+    reason: str = ""
+    seconds: float = 0.0
+    cancelled: bool = False
+    aspects: tuple[Aspect, ...] = ()
+    reached: tuple[int, ...] = ()
+    """Zero-based lines of the original that are changed and that a case has executed."""
+    unreached: tuple[int, ...] = ()
+    """Those that none has, or of which one side of a condition was not taken."""
+    notes: tuple[str, ...] = ()
+    """Differences that are none of behavior, such as another memory layout."""
+
+
+@dataclass(frozen=True)
+class Observe:
+    """What a run of the part "cases" or "behavior" is to do.
+
+    ``lines`` are zero-based: those of the text that the other one does not have. ``cases`` are
+    packed, of each probe of the target, and empty for a run that looks for some. ``double``: those
+    with the numbers in ``only``, of each probe, are executed in double precision.
+    """
+
+    seconds: float
+    lines: tuple[int, ...]
+    cases: tuple[str, ...] = ()
+    double: bool = False
+    only: tuple[tuple[int, ...], ...] = ()
