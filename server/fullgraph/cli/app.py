@@ -678,6 +678,122 @@ def _repro(
     )
 
 
+@app.command("fix")
+def _fix(
+    paths: Annotated[list[str], typer.Argument(metavar="PATHS", help="Files and folders.")],
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show the changes and write nothing.")
+    ] = False,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe",
+            help="Also apply fixes that were verified only on the inputs tried, or that give "
+            "something up.",
+        ),
+    ] = False,
+    backend: Annotated[
+        bool,
+        typer.Option(
+            "--backend", help="Also compile with Inductor what is changed, and compare with that."
+        ),
+    ] = False,
+    form: Annotated[
+        str, typer.Option("--format", metavar="text|json", help="How fixes are written.")
+    ] = "text",
+    python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,
+    mode: _Mode = None,
+    select: _Select = None,
+    ignore: _Ignore = None,
+    jobs: _Jobs = None,
+    timeout: _Timeout = None,
+    memory_limit: _MemoryLimit = None,
+    max_targets: _MaxTargets = None,
+    try_paths: _TryPaths = None,
+    allow: _Allow = None,
+    extra_paths: _ExtraPaths = None,
+    exclude: _Exclude = None,
+    color: _Color = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Rewrite code that breaks the graph, where a rewrite was tried and does the same.
+
+    Each fix was traced, and compared with the original in eager mode on real tensors. Files are
+    changed in place; only safe fixes are applied without --unsafe.
+
+    Exit status: 0 no break is left, 1 some are, 2 something that was asked for could not be done.
+    """
+    from fullgraph.cli.fix import difference, fix_files
+    from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
+
+    form = _word("--format", form, ("text", "json"))
+    flags: dict[str, Any] = {
+        "interpreter": _of_here(python),
+        "mode": mode,
+        "select": _joined(select),
+        "ignore": _joined(ignore),
+        "jobs": jobs,
+        "timeout": timeout,
+        "memory-limit": memory_limit,
+        "max-targets": max_targets,
+        "try-paths": try_paths,
+        "sandbox-allow": _joined(allow),
+        "extra-paths": _paths_of_here(_joined(extra_paths)),
+        "exclude": _joined(exclude),
+    }
+    project, resolved = _settings(_common(paths), flags)
+    found = sources.find(tuple(dict.fromkeys(paths)), resolved.settings.exclude, project.root)
+    progress = Progress(wanted=not quiet)
+    out, err = (
+        paint_for(one, _word("--color", color, _COLORS)) for one in (sys.stdout, sys.stderr)
+    )
+
+    def problem(sentence: str) -> None:
+        write(sys.stderr, f"{err(Style.ERROR, 'error:')} {sentence}\n")
+
+    def done(file: FixedFile) -> None:
+        progress.hide()
+        if form == "json":
+            return
+        text = difference(file) if diff else ""
+        summary = fixed_text(file, out)
+        write(sys.stdout, text)
+        write(sys.stderr if diff else sys.stdout, f"{summary}\n" if summary else "")
+
+    for sentence in (*resolved.problems, *found.problems):
+        problem(sentence)
+    try:
+        run = interruption.run(
+            fix_files(
+                found.files,
+                settings=resolved.settings,
+                project=project.root,
+                engine=lambda: _engine(resolved.settings, project),
+                grades=("safe", "unsafe") if unsafe else ("safe",),
+                backend=backend,
+                write=not diff,
+                tell=progress.show,
+                done=done,
+            )
+        )
+    except Interrupted as end:
+        raise typer.Exit(end.status) from None
+    except Unusable as error:
+        problem(str(error))
+        raise typer.Exit(UNABLE) from None
+    finally:
+        progress.hide()
+    for file in run.files:
+        if file.problem or file.fixed.problem:
+            problem(file.problem or file.fixed.problem)
+    if form == "json":
+        with utf8(sys.stdout) as stream:
+            stream.write(fixed_json(run.files, run.torch, found.problems) + "\n")
+    if run.incomplete or found.problems:
+        raise typer.Exit(UNABLE)
+    raise typer.Exit(FOUND if run.left else CLEAN)
+
+
 @app.command("trust")
 def _trust(
     folders: Annotated[

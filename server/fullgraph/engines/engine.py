@@ -24,6 +24,8 @@ from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
     Cancel,
+    Compare,
+    Compared,
     Degraded,
     Event,
     Failed,
@@ -138,9 +140,9 @@ class EngineGone(Exception):
         self.next_step = next_step
 
 
-_Request = TypeVar("_Request", Analyze, Reproduce)
+_Request = TypeVar("_Request", Analyze, Reproduce, Compare)
 
-_LAST = (Analyzed, Reproduced, Failed)
+_LAST = (Analyzed, Reproduced, Compared, Failed)
 
 
 class Asked(Generic[_Request]):
@@ -237,6 +239,14 @@ class Reproduction(Asked[Reproduce]):
         super().put(event)
 
 
+class Comparison(Asked[Compare]):
+    """The last event is ``Compared`` or ``Failed``."""
+
+    def broken_off(self) -> Event:
+        reason = "The comparison was cancelled."
+        return Compared(self.request.request, "unverified", reason=reason, cancelled=True)
+
+
 class Engine:
     """One engine host per interpreter. Everything happens on the loop that started it.
 
@@ -312,6 +322,13 @@ class Engine:
         reproduction = Reproduction(dataclasses.replace(request, request=number), self._cancel)
         self._ask(reproduction)
         return reproduction
+
+    def compare(self, request: Compare) -> Comparison:
+        """Execute a text and a changed one. ``request.request`` is filled in here."""
+        number = next(self._requests)
+        comparison = Comparison(dataclasses.replace(request, request=number), self._cancel)
+        self._ask(comparison)
+        return comparison
 
     def _ask(self, asked: Asked[Any]) -> None:
         number, state = asked.request.request, self._status.state
@@ -500,7 +517,7 @@ class Engine:
             asked = self._sent[event.request]
             if isinstance(event, _LAST):
                 del self._sent[event.request]
-                if isinstance(event, (Analyzed, Reproduced)) and not event.cancelled:
+                if isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled:
                     self._deaths = 0
             asked.put(event)
             self._send_waiting()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.site import Site, Text, Unparsable
+from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
@@ -16,19 +16,16 @@ REWRITES: tuple[Rewrite, ...] = ()
 
 
 def candidates(
-    text: str, finding: Finding, seen: Sequence[SeenValue] = ()
+    text: Text, finding: Finding, seen: Sequence[SeenValue] = ()
 ) -> tuple[Candidate, ...]:
     """What could be tried for a finding of a text, in the order in which to try it.
 
     None of them was tried; candidates that give the same text are one.
     """
-    try:
-        site = Site(Text(text), finding, seen)
-    except Unparsable:
-        return ()
+    site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}
     for rewrite in REWRITES:
         for candidate in rewrite(site):
-            if candidate.text != text:
+            if candidate.text != text.text:
                 found.setdefault(candidate.text, candidate)
     return tuple(found.values())

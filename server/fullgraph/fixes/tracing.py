@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -24,10 +25,28 @@ from fullgraph_engine.protocol import (
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
 
+class Asked(Protocol):
+    """The events of a request, until the last."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    def cancel(self) -> None: ...
+
+
 class Tracer(Protocol):
     """What tracing needs of :class:`fullgraph.engines.Engine`."""
 
-    def analyze(self, request: Analyze) -> AsyncIterator[Event]: ...
+    def analyze(self, request: Analyze) -> Asked: ...
+
+
+async def events(asked: Asked) -> AsyncIterator[Event]:
+    """The events of a request, which ends with whoever reads them."""
+    try:
+        async for event in asked:
+            yield event
+    except (asyncio.CancelledError, GeneratorExit):
+        asked.cancel()
+        raise
 
 
 @dataclass(frozen=True)
@@ -59,7 +78,7 @@ async def traced(tracer: Tracer, request: Analyze) -> Traced:
     findings: dict[object, Finding] = {}
     reports: dict[tuple[str, int], TargetReport] = {}
     problem = ""
-    async for event in tracer.analyze(request):
+    async for event in events(tracer.analyze(request)):
         if isinstance(event, FindingFound):
             _keep(findings, [event.finding])
         elif isinstance(event, ForecastFound):

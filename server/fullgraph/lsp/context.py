@@ -12,6 +12,7 @@ from fullgraph.lsp.repros import Repros
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.fix_jobs import FixJobs
 from fullgraph.session.session import Session
 
 
@@ -25,6 +26,7 @@ class Context:
     progress: Progress
     documents: VirtualDocuments
     repros: Repros
+    fixes: FixJobs
     configuration: Configuration
 
     @classmethod
@@ -37,6 +39,7 @@ class Context:
             progress,
             VirtualDocuments(connection, session, progress),
             Repros(connection, session, progress),
+            FixJobs(session),
             Configuration(connection, session),
         )
 

@@ -10,12 +10,12 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
+from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in
 from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.documents import Document
 from fullgraph.session.session import Session
-from fullgraph_engine.protocol import Fix
 
 SOURCE = "fullgraph"
 _MOST_HINTS = 3
@@ -68,11 +68,6 @@ def result_id(items: Sequence[dict[str, Any]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def fix_edit(fix: Fix, document: Document) -> list[types.TextEdit]:
-    """The edits of a fix as LSP text edits, in the position encoding of the client."""
-    return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in fix.edits]
-
-
 def _message(item: FileFinding) -> str:
     finding = item.finding
     lines = [finding.message]
@@ -100,7 +95,7 @@ def _data(item: FileFinding, document: Document) -> dict[str, Any]:
                 "preferred": fix.preferred,
                 "edits": [
                     {"range": _plain(edit.range), "newText": edit.new_text}
-                    for edit in fix_edit(fix, document)
+                    for edit in text_edits(document, fix.edits)
                 ],
             }
             for fix in finding.fixes

@@ -75,6 +75,7 @@ class Server(LanguageServer):
         await asyncio.gather(messages, stopped, return_exceptions=True)
         self._connection.close()
         self._context.documents.close()
+        self._context.fixes.close()
         return 0 if self.protocol.is_shut_down else 1
 
     def report_server_error(self, error: Exception, source: Any) -> None:
@@ -87,6 +88,7 @@ class Server(LanguageServer):
 
     def results_changed(self, unit: Unit, *, final: bool) -> None:
         self._context.publication.changed(unit, final=final)
+        self._context.fixes.consider(unit, final=final)
 
     def run_began(self, unit: Unit) -> None:
         self._connection.reset_log()
@@ -98,10 +100,12 @@ class Server(LanguageServer):
     def run_ended(self, unit: Unit) -> None:
         self._context.progress.ended(unit)
         self._context.documents.run_ended(unit)
+        self._context.fixes.run_ended()
 
     def unit_closed(self, unit: Unit) -> None:
         self._context.publication.closed(unit.document.uri)
         self._context.documents.unit_closed(unit)
+        self._context.fixes.closed(unit)
 
     def status_changed(self, status: SessionStatus) -> None:
         self._connection.notify(

@@ -52,6 +52,9 @@ CLIENT_ALLOW = "fullgraph.allow"
 REPRO_KIND = "quickfix.fullgraph.repro"
 """Of code actions that make a repro: where a client shows those at a diagnostic, beside fixes."""
 
+FIX_ALL_KIND = "source.fixAll.fullgraph"
+"""Of the code action that applies all safe fixes of a file; editors may do so on save."""
+
 REDUCE_KIND = "source.fullgraph.reduce"
 """Of code actions that compile a target with a backend, which nothing else does."""
 
@@ -88,7 +91,13 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
     }
     if client.code_action_literals:
         capabilities["codeActionProvider"] = {
-            "codeActionKinds": ["quickfix", "refactor.rewrite", SHOW_KIND, REDUCE_KIND]
+            "codeActionKinds": [
+                "quickfix",
+                "refactor.rewrite",
+                FIX_ALL_KIND,
+                SHOW_KIND,
+                REDUCE_KIND,
+            ]
         }
     if client.pull_diagnostics:
         # Only where findings are pulled: a client that sees this offer pulls as well.

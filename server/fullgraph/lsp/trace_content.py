@@ -13,7 +13,7 @@ from lsprotocol import types
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import sentences
 from fullgraph.domain.shapes import brief
-from fullgraph.lsp.diagnostics import fix_edit
+from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import range_in
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.analysis_unit import Unit
@@ -287,7 +287,7 @@ class _Content:
                 "title": fix.title,
                 "edits": [
                     {"range": _plain(edit.range), "newText": edit.new_text}
-                    for edit in fix_edit(fix, document)
+                    for edit in text_edits(document, fix.edits)
                 ],
             }
             for fix in (item.finding.fixes if item is not None else ())

@@ -133,7 +133,7 @@ class Session:
         self._engines = EnginePool(
             self._engine_changed, self._engine_recovered, listener.log, boot=boot, early=early
         )
-        self._turns = Turns(self._is_busy, self._forecast)
+        self._turns = Turns(self.is_busy, self._forecast)
         self._last: SessionStatus | None = None
         self._shown: set[str] = set()
         self._closed = False
@@ -494,11 +494,12 @@ class Session:
             if self._engine_key(unit) == key:
                 unit.reconsider()
 
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether a text is being traced."""
         return any(unit.busy for unit in self.units.values())
 
     def _of_engine(self, status: EngineStatus) -> SessionStatus:
-        busy = self._is_busy()
+        busy = self.is_busy()
         state = State(status.state.value)
         message = status.message
         if state is State.READY and busy:

@@ -36,6 +36,7 @@ Scope = Literal["application", "machine", "machine-overridable", "window", "reso
 TraceOn = Literal["change", "save", "manual"]
 CompletionMode = Literal["default", "full", "off"]
 ShapeHints = Literal["changed", "all", "off"]
+FixSearch = Literal["background", "off"]
 ProcessStart = Literal["auto", "fork", "spawn"]
 FileProbes = Literal["all", "main", "docstrings", "off"]
 
@@ -419,6 +420,17 @@ class Settings:
         "In the editor, after each trace and while the text is not edited, call each target again "
         "with other sizes and values at low priority, to say what will recompile. "
         "`fullgraph check` does so only with `--forecast`.",
+    )
+    fixes: FixSearch = _setting(
+        "background",
+        Choice(
+            (
+                ("background", "After each trace, at low priority, while the text is not edited."),
+                ("off", "Only with `fullgraph fix`."),
+            )
+        ),
+        "When the editor tries rewrites that may end a graph break. What was traced and does the "
+        "same becomes a quick fix.",
     )
     trace_on: TraceOn = _setting(
         "change",

@@ -10,7 +10,8 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.lsp.action_kinds import asked_for
 from fullgraph.lsp.allow_actions import allow_actions
 from fullgraph.lsp.context import Context
-from fullgraph.lsp.diagnostics import fix_edit
+from fullgraph.lsp.edits import text_edit
+from fullgraph.lsp.fix_actions import fix_actions, fix_all_actions
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.probe_actions import found_probes
 from fullgraph.lsp.repro_actions import reduce_actions, repro_actions
@@ -34,6 +35,7 @@ def handle(context: Context, params: types.CodeActionParams) -> list[types.CodeA
     quick = asked_for(types.CodeActionKind.QuickFix.value, only)
     actions: list[types.CodeAction] = []
     if quick:
+        actions += fix_actions(context, unit, there)
         actions += [_mend(context, unit, item, fix) for item in there for fix in item.finding.fixes]
     if asked_for(REPRO_KIND, only):
         actions += repro_actions(context, unit, there)
@@ -43,9 +45,14 @@ def handle(context: Context, params: types.CodeActionParams) -> list[types.CodeA
         actions += _ignores(context, unit, there)
     if asked_for(_REWRITE, only):
         actions += [
-            types.CodeAction(title=fix.title, kind=_REWRITE, edit=_edit(context, unit, fix))
+            types.CodeAction(
+                title=fix.title,
+                kind=_REWRITE,
+                edit=text_edit(context.client, unit.document, fix.edits),
+            )
             for fix in found_probes(unit, params)
         ]
+    actions += fix_all_actions(context, unit, only)
     actions += show_actions(unit, params)
     if asked_for(REDUCE_KIND, only):
         actions += reduce_actions(unit, params)
@@ -67,7 +74,7 @@ def _mend(context: Context, unit: Unit, item: FileFinding, fix: Fix) -> types.Co
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[shown],
         is_preferred=_preferred(context, fix),
-        edit=_edit(context, unit, fix),
+        edit=text_edit(context.client, unit.document, fix.edits),
     )
 
 
@@ -95,13 +102,3 @@ def _key(position: types.Position) -> tuple[int, int]:
 
 def _preferred(context: Context, fix: Fix) -> bool | None:
     return True if fix.preferred and context.client.code_action_preferred else None
-
-
-def _edit(context: Context, unit: Unit, fix: Fix) -> types.WorkspaceEdit:
-    document = unit.document
-    edits = fix_edit(fix, document)
-    if not context.client.document_changes:
-        return types.WorkspaceEdit(changes={document.uri: edits})
-    # With the version a client refuses the edit if the text has moved on meanwhile.
-    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])

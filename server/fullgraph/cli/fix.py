@@ -1,0 +1,161 @@
+"""``fullgraph fix``: apply verified fixes to files, or show them as a difference."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import io
+import time
+import tokenize
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.cli import sources
+from fullgraph.cli.check import working
+from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.engines import Engine, sentences
+from fullgraph.fixes.fixing import Fixed, fixed
+from fullgraph.fixes.verification import Grade
+from fullgraph.render.fixes import FixedFile
+from fullgraph.session.request import analyze_request, may_have_targets
+from fullgraph.session.settings import Settings
+
+
+@dataclass(frozen=True)
+class FixRun:
+    """What all files came to."""
+
+    files: tuple[FixedFile, ...]
+    torch: str = ""
+
+    @property
+    def incomplete(self) -> bool:
+        return any(file.problem or file.fixed.problem for file in self.files)
+
+    @property
+    def left(self) -> int:
+        """Breaks that are not fixed."""
+        return sum(len(file.fixed.left) for file in self.files)
+
+
+async def fix_files(
+    files: Sequence[SourceFile],
+    *,
+    settings: Settings,
+    project: Path,
+    engine: Callable[[], Engine],
+    grades: tuple[Grade, ...],
+    backend: bool,
+    write: bool,
+    tell: Callable[[str], None],
+    done: Callable[[FixedFile], None],
+) -> FixRun:
+    """Fix files one after the other with one engine; a file is written as soon as it is done.
+
+    Raises:
+        Unusable: the engine cannot work.
+    """
+    texts: dict[str, str] = {}
+    results: dict[str, FixedFile] = {}
+    for source in files:
+        try:
+            texts[source.path] = sources.read(source)
+        except Unreadable as error:
+            results[source.path] = FixedFile(source.path, "", Fixed(""), problem=str(error))
+    wanted = [
+        source
+        for source in files
+        if source.path in texts and (source.named or may_have_targets(texts[source.path]))
+    ]
+    torch = ""
+    if wanted:
+        tell("Importing torch")
+        running = engine()
+        async with working(running) as status:
+            torch = status.torch
+            for source in wanted:
+                results[source.path] = file = await _one(
+                    source,
+                    texts[source.path],
+                    running,
+                    settings,
+                    project,
+                    grades,
+                    backend,
+                    write=write,
+                    tell=tell,
+                )
+                done(file)
+    return FixRun(tuple(results[one.path] for one in files if one.path in results), torch)
+
+
+async def _one(
+    source: SourceFile,
+    text: str,
+    engine: Engine,
+    settings: Settings,
+    project: Path,
+    grades: tuple[Grade, ...],
+    backend: bool,
+    *,
+    write: bool,
+    tell: Callable[[str], None],
+) -> FixedFile:
+    began = time.monotonic()
+    request = analyze_request(
+        name=str(source.absolute),
+        text=text,
+        generation=sources.generation(text),
+        settings=settings,
+        project=project,
+    )
+    result = await fixed(
+        engine,
+        request,
+        grades=grades,
+        backend=backend,
+        tell=lambda words: tell(f"{source.path}, {words}"),
+    )
+    seconds = time.monotonic() - began
+    problem = f"{source.path} could not be traced: {result.problem}" if result.problem else ""
+    written = False
+    if write and result.text != text and not problem:
+        try:
+            await asyncio.to_thread(_write, source, text, result.text)
+            written = True
+        except OSError as error:
+            problem = sentences(
+                f"{source.path} could not be written: {error.strerror or error}",
+                "See the fixes with --diff.",
+            )
+        except Unreadable as error:
+            problem = str(error)
+    return FixedFile(source.path, text, result, written, seconds, problem)
+
+
+def _write(source: SourceFile, before: str, after: str) -> None:
+    """Write a file in its own encoding.
+
+    Raises:
+        Unreadable: somebody else has changed it meanwhile.
+        OSError: it cannot be written.
+    """
+    data = source.absolute.read_bytes()
+    if sources.decoded(data, source.path) != before:
+        raise Unreadable(f"{source.path} was changed while it was being fixed; run it again.")
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    source.absolute.write_bytes(after.encode(encoding))
+
+
+def difference(file: FixedFile) -> str:
+    """The change of a file as a unified difference; empty where there is none."""
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(
+            file.before.splitlines(keepends=True),
+            file.fixed.text.splitlines(keepends=True),
+            f"a/{file.path}",
+            f"b/{file.path}",
+        )
+    )

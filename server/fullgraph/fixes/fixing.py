@@ -1,0 +1,126 @@
+"""Fix what can be fixed in one text, one break after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from fullgraph.fixes.tracing import Traced, traced
+from fullgraph.fixes.verification import Fix, Grade, Tracer, Verifier
+from fullgraph_engine.protocol import Analyze, Finding
+
+_SAFE: tuple[Grade, ...] = ("safe",)
+_MOST_ROUNDS = 60
+"""Fixes of one text; each of them means that it is traced again."""
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A finding and the fixes that were verified for it, the best first."""
+
+    finding: Finding
+    fixes: tuple[Fix, ...]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What became of a text.
+
+    ``applied`` in their order: each is about the text that the one before it left. ``left`` are the
+    breaks of the last text, with the fixes of theirs that were not applied.
+    """
+
+    text: str
+    applied: tuple[Fix, ...] = ()
+    left: tuple[Offered, ...] = ()
+    problem: str = ""
+    """Why nothing could be tried, in a sentence."""
+
+
+def fixable(finding: Finding) -> bool:
+    """Whether the catalogue is about findings of this code."""
+    return finding.code.startswith("graph-break/") or (
+        finding.code.startswith("frame-skipped/") and finding.code != "frame-skipped/no-ops"
+    )
+
+
+async def fixed(
+    tracer: Tracer,
+    request: Analyze,
+    *,
+    grades: Collection[Grade] = _SAFE,
+    backend: bool = False,
+    lines: Collection[int] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Fixed:
+    """Trace a text and apply the best fix of these grades to each break, until none is left.
+
+    ``request`` says how the text is traced. ``lines``, zero-based, limit it to breaks there.
+    ``tell`` hears what is being tried.
+    """
+    text = request.text
+    applied: list[Fix] = []
+    offered: dict[_Place, Offered] = {}
+    while True:
+        request = dataclasses.replace(request, text=text, generation=_generation(text))
+        now = await traced(tracer, request)
+        if now.problem:
+            return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
+        verifier = Verifier(tracer, request, backend=backend)
+        places = _places(now)
+        offered = {place: was for place, was in offered.items() if place in places}
+        if len(applied) >= _MOST_ROUNDS:
+            break
+        chosen = None
+        for place, (finding, targets) in places.items():
+            outside = lines is not None and not applied and finding.range.start.line not in lines
+            if place in offered or outside:
+                continue
+            tell(f"line {finding.range.start.line + 1}: {finding.message}")
+            fixes = await verifier.fixes(finding, targets)
+            chosen = next((fix for fix in fixes if fix.grade in grades), None)
+            if chosen is not None:
+                break
+            offered[place] = Offered(finding, fixes)
+        if chosen is None:
+            break
+        applied.append(chosen)
+        text = chosen.candidate.text
+    left = (offered.get(place, Offered(finding, ())) for place, (finding, _) in places.items())
+    return Fixed(text, tuple(applied), tuple(left))
+
+
+_Place = tuple[str, str, str, int]
+"""Code, message, the line's text, and which of several alike: stays when other lines change."""
+
+
+def _places(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:
+    """Each break once, with the targets that reach it, in the order of the text."""
+    lines = now.text.split("\n")
+    found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
+    for finding in sorted(now.findings, key=lambda one: one.range):
+        if fixable(finding):
+            key = finding.code, finding.message, finding.range
+            targets = found.setdefault(key, (finding, []))[1]
+            if finding.target not in targets:
+                targets.append(finding.target)
+    placed: dict[_Place, tuple[Finding, list[str]]] = {}
+    for finding, targets in found.values():
+        number = finding.range.start.line
+        words = lines[number].strip() if number < len(lines) else ""
+        place = (finding.code, finding.message, words, 0)
+        while place in placed:
+            place = (*place[:3], place[3] + 1)
+        placed[place] = finding, targets
+    return placed
+
+
+def _generation(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def cases(fixes: Iterable[Fix]) -> int:
+    """On how many sets of inputs these were compared with the original."""
+    return sum(len(one.cases) for fix in fixes for one in fix.compared)

@@ -1,0 +1,29 @@
+"""Edits of a document as a client takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lsprotocol import types
+
+from fullgraph.lsp.places import range_in
+from fullgraph.session.capabilities import ClientCapabilities
+from fullgraph.session.documents import Document
+from fullgraph_engine.protocol import TextEdit
+
+
+def text_edits(document: Document, edits: Sequence[TextEdit]) -> list[types.TextEdit]:
+    """In the position encoding of the client."""
+    return [types.TextEdit(range_in(document, edit.range), edit.text) for edit in edits]
+
+
+def text_edit(
+    client: ClientCapabilities, document: Document, edits: Sequence[TextEdit]
+) -> types.WorkspaceEdit:
+    """Edits of the document as it is now, which one undo takes back."""
+    made = text_edits(document, edits)
+    if not client.document_changes:
+        return types.WorkspaceEdit(changes={document.uri: made})
+    # With the version a client refuses the edit if the text has moved on meanwhile.
+    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, made)])

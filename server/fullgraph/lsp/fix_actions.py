@@ -1,0 +1,48 @@
+"""Code actions that apply fixes which were verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lsprotocol import types
+
+from fullgraph.domain.findings import FileFinding
+from fullgraph.lsp.action_kinds import asked_for
+from fullgraph.lsp.context import Context
+from fullgraph.lsp.edits import text_edit
+from fullgraph.lsp.server_capabilities import FIX_ALL_KIND
+from fullgraph.render.fixes import verified
+from fullgraph.session.analysis_unit import Unit
+
+_WORDS = {"safe": "safe fix", "unsafe": "unsafe fix", "suggestion": "suggestion"}
+
+
+def fix_actions(
+    context: Context, unit: Unit, there: Sequence[FileFinding]
+) -> Iterator[types.CodeAction]:
+    """The fixes of these findings, the best first; only a safe one is preferred."""
+    open_ = context.session.documents()
+    for item in there:
+        shown = context.publication.diagnostics.one(item, unit.document, open_)
+        for fix in context.fixes.of(unit, item):
+            preferred = fix.grade == "safe" and context.client.code_action_preferred
+            yield types.CodeAction(
+                title=f"{fix.candidate.title} ({_WORDS[fix.grade]}: {verified(fix)})",
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=[shown],
+                is_preferred=True if preferred else None,
+                edit=text_edit(context.client, unit.document, fix.edits),
+            )
+
+
+def fix_all_actions(
+    context: Context, unit: Unit, only: Sequence[types.CodeActionKind | str] | None
+) -> Iterator[types.CodeAction]:
+    """All safe fixes of the file in one edit, where they were verified together."""
+    fix = context.fixes.together(unit)
+    if fix is not None and asked_for(FIX_ALL_KIND, only):
+        yield types.CodeAction(
+            title="Fix all that is safe to fix (fullgraph)",
+            kind=FIX_ALL_KIND,
+            edit=text_edit(context.client, unit.document, fix.edits),
+        )

@@ -1,0 +1,145 @@
+"""Fixes in words and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fullgraph.domain.phrases import amount
+from fullgraph.domain.positions import Encoding, TextPositions
+from fullgraph.fixes.fixing import Fixed, Offered
+from fullgraph.fixes.verification import Fix
+from fullgraph.render.json import VERSION, dump
+from fullgraph.render.paint import Paint, Style
+from fullgraph_engine.protocol import Position, Range, to_plain
+
+
+@dataclass(frozen=True)
+class FixedFile:
+    """What became of one file. ``problem`` says in a sentence why nothing was tried or written."""
+
+    path: str
+    before: str
+    fixed: Fixed
+    written: bool = False
+    seconds: float = 0.0
+    problem: str = ""
+
+
+def fixed_text(file: FixedFile, paint: Paint) -> str:
+    """What was done in a file, a line for each fix and each break that is left."""
+    return "\n".join(_lines(file, paint))
+
+
+def _lines(file: FixedFile, paint: Paint) -> Iterator[str]:
+    for fix in file.fixed.applied:
+        where = f"{file.path}:{fix.findings[0].range.start.line + 1}"
+        grade = paint(Style.HINT if fix.grade == "safe" else Style.WARNING, fix.grade)
+        yield f"{paint(Style.STRONG, where)}: {fix.candidate.title} ({grade}; {verified(fix)})"
+        if fix.doubt:
+            yield f"  {fix.doubt}"
+    for offered in file.fixed.left:
+        finding = offered.finding
+        where = f"{file.path}:{finding.range.start.line + 1}"
+        yield f"{paint(Style.STRONG, where)}: {finding.message} ({finding.code})"
+        for fix in offered.fixes:
+            flag = "with --unsafe" if fix.grade == "unsafe" else "by hand"
+            yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verified(fix)})"
+            if fix.doubt:
+                yield f"    {fix.doubt}"
+        if not offered.fixes:
+            yield "  No rewrite was found that ends it and does the same."
+
+
+def verified(fix: Fix) -> str:
+    """What was verified, in one clause."""
+    number = sum(len(one.cases) for one in fix.compared)
+    parts = ["the break is gone"]
+    more = len(fix.findings) - 1
+    if more:
+        parts[0] = f"{amount(more + 1, 'finding')} gone"
+    if any(one.outcome == "same" for one in fix.compared):
+        exact = all(one.exact for one in fix.compared)
+        same = "bitwise the same" if exact else "the same up to rounding"
+        parts.append(f"{same} in {amount(number, 'case')}")
+    if fix.judgment.revealed:
+        parts.append(f"{amount(len(fix.judgment.revealed), 'break')} behind it shown now")
+    return ", ".join(parts)
+
+
+def fixed_json(files: tuple[FixedFile, ...], torch: str, problems: tuple[str, ...]) -> str:
+    """All files as JSON text; each fix with its edits, its grade and what was verified."""
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "torch": torch or None,
+        "files": [_file(file) for file in files],
+    }
+    if problems:
+        document["errors"] = list(problems)
+    return dump(document)
+
+
+def _file(file: FixedFile) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "path": file.path,
+        "seconds": round(file.seconds, 3),
+        "written": file.written,
+        "applied": [],
+        "left": [],
+    }
+    text = file.before
+    for fix in file.fixed.applied:
+        plain["applied"].append(fix_json(fix, text))
+        text = fix.candidate.text
+    plain["left"] = [_offered(offered, text) for offered in file.fixed.left]
+    if file.problem or file.fixed.problem:
+        plain["error"] = file.problem or file.fixed.problem
+    return plain
+
+
+def _offered(offered: Offered, text: str) -> dict[str, Any]:
+    finding = offered.finding
+    return {
+        "code": finding.code,
+        "message": finding.message,
+        "range": _range(finding.range, TextPositions(text)),
+        "fixes": [fix_json(fix, text) for fix in offered.fixes],
+    }
+
+
+def fix_json(fix: Fix, text: str) -> dict[str, Any]:
+    """A fix; ranges are of ``text``, which it changes, in lines and UTF-16 characters from zero."""
+    positions = TextPositions(text)
+    return {
+        "title": fix.candidate.title,
+        "rewrite": fix.candidate.rewrite,
+        "grade": fix.grade,
+        "doubt": fix.doubt,
+        "ends": [
+            {"code": one.code, "message": one.message, "range": _range(one.range, positions)}
+            for one in fix.findings
+        ],
+        "reveals": [one.message for one in fix.judgment.revealed],
+        "edits": [
+            {"range": _range(edit.range, positions), "text": edit.text} for edit in fix.edits
+        ],
+        "verified": [
+            {
+                "outcome": one.outcome,
+                "exact": one.exact,
+                "reason": one.reason,
+                "cases": [to_plain(case) for case in one.cases],
+            }
+            for one in fix.compared
+        ],
+    }
+
+
+def _range(place: Range, positions: TextPositions) -> dict[str, Any]:
+    return {"start": _place(place.start, positions), "end": _place(place.end, positions)}
+
+
+def _place(position: Position, positions: TextPositions) -> dict[str, int]:
+    line, character = positions.character(position, Encoding.UTF16)
+    return {"line": line, "character": character}

@@ -1,0 +1,125 @@
+"""Fixes of open files, tried in the background while nothing else is traced."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fullgraph.domain.findings import FileFinding
+from fullgraph.fixes.fixing import fixable
+from fullgraph.fixes.verification import Fix, Verifier
+from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.request import NICE
+from fullgraph.session.scheduling import REST, Turns
+from fullgraph.session.session import Session
+
+SECONDS = 120.0
+"""What trying the fixes of one text may take; those of further findings are not tried."""
+
+
+@dataclass
+class _Tried:
+    """What was tried of one text. ``fixes`` are by code, message and range of the finding."""
+
+    basis: object
+    fixes: dict[object, tuple[Fix, ...]] = field(default_factory=dict)
+    together: Fix | None = None
+    """All safe fixes at once."""
+    task: asyncio.Task[None] | None = None
+
+
+class FixJobs:
+    """Tries the catalogue on the breaks of one text at a time, and keeps what was verified.
+
+    An edit ends what is tried of the text before it: a fix is of exactly one text.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tried: dict[str, _Tried] = {}
+        self._turns: Turns[Unit] = Turns(session.is_busy, self._begin)
+
+    def consider(self, unit: Unit, *, final: bool) -> None:
+        """The findings of a text changed; ``final``: nothing more is about to come."""
+        known = self._tried.get(unit.document.uri)
+        if known is not None and known.basis != _basis(unit):
+            self._forget(unit)
+            known = None
+        if not final or known is not None or unit.busy or unit.waiting:
+            return
+        if self._session.settings(unit).fixes == "background" and any(self._wanted(unit)):
+            self._turns.want(unit, asyncio.get_running_loop().time() + REST)
+
+    def run_ended(self) -> None:
+        """It may be a turn now."""
+        self._turns.next()
+
+    def closed(self, unit: Unit) -> None:
+        self._forget(unit)
+
+    def close(self) -> None:
+        for known in self._tried.values():
+            if known.task is not None:
+                known.task.cancel()
+
+    def of(self, unit: Unit, item: FileFinding) -> tuple[Fix, ...]:
+        """What was verified for a finding of the text as it is now, the best first."""
+        known = self._known(unit)
+        return known.fixes.get(_key(item), ()) if known is not None else ()
+
+    def together(self, unit: Unit) -> Fix | None:
+        """All safe fixes of the text as it is now, verified together."""
+        known = self._known(unit)
+        return known.together if known is not None else None
+
+    def _known(self, unit: Unit) -> _Tried | None:
+        known = self._tried.get(unit.document.uri)
+        return known if known is not None and known.basis == _basis(unit) else None
+
+    def _forget(self, unit: Unit) -> None:
+        self._turns.withdraw(unit)
+        known = self._tried.pop(unit.document.uri, None)
+        if known is not None and known.task is not None:
+            known.task.cancel()
+
+    def _wanted(self, unit: Unit) -> Mapping[object, FileFinding]:
+        return {_key(item): item for item in unit.findings() if fixable(item.finding)}
+
+    def _begin(self, unit: Unit) -> bool:
+        wanted = self._wanted(unit)
+        engine = self._session.engine_on_demand(unit)
+        if isinstance(engine, str) or not wanted or unit.busy or unit.waiting:
+            return False
+        request = dataclasses.replace(self._session.request(unit, ()), nice=NICE)
+        verifier = Verifier(engine, request)
+        known = _Tried(_basis(unit))
+        self._tried[unit.document.uri] = known
+        known.task = asyncio.create_task(self._try(known, verifier, wanted))
+        known.task.add_done_callback(lambda _: self._turns.ended(unit))
+        return True
+
+    async def _try(
+        self, known: _Tried, verifier: Verifier, wanted: Mapping[object, FileFinding]
+    ) -> None:
+        async def all_of_them() -> None:
+            for key, item in wanted.items():
+                known.fixes[key] = await verifier.fixes(item.told[0], item.targets)
+            best = [fixes[0] for fixes in known.fixes.values() if fixes]
+            known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
+
+        # What was found until then stays.
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(all_of_them(), SECONDS)
+
+
+def _key(item: FileFinding) -> object:
+    one = item.told[0] if item.told else item.finding
+    return one.code, one.message, one.range
+
+
+def _basis(unit: Unit) -> object:
+    """What fixes are of: the text, and how it is traced."""
+    return unit.document.hash, unit.inputs.settings.tracing()
