@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites import branches, checks, loops, ternaries
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
 
 Rewrite = Callable[[Site], Iterator[Candidate]]
 """Makes candidates for a place, the likeliest first; none where it does not fit."""
 
-REWRITES: tuple[Rewrite, ...] = ()
+REWRITES: tuple[Rewrite, ...] = (
+    checks.checks,
+    branches.branches,
+    loops.loops,
+    ternaries.ternaries,
+)
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""
 
 

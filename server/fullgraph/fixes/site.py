@@ -101,12 +101,26 @@ class Site:
         self.module = text.module
         self.finding = finding
         self._seen = {value.range: value.kind for value in seen if not value.name}
+        self._locals = [value for value in seen if value.name]
         self._start = text.offset(finding.range.start)
         self._end = text.offset(finding.range.end)
 
     def kind(self, range_: Range) -> SeenKind | None:
         """What the expression at exactly this range was; None where the tracer saw no value."""
         return self._seen.get(range_)
+
+    def local(self, name: str) -> SeenKind | None:
+        """What a local variable of the function was; None where the tracer saw no value, or
+        values of several kinds."""
+        function = self.function
+        span = self.text.span(function.name) if isinstance(function, cst.FunctionDef) else None
+        kinds = {
+            value.kind
+            for value in self._locals
+            if value.name == name and span is not None
+            if self.text.offset(value.range.start) == span[0]
+        }
+        return kinds.pop() if len(kinds) == 1 else None
 
     @cached_property
     def expression(self) -> cst.BaseExpression | None:

@@ -1,0 +1,264 @@
+"""``if`` statements whose condition depends on the data of tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.conditions import (
+    Both,
+    Condition,
+    Conditions,
+    Either,
+    OfTensor,
+    Plain,
+    argument,
+    asked_by,
+)
+from fullgraph.fixes.rewrites.early_returns import returned
+from fullgraph.fixes.rewrites.if_conversion import (
+    Converter,
+    NotConvertible,
+    Statement,
+    above,
+    below,
+    block,
+    is_message,
+    other_side,
+    statements_of,
+)
+from fullgraph.fixes.rewrites.names import code_of, names_bound, walk
+from fullgraph.fixes.rewrites.placing import in_place_of, siblings
+from fullgraph.fixes.site import Site
+
+_REPAIRS = re.compile("nan_to_num|clamp|clip|clamp_min|clamp_max|masked_fill|where|relu")
+_LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
+
+
+def branches(site: Site) -> Iterator[Candidate]:
+    """Rewrites of the ``if`` whose condition broke the graph."""
+    node = asked_by(site)
+    if not isinstance(node, cst.If):
+        return
+    for rewrite in (_messages, _where, _early_return, _skipped_rest, _always, _shortcut, _cond):
+        try:
+            yield from rewrite(site, node)
+        except NotConvertible:
+            continue
+
+
+def _messages(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """Branches that only print or log."""
+    small = [one for line in statements_of(node.body) for one in _small(line)]
+    if node.orelse is not None or not small or not all(is_message(one) for one in small):
+        return
+    yield Candidate(
+        "eager-message",
+        "Print the message only in eager mode",
+        site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
+        gives_up="Compiled code does not print the message.",
+    )
+    yield Candidate(
+        "drop-message",
+        "Remove the message and its condition",
+        site.replaced(in_place_of(site, node, [])),
+        gives_up="The message is not printed.",
+    )
+
+
+def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
+    """The condition, which is not evaluated in compiled code."""
+    code = code_of(test)
+    loose = isinstance(test, (cst.BooleanOperation, cst.IfExp, cst.NamedExpr, cst.Lambda))
+    if not test.lpar and (loose or "\n" in code):
+        code = f"({code})"
+    return cst.parse_expression(f"not torch.compiler.is_compiling() and {code}")
+
+
+def _small(line: Statement) -> Sequence[cst.CSTNode]:
+    return line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+
+
+def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
+    top = _top(site, node)
+    for in_place in (False, True):
+        converter = Converter(site, in_place=in_place)
+        new = converter.branch(top)
+        if not new and not converter.dropped:
+            return
+        dropped = ", ".join(f"`{code}`" for code in converter.dropped)
+        yield Candidate(
+            "where",
+            "Compute both sides and choose with `torch.where`",
+            site.replaced(in_place_of(site, top, new), imports=["torch"]),
+            gives_up=(f"{dropped} is removed. " if dropped else "")
+            + "Both sides are always computed, also where one has no meaning.",
+        )
+
+
+def _top(site: Site, node: cst.If) -> cst.If:
+    """The first of a chain of ``elif`` that depend on the data of tensors."""
+    conditions = Conditions(site)
+    parent = site.text.parent(node)
+    while isinstance(parent, cst.If) and parent.orelse is node and conditions.asks(parent.test):
+        node, parent = parent, site.text.parent(parent)
+    return node
+
+
+def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
+    place = siblings(site, node)
+    if place is None or not any(isinstance(one, cst.Return) for one in walk(node)):
+        return
+    body, index = place
+    converter = Converter(site)
+    new = returned(converter, body[index:])
+    changes = in_place_of(site, node, [below(new[0], node), *new[1:]])
+    changes += [(one, cst.RemoveFromParent()) for one in body[index + 1 :]]
+    yield Candidate(
+        "where",
+        "Compute both results and choose with `torch.where`",
+        site.replaced(changes, imports=["torch"]),
+        gives_up="Both results are always computed, also where one has no meaning.",
+    )
+
+
+def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """``continue``: the rest of the loop is the other side."""
+    place = siblings(site, node)
+    then = statements_of(node.body)
+    if place is None or node.orelse is not None or not then:
+        return
+    last = _small(then[-1])
+    if len(then) != 1 or not isinstance(last[-1], cst.Continue) or len(last) != 1:
+        return
+    body, index = place
+    rest = body[index + 1 :]
+    turned = node.with_changes(
+        test=cst.parse_expression(f"not ({code_of(node.test)})"), body=block(rest)
+    )
+    converter = Converter(site)
+    new = converter.branch(turned, at=node)
+    changes = in_place_of(site, node, new)
+    changes += [(one, cst.RemoveFromParent()) for one in rest]
+    yield Candidate(
+        "where",
+        "Compute the rest of the loop and choose with `torch.where`",
+        site.replaced(changes, imports=["torch"]),
+        gives_up="The rest of the loop is always computed.",
+    )
+
+
+def _always(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """A branch whose work changes nothing where its condition is false: it puts in order what the
+    condition asks for (``nan_to_num``, ``clamp``, elements under a mask)."""
+    then = statements_of(node.body)
+    if node.orelse is not None or any(isinstance(one, _LEAVING) for one in walk(*then)):
+        return
+    works = [one for line in then for one in _small(line)]
+    if not works or not all(_repairs(one) for one in works[-1:]):
+        return
+    new = _without_tensors(Conditions(site).read(node.test), then)
+    yield Candidate(
+        "always",
+        "Always do what the condition asks for",
+        site.replaced(in_place_of(site, node, [below(new[0], node), *new[1:]])),
+        gives_up=f"`{_line(site, node.test)}` is not checked.",
+    )
+
+
+def _repairs(small: cst.CSTNode) -> bool:
+    called: cst.CSTNode | None = None
+    if isinstance(small, (cst.Assign, cst.Expr)):
+        called = small.value
+    if isinstance(small, cst.Assign) and _is_masked(small.targets[0].target):
+        return True
+    name = code_of(called.func).rpartition(".")[2] if isinstance(called, cst.Call) else ""
+    return _REPAIRS.fullmatch(name.rstrip("_")) is not None
+
+
+def _is_masked(target: cst.CSTNode) -> bool:
+    """Whether some elements of a tensor are assigned, chosen by another one."""
+    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+        return False
+    chosen = target.slice[0].slice
+    return isinstance(chosen, cst.Index) and not isinstance(chosen.value, cst.BaseNumber)
+
+
+def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statement]:
+    if isinstance(condition, OfTensor):
+        return then
+    if isinstance(condition, Either):
+        raise NotConvertible
+    parts = condition.parts if isinstance(condition, Both) else (condition,)
+    plain = [part for part in parts if isinstance(part, Plain)]
+    if any(isinstance(part, Either) for part in parts):
+        raise NotConvertible
+    test = cst.parse_expression(" and ".join(part.code for part in plain))
+    return [cst.If(test=test, body=block(then))]
+
+
+def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """A branch that only saves work: leaves early, or forgets a mask."""
+    then = statements_of(node.body)
+    if node.orelse is not None or len(then) != 1:
+        return
+    small = _small(then[0])
+    leaves = isinstance(small[-1], (cst.Return, cst.Break, cst.Continue))
+    forgets = isinstance(small[-1], cst.Assign) and code_of(small[-1].value) == "None"
+    if len(small) != 1 or not (leaves or forgets):
+        return
+    yield Candidate(
+        "drop-shortcut",
+        "Remove the shortcut",
+        site.replaced(in_place_of(site, node, [])),
+        gives_up=f"`{_line(site, small[0])}` where `{_line(site, node.test)}`.",
+    )
+
+
+def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """Both sides as functions for ``torch.cond``, of which one is executed."""
+    top = _top(site, node)
+    converter = Converter(site)
+    condition = converter.conditions.read(top.test)
+    if not isinstance(condition, OfTensor):
+        raise NotConvertible
+    outside = converter.outside(top)
+    then = converter.inner(statements_of(top.body), outside)
+    other = converter.inner(other_side(top), outside)
+    if any(isinstance(one, (*_LEAVING, cst.AugAssign)) for one in walk(*then, *other)):
+        raise NotConvertible
+    keys = converter.kept(top, then, other)
+    if not keys or not all(key.isidentifier() for key in keys):
+        raise NotConvertible
+    listed = ", ".join(keys)
+    given = f"({listed},)" if len(keys) == 1 else f"({listed})"
+    functions: list[Statement] = []
+    names = []
+    for side, wanted in ((then, "if_true"), (other, "if_false")):
+        name = converter.fresh(wanted)
+        names.append(name)
+        bound = names_bound(*side)
+        values = [key if key in bound else f"{key}.clone()" for key in keys]
+        result = ", ".join(values)
+        made = converter.statement(f"def {name}({listed}):\n    return {result}\n")
+        assert isinstance(made, cst.FunctionDef)
+        last = statements_of(made.body)[-1]
+        functions.append(made.with_changes(body=block([*side, last])))
+    call = f"{listed} = torch.cond({argument(condition.code)}, {', '.join(names)}, {given})"
+    new = [*functions, converter.statement(call)]
+    yield Candidate(
+        "cond",
+        "Make the sides functions for `torch.cond`",
+        site.replaced(
+            in_place_of(site, top, [above(new[0], top.leading_lines), *new[1:]]),
+            imports=["torch"],
+        ),
+        gives_up="Both sides have to give tensors of the same shape, dtype and device.",
+    )
+
+
+def _line(site: Site, node: cst.CSTNode) -> str:
+    return " ".join(site.code(node).split())

@@ -1,0 +1,201 @@
+"""Checks of the data of tensors: ``assert``, and ``if`` with a ``raise``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.branches import eager_only
+from fullgraph.fixes.rewrites.conditions import (
+    Both,
+    Condition,
+    Conditions,
+    OfTensor,
+    Plain,
+    argument,
+    asked_by,
+    negation,
+)
+from fullgraph.fixes.rewrites.if_conversion import (
+    NotConvertible,
+    Statement,
+    above,
+    block,
+    is_message,
+    statements_of,
+)
+from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.placing import in_place_of
+from fullgraph.fixes.site import Site
+
+
+def checks(site: Site) -> Iterator[Candidate]:
+    """Rewrites of the check whose condition broke the graph."""
+    node = asked_by(site)
+    if isinstance(node, cst.Assert):
+        yield from _asserted(site, node)
+    elif isinstance(node, cst.If) and (raised := _raised(node)) is not None:
+        yield from _raising(site, node, raised)
+
+
+def _raised(node: cst.If) -> cst.Raise | None:
+    """What a branch raises that does nothing else but print."""
+    lines = statements_of(node.body)
+    small = [one for line in lines for one in getattr(line, "body", ())]
+    if any(not isinstance(line, cst.SimpleStatementLine) for line in lines) or not small:
+        return None
+    last = small[-1]
+    quiet = all(is_message(one) for one in small[:-1])
+    return last if isinstance(last, cst.Raise) and last.exc is not None and quiet else None
+
+
+def _raising(site: Site, node: cst.If, raised: cst.Raise) -> Iterator[Candidate]:
+    conditions = Conditions(site)
+    message = _message(raised.exc, f"not expected: {_line(site, node.test)}")
+    needed = negation(conditions.read(node.test))
+    try:
+        checked = [_parsed(site, one) for one in _parts(needed, message)]
+    except NotConvertible:
+        checked = []
+    name = code_of(raised.exc.func if isinstance(raised.exc, cst.Call) else raised.exc or raised)
+    if checked and not isinstance(site.text.parent(node), cst.If):
+        compiling = cst.parse_expression("torch.compiler.is_compiling()")
+        both = cst.If(test=compiling, body=block(checked), orelse=_as_elif(node))
+        yield Candidate(
+            "assert-async",
+            "Check with `torch._assert_async` in compiled code",
+            site.replaced(
+                in_place_of(site, node, [above(both, node.leading_lines)]), imports=["torch"]
+            ),
+            gives_up=f"Compiled code raises RuntimeError, not {name}.",
+        )
+    yield Candidate(
+        "eager-check",
+        "Check only in eager mode",
+        site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
+        gives_up="Compiled code does not check.",
+    )
+    if checked and node.orelse is None:
+        new = [above(checked[0], node.leading_lines), *checked[1:]]
+        yield Candidate(
+            "assert-async",
+            "Check with `torch._assert_async`",
+            site.replaced(in_place_of(site, node, new), imports=["torch"]),
+            gives_up=f"It raises RuntimeError, not {name}; on a GPU, later.",
+        )
+
+
+def _as_elif(node: cst.If) -> cst.If:
+    return node.with_changes(leading_lines=[])
+
+
+def _asserted(site: Site, node: cst.Assert) -> Iterator[Candidate]:
+    line = site.text.parent(node)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return
+    message = _constant(node.msg) if node.msg is not None else None
+    told = f", {message}" if message is not None else ""
+    codes = [f"assert {code}{told}" for code in _tests(Conditions(site).read(node.test))]
+    new: list[Statement] = [
+        cst.ensure_type(_parsed(site, code), cst.SimpleStatementLine) for code in codes
+    ]
+    new[0] = new[0].with_changes(leading_lines=line.leading_lines)
+    new[-1] = new[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
+    changed = node.msg is not None and message != code_of(node.msg)
+    yield Candidate(
+        "assert-tensor",
+        "Assert a tensor, with a constant message",
+        site.replaced(in_place_of(site, line, new), imports=["torch"]),
+        gives_up="The message has no values." if changed else "",
+    )
+    code = code_of(node.test)
+    loose = isinstance(node.test, (cst.IfExp, cst.Lambda, cst.NamedExpr)) and not node.test.lpar
+    guarded = f"torch.compiler.is_compiling() or {f'({code})' if loose else code}"
+    yield Candidate(
+        "eager-check",
+        "Check only in eager mode",
+        site.replaced([(node.test, cst.parse_expression(guarded))], imports=["torch"]),
+        gives_up="Compiled code does not check.",
+    )
+
+
+def _tests(condition: Condition) -> Iterator[str]:
+    """Conditions that hold together, one for each ``assert``."""
+    if isinstance(condition, Both):
+        for part in condition.parts:
+            yield from _tests(part)
+    elif isinstance(condition, (Plain, OfTensor)):
+        yield condition.code
+    else:
+        plain = [part.code for part in condition.parts if isinstance(part, Plain)]
+        tensors = [part.code for part in condition.parts if isinstance(part, OfTensor)]
+        yield " or ".join([*plain, " | ".join(tensors)])
+
+
+def _parts(condition: Condition, message: str) -> Iterator[str]:
+    """Statements that together check a condition."""
+    if isinstance(condition, OfTensor):
+        yield f"torch._assert_async({argument(condition.code)}, {message})"
+    elif isinstance(condition, Plain):
+        yield f"assert {condition.code}, {message}"
+    elif isinstance(condition, Both):
+        for part in condition.parts:
+            yield from _parts(part, message)
+    else:
+        plain = [part for part in condition.parts if isinstance(part, Plain)]
+        tensors = [part for part in condition.parts if isinstance(part, OfTensor)]
+        if len(plain) + len(tensors) != len(condition.parts) or len(tensors) != 1:
+            raise NotConvertible("a condition of many parts")
+        guards = " and ".join(negation(part).code for part in plain)  # type: ignore[union-attr]
+        yield f"if {guards}:\n    torch._assert_async({argument(tensors[0].code)}, {message})"
+
+
+def _parsed(site: Site, code: str) -> Statement:
+    return cst.parse_statement(code, config=site.module.config_for_parsing)
+
+
+def _message(raised: cst.BaseExpression | None, otherwise: str) -> str:
+    if isinstance(raised, cst.Call) and raised.args:
+        return _constant(raised.args[0].value) or repr(otherwise)
+    return repr(otherwise)
+
+
+def _constant(node: cst.BaseExpression) -> str | None:
+    """A string without values: names stand for them. None for what is no string."""
+    if isinstance(node, cst.SimpleString):
+        return code_of(node)
+    text = _text(node)
+    return None if text is None else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + repr("'" + text)[2:-1].replace("\\'", "'").replace('"', '\\"') + '"'
+
+
+def _text(node: cst.BaseExpression) -> str | None:
+    if isinstance(node, cst.SimpleString):
+        value = node.evaluated_value
+        return value if isinstance(value, str) else None
+    if isinstance(node, cst.ConcatenatedString):
+        sides = _text(node.left), _text(node.right)
+        return None if None in sides else "".join(side or "" for side in sides)
+    if isinstance(node, cst.FormattedString):
+        return "".join(
+            part.value if isinstance(part, cst.FormattedStringText) else _spelled(part)
+            for part in node.parts
+        )
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Modulo)):
+        return _text(node.left)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return _text(node.func.value) if node.func.attr.value == "format" else None
+    return None
+
+
+def _spelled(part: cst.BaseFormattedStringContent) -> str:
+    return code_of(part.expression) if isinstance(part, cst.FormattedStringExpression) else ""
+
+
+def _line(site: Site, node: cst.CSTNode) -> str:
+    return " ".join(site.code(node).split())

@@ -1,0 +1,113 @@
+"""Functions that return early, as far as data decides: all results are computed, one is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from fullgraph.fixes.rewrites.conditions import Both, OfTensor, Plain, argument
+from fullgraph.fixes.rewrites.if_conversion import (
+    Converter,
+    NotConvertible,
+    Statement,
+    block,
+    other_side,
+    statements_of,
+)
+from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, renamed, walk
+
+_LARGE = 3
+
+
+def returned(converter: Converter, statements: Sequence[Statement]) -> list[Statement]:
+    """Statements that return what these do. The first one is an ``if``.
+
+    Raises:
+        NotConvertible: not all of their ends return values that can be chosen from.
+    """
+    items, value = _value(converter, list(statements), first=True)
+    return [*items, converter.statement(f"return {value}")]
+
+
+def _value(
+    converter: Converter, statements: list[Statement], *, first: bool = False
+) -> tuple[list[Statement], str]:
+    """Statements, and the code of what is returned after them."""
+    before: list[Statement] = []
+    for index, statement in enumerate(statements):
+        small = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+        if isinstance(small, cst.Return):
+            if small.value is None:
+                raise NotConvertible("returns nothing")
+            return before, code_of(small.value)
+        leaves = any(isinstance(one, cst.Return) for one in walk(statement))
+        if not leaves:
+            before.append(statement)
+            continue
+        asks = isinstance(statement, cst.If) and (
+            (first and index == 0) or converter.conditions.asks(statement.test)
+        )
+        if not isinstance(statement, cst.If) or not asks:
+            raise NotConvertible("returns from within")
+        items, value = _chosen(converter, statement, statements[index + 1 :])
+        return [*before, *items], value
+    raise NotConvertible("does not return")
+
+
+def _chosen(
+    converter: Converter, node: cst.If, after: list[Statement]
+) -> tuple[list[Statement], str]:
+    condition = converter.conditions.read(node.test)
+    rest = [*other_side(node), *after]
+    if isinstance(condition, Both) and len(condition.parts) == 2:
+        return _guarded(converter, node, condition, rest)
+    if not isinstance(condition, OfTensor):
+        raise NotConvertible("several conditions")
+    then = statements_of(node.body)
+    taken, then_value = _value(converter, then)
+    others, other_value = _value(converter, rest)
+    # What one side computes first must not change what the other one reads.
+    read = {*names_read(*others), *names_read(cst.parse_expression(f"({other_value})"))}
+    clashes = [name for name in names_bound(*taken) if name in read]
+    changed, names = converter.side(taken, clashes) if clashes else (taken, {})
+    then_value = code_of(renamed(cst.parse_expression(f"({then_value})"), names))[1:-1]
+    code = condition.code
+    first: list[Statement] = []
+    if changed or others:
+        name = converter.fresh("condition")
+        first = [converter.statement(f"{name} = {code}")]
+        code = name
+    return [*first, *changed, *others], _choice(code, then_value, other_value)
+
+
+def _guarded(
+    converter: Converter, node: cst.If, condition: Both, rest: list[Statement]
+) -> tuple[list[Statement], str]:
+    plain = [part for part in condition.parts if isinstance(part, Plain)]
+    tensors = [part for part in condition.parts if isinstance(part, OfTensor)]
+    if len(plain) != 1 or len(tensors) != 1 or len(rest) > _LARGE:
+        raise NotConvertible("several conditions")
+    others, other_value = _value(converter, rest)
+    inner = node.with_changes(test=cst.parse_expression(tensors[0].code), leading_lines=[])
+    items, value = _value(converter, [inner, *rest], first=True)
+    result = converter.statement(f"return {value}")
+    guard = cst.If(test=cst.parse_expression(plain[0].code), body=block([*items, result]))
+    return [guard, *others], other_value
+
+
+def _choice(code: str, first: str, second: str) -> str:
+    if first == second:
+        return first
+    one, two = cst.parse_expression(f"({first})"), cst.parse_expression(f"({second})")
+    if isinstance(one, cst.Tuple) and isinstance(two, cst.Tuple):
+        if len(one.elements) != len(two.elements):
+            raise NotConvertible("different results")
+        pairs = zip(one.elements, two.elements, strict=True)
+        parts = [_choice(code, code_of(a.value), code_of(b.value)) for a, b in pairs]
+        return ", ".join(parts) if len(parts) > 1 else f"({parts[0]},)"
+    for node in (one, two):
+        kinds = (cst.Tuple, cst.Dict, cst.List, cst.Set, cst.BaseString, cst.Lambda)
+        if isinstance(node, kinds) or code_of(node) in ("(None)", "None"):
+            raise NotConvertible("not a tensor")
+    return f"torch.where({argument(code)}, {first}, {second})"

@@ -1,0 +1,546 @@
+"""Branches without a jump: both sides are computed, and ``torch.where`` chooses.
+
+Which side was taken was decided by the data of a tensor; what one side assigns gets a name of its
+own where the other one needs the old value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+import libcst as cst
+
+from fullgraph.fixes.rewrites.conditions import (
+    Both,
+    Condition,
+    Conditions,
+    OfTensor,
+    Plain,
+    argument,
+    negation,
+    operand,
+)
+from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, renamed, walk
+from fullgraph.fixes.site import Site
+
+Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
+_LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Await, cst.Yield)
+_DECLARING = (cst.Global, cst.Nonlocal, cst.Del, cst.FunctionDef, cst.ClassDef)
+_NOT_TENSORS = (
+    cst.BaseString,
+    cst.Dict,
+    cst.List,
+    cst.Set,
+    cst.Lambda,
+    cst.ListComp,
+    cst.DictComp,
+    cst.GeneratorExp,
+)
+_LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
+_LARGE = 3
+"""So many statements are not repeated."""
+
+
+class NotConvertible(Exception):
+    """The code has no form without a jump that is known here."""
+
+
+@dataclass
+class _Value:
+    """What one side leaves in a name: the code of the value, and the item that holds it."""
+
+    code: str
+    item: int = -1
+
+
+@dataclass
+class _Side:
+    """One side as straight code. ``items`` are its statements, with new names; ``values`` says
+    what each name of the function is after them."""
+
+    items: list[Statement | None] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, _Value] = field(default_factory=dict)
+
+
+def statements_of(suite: cst.BaseSuite | None) -> list[Statement]:
+    """The statements of a suite; a comment behind its colon stands above the first."""
+    if suite is None:
+        return []
+    if isinstance(suite, cst.SimpleStatementSuite):
+        return [cst.SimpleStatementLine([one]) for one in suite.body]
+    assert isinstance(suite, cst.IndentedBlock)
+    body: list[Statement] = list(suite.body)  # type: ignore[arg-type]
+    if body and suite.header.comment is not None:
+        body[0] = above(body[0], [cst.EmptyLine(comment=suite.header.comment)])
+    return body
+
+
+def other_side(node: cst.If) -> list[Statement]:
+    """What an ``if`` does where its condition is false."""
+    if isinstance(node.orelse, cst.Else):
+        return statements_of(node.orelse.body)
+    return [node.orelse] if node.orelse is not None else []
+
+
+def above(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
+    """The statement below more lines of comments."""
+    kept = [line for line in lines if line.comment is not None]
+    new = statement.with_changes(leading_lines=[*kept, *statement.leading_lines])
+    assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return new
+
+
+def below(statement: Statement, node: Statement) -> Statement:
+    """The statement below the lines that stand above ``node``."""
+    lines = [*node.leading_lines, *statement.leading_lines]
+    new = statement.with_changes(leading_lines=lines)
+    assert isinstance(new, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    return new
+
+
+def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
+    """An indented block; ``pass`` where there is nothing."""
+    return cst.IndentedBlock(body=list(statements) or [cst.SimpleStatementLine([cst.Pass()])])
+
+
+class Converter:
+    """Converts branches of the function that a finding is in.
+
+    ``in_place`` keeps it a change of the same tensor where the code changes a tensor: other names
+    of it then see the change.
+    """
+
+    def __init__(self, site: Site, *, in_place: bool = False) -> None:
+        self._site = site
+        self._in_place = in_place
+        self.conditions = Conditions(site)
+        function = site.function
+        around = function if function is not None else site.module
+        self._taken = {name.split(".")[0] for name in (*names_read(around), *names_bound(around))}
+        self._around = around
+        self._kept: set[str] = set()
+        """Places whose tensor is changed, where others are assigned."""
+        self.dropped: list[str] = []
+        """Code that is executed no more."""
+
+    def fresh(self, name: str) -> str:
+        """A name that the function does not have yet."""
+        number, new = 1, name
+        while new in self._taken:
+            number += 1
+            new = f"{name}_{number}"
+        self._taken.add(new)
+        return new
+
+    def statement(self, code: str) -> Statement:
+        """Code as a statement.
+
+        Raises:
+            NotConvertible: it is none.
+        """
+        try:
+            return cst.parse_statement(code, config=self._site.module.config_for_parsing)
+        except cst.ParserSyntaxError as error:
+            raise NotConvertible(str(error)) from error
+
+    def branch(self, node: cst.If, *, at: cst.If | None = None) -> list[Statement]:
+        """A whole ``if`` without the jumps that depend on the data of tensors. ``at`` is the one
+        of the text, where ``node`` was made of it.
+
+        Raises:
+            NotConvertible: a side does something else than compute values.
+        """
+        condition = self.conditions.read(node.test)
+        outside = self.outside(at or node)
+        new = self.lower(condition, statements_of(node.body), other_side(node), outside)
+        return [below(new[0], node), *new[1:]] if new else []
+
+    def lower(
+        self,
+        condition: Condition,
+        then: list[Statement],
+        other: list[Statement],
+        outside: Outside,
+    ) -> list[Statement]:
+        """Statements that do what one of two sides does."""
+        if isinstance(condition, OfTensor):
+            return self._where(condition, then, other, outside)
+        if isinstance(condition, Plain):
+            if not then and other:
+                condition, then, other = Plain(_negated(condition)), other, then
+            return [self._plain(condition, then, other)]
+        first, rest = condition.parts[0], condition.parts[1:]
+        after: Condition = rest[0] if len(rest) == 1 else type(condition)(rest)
+        if isinstance(condition, Both):
+            if isinstance(first, OfTensor) and isinstance(after, Plain):
+                first, after = after, first
+            _check_size(other)
+            inner = self.lower(after, then, other, outside)
+            return self.lower(first, inner, other, outside)
+        if isinstance(first, OfTensor) and isinstance(after, Plain):
+            first, after = after, first
+        _check_size(then)
+        inner = self.lower(after, then, other, outside)
+        return self.lower(first, then, inner, outside)
+
+    def _plain(self, test: Plain, then: list[Statement], other: list[Statement]) -> Statement:
+        code = operand(test.code) if "\n" in test.code else test.code
+        orelse = cst.Else(body=block(other)) if other else None
+        return cst.If(test=cst.parse_expression(code), body=block(then), orelse=orelse)
+
+    def outside(self, node: cst.CSTNode) -> Outside:
+        """What the function does outside of a node of the text."""
+        return Outside.of(self._site, self._around, node)
+
+    def _where(
+        self,
+        condition: OfTensor,
+        then: list[Statement],
+        other: list[Statement],
+        outside: Outside,
+    ) -> list[Statement]:
+        then, other = self.inner(then, outside), self.inner(other, outside)
+        self._kept = {*_changed(then), *_changed(other)}
+        if self._in_place:
+            self._kept |= {*_augmented(then), *_augmented(other)}
+        in_both = set(_assigned(then)) & set(_assigned(other))
+        keys = list(dict.fromkeys([*_assigned(then), *_assigned(other)]))
+        merged = _merged(then, other, outside)
+        apart = [*merged, *(key for key in keys if key in in_both and key not in merged)]
+        test_names = names_read(cst.parse_expression(condition.code))
+        apart += [key for key in keys if key not in apart and key in test_names]
+        sides = [
+            self._side(then, "true", apart),
+            self._side(other, "false", apart),
+        ]
+        return self._chosen(condition, sides, merged)
+
+    def kept(self, node: cst.If, then: list[Statement], other: list[Statement]) -> list[str]:
+        """What the sides of an ``if`` of the text leave behind them."""
+        return _merged(then, other, self.outside(node))
+
+    def side(
+        self, statements: Sequence[Statement], apart: Sequence[str]
+    ) -> tuple[list[Statement], dict[str, str]]:
+        """Statements that leave some names as they are, and which names they have instead."""
+        side = self._side(statements, "true", apart)
+        names = {key: new for key, new in side.names.items() if key in side.values}
+        return [item for item in side.items if item is not None], names
+
+    def inner(self, statements: list[Statement], outside: Outside) -> list[Statement]:
+        """A side with its own branches converted."""
+        found: list[Statement] = []
+        for statement in statements:
+            if isinstance(statement, cst.If) and self.conditions.asks(statement.test):
+                condition = self.conditions.read(statement.test)
+                own = Outside(
+                    read={*outside.read, *names_read(*statements)},
+                    before={*outside.before, *names_bound(*found)},
+                )
+                new = self.lower(
+                    condition, statements_of(statement.body), other_side(statement), own
+                )
+                found += [below(new[0], statement), *new[1:]] if new else []
+            else:
+                found.append(statement)
+        return found
+
+    def _side(self, statements: Sequence[Statement], suffix: str, apart: Sequence[str]) -> _Side:
+        side = _Side()
+        for statement in statements:
+            if isinstance(statement, cst.SimpleStatementLine):
+                for small in statement.body:
+                    one = statement if len(statement.body) == 1 else cst.SimpleStatementLine([])
+                    self._small(side, one.with_changes(body=[small]), small, suffix, apart)
+            else:
+                self._compound(side, statement, suffix, apart)
+        return side
+
+    def _name(self, side: _Side, key: str, suffix: str) -> str:
+        """The name that a place has on a side from now on."""
+        if key not in side.names:
+            stem = "".join(c if c.isalnum() or c == "_" else "_" for c in key.split(".", 1)[-1])
+            side.names[key] = self.fresh(f"{stem.strip('_')}_{suffix}")
+        return side.names[key]
+
+    def _small(
+        self,
+        side: _Side,
+        line: cst.SimpleStatementLine,
+        small: cst.BaseSmallStatement,
+        suffix: str,
+        apart: Sequence[str],
+    ) -> None:
+        if isinstance(small, cst.Pass) or _is_text(small):
+            return
+        if is_message(small):
+            self.dropped.append(code_of(small).strip())
+            return
+        if any(isinstance(node, (*_LEAVING, *_DECLARING)) for node in walk(small)):
+            raise NotConvertible(code_of(small))
+        known = {key: new for key, new in side.names.items() if key in side.values}
+        assigned = _simple(small)
+        if assigned is None:
+            bound = [key for key in names_bound(small) if key in apart]
+            if not isinstance(small, (cst.Assign, cst.AnnAssign)) or not _targets_are_names(small):
+                raise NotConvertible(code_of(small))
+            value = renamed(small, known)
+            targets = {key: self._name(side, key, suffix) for key in bound}
+            side.items.append(line.with_changes(body=[_with_targets(value, small, targets)]))
+            for key in bound:
+                side.values[key] = _Value(side.names[key])
+            return
+        key, code_node = assigned
+        if isinstance(code_node, _NOT_TENSORS) or code_of(code_node) == "None":
+            raise NotConvertible(code_of(small))
+        code = code_of(renamed(code_node, known))
+        if key not in apart:
+            side.items.append(line.with_changes(body=[renamed(small, known)]))
+            return
+        new = self._name(side, key, suffix)
+        made = self.statement(f"{new} = {code}")
+        side.items.append(
+            made.with_changes(
+                leading_lines=line.leading_lines, trailing_whitespace=line.trailing_whitespace
+            )
+        )
+        side.values[key] = _Value(code, len(side.items) - 1)
+
+    def _compound(
+        self, side: _Side, statement: Statement, suffix: str, apart: Sequence[str]
+    ) -> None:
+        if any(isinstance(node, (*_LEAVING, *_DECLARING)) for node in walk(statement)):
+            raise NotConvertible(code_of(statement))
+        if any(is_message(node) for node in walk(statement)):
+            raise NotConvertible(code_of(statement))
+        for key in names_bound(statement):
+            if key in apart and key not in side.values:
+                new = self._name(side, key, suffix)
+                side.items.append(self.statement(f"{new} = {key}"))
+                side.values[key] = _Value(new)
+        known = {key: side.names[key] for key in side.values}
+        side.items.append(renamed(statement, known))
+        for key in names_bound(statement):
+            if key in apart:
+                side.values[key] = _Value(side.names[key])
+
+    def _chosen(
+        self, condition: OfTensor, sides: list[_Side], merged: Sequence[str]
+    ) -> list[Statement]:
+        keys = [key for key in merged if any(key in side.values for side in sides)]
+        inlined = self._inline(sides, keys)
+        code = condition.code
+        first: list[Statement] = []
+        if len(keys) > 1 and not code.isidentifier():
+            name = self.fresh("condition")
+            first, code = [self.statement(f"{name} = {argument(code)}")], name
+        last: list[Statement] = []
+        for key in keys:
+            lines: list[cst.EmptyLine] = []
+            ends: list[cst.TrailingWhitespace] = []
+            codes = []
+            for side in sides:
+                value = side.values.get(key)
+                if value is None:
+                    codes.append(key)
+                elif inlined and value.item >= 0:
+                    codes.append(argument(value.code))
+                    held = side.items[value.item]
+                    assert isinstance(held, cst.SimpleStatementLine)
+                    lines += [one for one in held.leading_lines if one.comment is not None]
+                    if held.trailing_whitespace.comment is not None:
+                        ends.append(held.trailing_whitespace)
+                    side.items[value.item] = None
+                else:
+                    codes.append(side.names[key])
+            chosen = f"torch.where({argument(code)}, {', '.join(codes)})"
+            new = self.statement(self._stored(key, chosen))
+            if len(ends) > 1:
+                lines += [cst.EmptyLine(comment=end.comment) for end in ends[:-1]]
+            new = new.with_changes(leading_lines=lines)
+            last.append(new.with_changes(trailing_whitespace=ends[-1]) if ends else new)
+        items = [item for side in sides for item in side.items if item is not None]
+        return [*first, *items, *last]
+
+    def _stored(self, key: str, code: str) -> str:
+        return f"{key}.copy_({code})" if key in self._kept else f"{key} = {code}"
+
+    def _inline(self, sides: Sequence[_Side], keys: Sequence[str]) -> bool:
+        """Whether what the sides leave can be written where it is chosen."""
+        for side in sides:
+            ends = [value.item for key, value in side.values.items() if key in keys]
+            if any(end < 0 for end in ends):
+                continue
+            for key, value in side.values.items():
+                if key not in keys:
+                    continue
+                later = [item for item in side.items[value.item + 1 :] if item is not None]
+                if side.names.get(key) in names_read(*later):
+                    return False
+                if side.names.get(key) in names_read(cst.parse_expression(f"({value.code})")):
+                    continue
+                reads = names_read(cst.parse_expression(f"({value.code})"))
+                if len(keys) > 1 and any(one in reads for one in keys if one != key):
+                    return False
+                if len(side.items) > len(ends) and any(one in names_bound(*later) for one in reads):
+                    return False
+        return True
+
+
+def _merged(then: Sequence[Statement], other: Sequence[Statement], outside: Outside) -> list[str]:
+    """What has a value behind an ``if`` that depends on its sides, in the order of the code."""
+    first, second = _assigned(then), _assigned(other)
+    return [
+        key
+        for key in dict.fromkeys([*first, *second])
+        if not key.isidentifier()
+        or key in outside.before
+        or (key in first and key in second and key in outside.read)
+    ]
+
+
+@dataclass
+class Outside:
+    """Names that a function reads outside of some of its code, and those that it binds before."""
+
+    read: set[str]
+    before: set[str]
+
+    @classmethod
+    def of(cls, site: Site, around: cst.CSTNode, node: cst.CSTNode) -> Outside:
+        span = site.text.span(node)
+        first, last = span if span is not None else (0, 0)
+        read: set[str] = set()
+        before: set[str] = set()
+        for one in _walk_all(around):
+            where = site.text.span(one)
+            if where is None:
+                continue
+            start, end = where
+            inside = first <= start and end <= last
+            if isinstance(one, cst.Name) and not inside:
+                read.add(one.value)
+            if start < first and isinstance(one, _BINDING):
+                whole = end <= first or isinstance(one, cst.Param)
+                if whole:
+                    before.update(names_bound(one))
+                elif isinstance(one, cst.For):
+                    before.update(names_bound(cst.AssignTarget(one.target)))
+        return cls(read, before)
+
+
+_BINDING = (
+    cst.Param,
+    cst.Assign,
+    cst.AnnAssign,
+    cst.AugAssign,
+    cst.NamedExpr,
+    cst.For,
+    cst.AsName,
+)
+
+
+def _walk_all(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _walk_all(child)
+
+
+def _negated(condition: Plain) -> str:
+    new = negation(condition)
+    assert isinstance(new, Plain)
+    return new.code
+
+
+def _check_size(statements: Sequence[Statement]) -> None:
+    if len(statements) > _LARGE:
+        raise NotConvertible("too much to repeat")
+
+
+def _is_text(small: cst.BaseSmallStatement) -> bool:
+    return isinstance(small, cst.Expr) and isinstance(small.value, (cst.BaseString, cst.Ellipsis))
+
+
+def is_message(node: cst.CSTNode) -> bool:
+    """Whether a statement only prints, logs or warns."""
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
+        return False
+    called = code_of(node.value.func)
+    head, _, method = called.rpartition(".")
+    logs = "log" in head.lower() and _LOGS.fullmatch(method) is not None
+    return called in ("print", "warnings.warn", "warn") or logs
+
+
+def _simple(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
+    """The one name or place that a statement assigns, and what it assigns; None for others."""
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+        if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
+            return code_of(target), small.value
+    if isinstance(small, cst.AnnAssign) and small.value is not None:
+        return code_of(small.target), small.value
+    if isinstance(small, cst.AugAssign):
+        sign = code_of(small.operator).strip().rstrip("=")
+        value = operand(code_of(small.value))
+        return code_of(small.target), cst.parse_expression(
+            f"{code_of(small.target)} {sign} {value}"
+        )
+    return _method(small)
+
+
+def _method(small: cst.CSTNode) -> tuple[str, cst.BaseExpression] | None:
+    """What a method that changes its tensor makes of it."""
+    if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+        return None
+    called = small.value.func
+    if not isinstance(called, cst.Attribute):
+        return None
+    name, key = called.attr.value, code_of(called.value)
+    if (
+        not name.endswith("_")
+        or name.endswith("__")
+        or not isinstance(called.value, (cst.Name, cst.Attribute, cst.Subscript))
+    ):
+        return None
+    if name == "copy_" and len(small.value.args) == 1:
+        return key, small.value.args[0].value
+    if name == "zero_":
+        return key, cst.parse_expression(f"torch.zeros_like({key})")
+    if name == "fill_" and len(small.value.args) == 1:
+        filled = code_of(small.value.args[0].value)
+        return key, cst.parse_expression(f"torch.full_like({key}, {filled})")
+    return key, small.value.with_changes(func=called.with_changes(attr=cst.Name(name[:-1])))
+
+
+def _changed(statements: Sequence[Statement]) -> list[str]:
+    """Places that methods change."""
+    found = [_method(small) for small in walk(*statements)]
+    return [one[0] for one in found if one is not None]
+
+
+def _augmented(statements: Sequence[Statement]) -> list[str]:
+    """Places of augmented assignments."""
+    return [code_of(one.target) for one in walk(*statements) if isinstance(one, cst.AugAssign)]
+
+
+def _assigned(statements: Sequence[Statement]) -> list[str]:
+    return [*names_bound(*statements), *_changed(statements)]
+
+
+def _targets_are_names(small: cst.BaseSmallStatement) -> bool:
+    return all(key.isidentifier() for key in names_bound(small))
+
+
+def _with_targets(
+    value: cst.BaseSmallStatement, original: cst.BaseSmallStatement, names: dict[str, str]
+) -> cst.BaseSmallStatement:
+    """An assignment with other names for what it assigns."""
+    if isinstance(original, cst.Assign):
+        targets = [renamed(target, names) for target in original.targets]
+        return value.with_changes(targets=targets)
+    assert isinstance(original, cst.AnnAssign)
+    return value.with_changes(target=renamed(original.target, names))

@@ -1,0 +1,174 @@
+"""Which names code reads and binds, and code with other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import libcst as cst
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+
+_EMPTY = cst.Module([])
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """The text of a node, without what is around it."""
+    return _EMPTY.code_for_node(node)
+
+
+class _Reader(cst.CSTVisitor):
+    """Names and dotted places that code reads, and those that it binds, in the order of the code.
+
+    A place is an attribute or an element (``self.steps``, ``x[0]``), spelled as in the code.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: dict[str, None] = {}
+        self.bound: dict[str, None] = {}
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.read[node.value] = None
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        self.read[code_of(node)] = None
+        node.value.visit(self)
+        return False
+
+    def visit_Subscript(self, node: cst.Subscript) -> None:
+        self.read[code_of(node)] = None
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_Annotation(self, node: cst.Annotation) -> bool:
+        return False
+
+    def visit_Param(self, node: cst.Param) -> bool:
+        self.bound[node.name.value] = None
+        if node.default is not None:
+            node.default.visit(self)
+        return False
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        self._bind(node.target)
+        return False
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
+        if node.value is not None:
+            node.value.visit(self)
+            self._bind(node.target)
+        return False
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> bool:
+        node.value.visit(self)
+        node.target.visit(self)
+        self._bind(node.target)
+        return False
+
+    def visit_NamedExpr(self, node: cst.NamedExpr) -> bool:
+        node.value.visit(self)
+        self._bind(node.target)
+        return False
+
+    def visit_For(self, node: cst.For) -> bool:
+        node.iter.visit(self)
+        self._bind(node.target)
+        node.body.visit(self)
+        if node.orelse is not None:
+            node.orelse.visit(self)
+        return False
+
+    def visit_AsName(self, node: cst.AsName) -> bool:
+        self._bind(node.name)
+        return False
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
+        name = node.asname.name if node.asname is not None else node.name
+        self.bound[code_of(name).split(".")[0]] = None
+        return False
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.bound[node.name.value] = None
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self.bound[node.name.value] = None
+
+    def _bind(self, target: cst.CSTNode) -> None:
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._bind(element.value)
+        elif isinstance(target, cst.Name):
+            self.bound[target.value] = None
+        elif isinstance(target, (cst.Attribute, cst.Subscript)):
+            self.bound[code_of(target)] = None
+            target.value.visit(self)
+            if isinstance(target, cst.Subscript):
+                for part in target.slice:
+                    part.visit(self)
+
+
+def _all(nodes: Sequence[cst.CSTNode]) -> _Reader:
+    reader = _Reader()
+    for node in nodes:
+        node.visit(reader)
+    return reader
+
+
+def names_read(*nodes: cst.CSTNode) -> dict[str, None]:
+    """Names and places that code reads, in the order of the code."""
+    return _all(nodes).read
+
+
+def names_bound(*nodes: cst.CSTNode) -> dict[str, None]:
+    """Names and places that code binds, in the order of the code."""
+    return _all(nodes).bound
+
+
+class _Renaming(cst.CSTTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def visit_Attribute_attr(self, node: cst.Attribute) -> None:
+        pass
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        new = self._names.get(original_node.value)
+        return updated_node.with_changes(value=new) if new is not None else updated_node
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        new = self._names.get(code_of(original_node))
+        if new is not None:
+            return cst.Name(new)
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        new = self._names.get(code_of(original_node))
+        return cst.Name(new) if new is not None else updated_node
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+
+def renamed(node: _Node, names: Mapping[str, str]) -> _Node:
+    """The node with other names for these names and places."""
+    if not names:
+        return node
+    new = node.visit(_Renaming(names))
+    assert isinstance(new, cst.CSTNode)
+    return new
+
+
+def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes and all that is in them, but no nested functions and classes."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            yield from walk(*node.children)

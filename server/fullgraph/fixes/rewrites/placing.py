@@ -1,0 +1,35 @@
+"""Statements in the place of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from fullgraph.fixes.rewrites.if_conversion import Statement, block
+from fullgraph.fixes.site import Change, Site
+
+
+def siblings(site: Site, node: cst.CSTNode) -> tuple[list[Statement], int] | None:
+    """The statements of the block that a statement is in, and which of them it is; None for an
+    ``elif`` and what is on one line with its ``if``."""
+    parent = site.text.parent(node)
+    if not isinstance(parent, (cst.IndentedBlock, cst.Module)):
+        return None
+    body: list[Statement] = list(parent.body)  # type: ignore[arg-type]
+    return body, next(i for i, one in enumerate(body) if one is node)
+
+
+def in_place_of(
+    site: Site, node: Statement, new: Sequence[Statement]
+) -> list[tuple[cst.CSTNode, Change]]:
+    """The changes that put statements in the place of one; an ``elif`` becomes an ``else``."""
+    parent = site.text.parent(node)
+    if isinstance(parent, cst.If):
+        change: Change = cst.Else(body=block(new)) if new else cst.RemoveFromParent()
+        return [(node, change)]
+    alone = isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1
+    if not new:
+        empty = cst.SimpleStatementLine([cst.Pass()])
+        return [(node, empty if alone else cst.RemoveFromParent())]
+    return [(node, cst.FlattenSentinel(new))]

@@ -1,0 +1,117 @@
+"""Expressions that choose by the data of a tensor: ``a if c else b``, ``a or b``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeGuard
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.conditions import (
+    Both,
+    Condition,
+    Conditions,
+    Either,
+    OfTensor,
+    argument,
+    asked_by,
+    operand,
+)
+from fullgraph.fixes.rewrites.if_conversion import NotConvertible
+from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.site import Site
+
+_NOT_TENSORS = (cst.BaseString, cst.Dict, cst.List, cst.Set, cst.Lambda, cst.ListComp)
+_GIVES_UP = "Both sides are always computed, also where one has no meaning."
+
+
+def ternaries(site: Site) -> Iterator[Candidate]:
+    """Rewrites of the conditional expression whose condition broke the graph."""
+    node = asked_by(site)
+    if isinstance(node, cst.IfExp):
+        yield from _conditional(site, node)
+    elif node is None:
+        yield from _operators(site)
+
+
+def _conditional(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
+    condition = Conditions(site).read(node.test)
+    try:
+        code = _chosen(condition, node.body, node.orelse)
+    except NotConvertible:
+        return
+    new = cst.parse_expression(code).with_changes(lpar=node.lpar, rpar=node.rpar)
+    yield Candidate(
+        "where",
+        "Compute both and choose with `torch.where`",
+        site.replaced([(node, new)], imports=["torch"]),
+        gives_up=_GIVES_UP,
+    )
+    if isinstance(condition, OfTensor):
+        sides = ", ".join(f"lambda: {_owned(side)}" for side in (node.body, node.orelse))
+        called = f"torch.cond({argument(condition.code)}, {sides}, ())"
+        yield Candidate(
+            "cond",
+            "Make the sides functions for `torch.cond`",
+            site.replaced([(node, cst.parse_expression(called))], imports=["torch"]),
+            gives_up="Both sides have to give tensors of the same shape, dtype and device.",
+        )
+
+
+def _owned(node: cst.BaseExpression) -> str:
+    """The value as a tensor of its own."""
+    whole = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+    return f"{code_of(node)}.clone()" if whole else code_of(node)
+
+
+def _chosen(condition: Condition, first: cst.BaseExpression, second: cst.BaseExpression) -> str:
+    if isinstance(condition, OfTensor):
+        if isinstance(first, cst.Tuple) and isinstance(second, cst.Tuple):
+            if len(first.elements) != len(second.elements):
+                raise NotConvertible("different lengths")
+            pairs = zip(first.elements, second.elements, strict=True)
+            parts = [_chosen(condition, one.value, two.value) for one, two in pairs]
+            return f"({', '.join(parts)},)"
+        for side in (first, second):
+            kinds = (*_NOT_TENSORS, cst.Tuple)
+            if isinstance(side, kinds) or code_of(side) == "None":
+                raise NotConvertible("not a tensor")
+        return f"torch.where({argument(condition.code)}, {code_of(first)}, {code_of(second)})"
+    if isinstance(condition, (Both, Either)):
+        head, rest = condition.parts[0], condition.parts[1:]
+        after: Condition = rest[0] if len(rest) == 1 else type(condition)(rest)
+        if isinstance(head, OfTensor):
+            head, after = after, head
+        inner = cst.parse_expression(_chosen(after, first, second))
+        if isinstance(condition, Both):
+            return _chosen(head, inner, second)
+        return _chosen(head, first, inner)
+    return f"({code_of(first)} if {condition.code} else {code_of(second)})"
+
+
+def _operators(site: Site) -> Iterator[Candidate]:
+    """``a or b``, ``a and b`` and ``not a`` where they are values."""
+    node = site.expression
+    conditions = Conditions(site)
+    if isinstance(node, cst.BooleanOperation):
+        left, right = code_of(node.left), code_of(node.right)
+        test = conditions.tensor(node.left)
+        sides = (left, right) if isinstance(node.operator, cst.Or) else (right, left)
+        codes = [f"torch.where({test}, {sides[0]}, {sides[1]})", conditions.tensor(node)]
+    elif _is_not(node) or (isinstance(node, cst.Comparison) and len(node.comparisons) > 1):
+        codes = [conditions.tensor(node)]
+    else:
+        return
+    for code in codes:
+        new = cst.parse_expression(operand(code) if node.lpar else code)
+        yield Candidate(
+            "tensor-operators",
+            "Use operators of tensors",
+            site.replaced([(node, new)], imports=["torch"]),
+            gives_up="The value is a tensor, and both sides are always computed.",
+        )
+
+
+def _is_not(node: cst.BaseExpression | None) -> TypeGuard[cst.UnaryOperation]:
+    return isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
