@@ -715,6 +715,9 @@ def _fix(
     exclude: _Exclude = None,
     color: _Color = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also show what was tried in vain, and why.")
+    ] = False,
 ) -> None:
     """Rewrite code that breaks the graph, where a rewrite was tried and does the same.
 
@@ -756,7 +759,7 @@ def _fix(
         if form == "json":
             return
         text = difference(file) if diff else ""
-        summary = fixed_text(file, out)
+        summary = fixed_text(file, out, verbose=verbose)
         write(sys.stdout, text)
         write(sys.stderr if diff else sys.stdout, f"{summary}\n" if summary else "")
 

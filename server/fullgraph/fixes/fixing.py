@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fullgraph.fixes.tracing import Traced, traced
-from fullgraph.fixes.verification import Fix, Grade, Tracer, Verifier
+from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding
 
 _SAFE: tuple[Grade, ...] = ("safe",)
@@ -18,10 +18,10 @@ _MOST_ROUNDS = 60
 
 @dataclass(frozen=True)
 class Offered:
-    """A finding and the fixes that were verified for it, the best first."""
+    """A finding and what became of its candidates."""
 
     finding: Finding
-    fixes: tuple[Fix, ...]
+    search: Search = field(default_factory=Search)
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ async def fixed(
             if place in offered or outside:
                 continue
             tell(f"line {finding.range.start.line + 1}: {finding.message}")
-            fixes = await verifier.fixes(finding, targets)
-            chosen = next((fix for fix in fixes if fix.grade in grades), None)
+            search = await verifier.fixes(finding, targets)
+            chosen = next((fix for fix in search.fixes if fix.grade in grades), None)
             if chosen is not None:
                 break
-            offered[place] = Offered(finding, fixes)
+            offered[place] = Offered(finding, search)
         if chosen is None:
             break
         applied.append(chosen)
         text = chosen.candidate.text
-    left = (offered.get(place, Offered(finding, ())) for place, (finding, _) in places.items())
+    left = (offered.get(place, Offered(finding)) for place, (finding, _) in places.items())
     return Fixed(text, tuple(applied), tuple(left))
 
 

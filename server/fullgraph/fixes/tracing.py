@@ -124,6 +124,17 @@ class Judgment:
     def better(self) -> bool:
         return self.gone and not self.appeared and not self.problem
 
+    @property
+    def why(self) -> str:
+        """Why it is not, as a sentence; empty if it is better."""
+        if self.problem:
+            return self.problem
+        if self.appeared:
+            new = self.appeared[0]
+            line = new.range.start.line + 1
+            return f"It brings another finding, on line {line} of the changed text: {new.message}."
+        return "" if self.gone else "The break is still there."
+
 
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     """What the change from one text to the other did; both were traced in the same way."""

@@ -62,6 +62,22 @@ class Fix:
     """Why it is no better than its grade, as a sentence; empty for a safe one."""
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A candidate that is no fix, and why, as a sentence."""
+
+    candidate: Candidate
+    why: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """What became of the candidates of a finding; fixes are the best first."""
+
+    fixes: tuple[Fix, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
 class Verifier:
     """Tries candidates for the findings of one text. ``request`` is how that text is analyzed."""
 
@@ -74,25 +90,29 @@ class Verifier:
 
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
-    ) -> tuple[Fix, ...]:
-        """The fixes of a finding, the best first; the first safe one ends the search."""
+    ) -> Search:
+        """Try the candidates of a finding; the first safe one ends the search."""
         only = tuple(targets[:_MOST_TARGETS])
         made = await asyncio.to_thread(self._candidates, finding, seen)
         if not made:
-            return ()
+            return Search()
         parts: tuple[Part, ...] = _TRACE if finding.path is not None else _TRACE[:1]
         before = await self._traced(only, parts)
         if before.of_run(finding) is None:
-            return ()
+            return Search()
         found: list[Fix] = []
+        refused: list[Refused] = []
         for candidate in made[:_MOST_TRIED]:
-            fix = await self._tried(candidate, finding, only, before, parts)
-            if fix is not None:
-                found.append(fix)
-                if fix.grade == "safe":
-                    break
+            tried = await self._tried(candidate, finding, only, before, parts)
+            if isinstance(tried, Refused):
+                refused.append(tried)
+                continue
+            found.append(tried)
+            if tried.grade == "safe":
+                break
         order: list[Grade] = ["safe", "unsafe", "suggestion"]
-        return tuple(sorted(found, key=lambda fix: order.index(fix.grade)))
+        found.sort(key=lambda fix: order.index(fix.grade))
+        return Search(tuple(found), tuple(refused))
 
     async def together(self, fixes: Sequence[Fix]) -> Fix | None:
         """Several fixes as one, tried anew; those that touch lines of an earlier one are left out.
@@ -113,9 +133,10 @@ class Verifier:
         only = tuple(dict.fromkeys(finding.target for finding in ended))
         before = await self._traced(only, _TRACE)
         fix = await self._tried(candidate, ended[0], only, before, _TRACE)
-        if fix is None or not all(any(same(one, e) for one in fix.findings) for e in ended):
+        if isinstance(fix, Refused):
             return None
-        return fix
+        gone = all(any(same(one, each) for one in fix.findings) for each in ended)
+        return fix if gone else None
 
     def _candidates(self, finding: Finding, seen: Sequence[SeenValue]) -> tuple[Candidate, ...]:
         if self._text is None:
@@ -132,21 +153,22 @@ class Verifier:
         only: tuple[str, ...],
         before: Traced,
         parts: tuple[Part, ...],
-    ) -> Fix | None:
+    ) -> Fix | Refused:
         after = await traced(self._tracer, self._asked(only, parts, candidate.text))
         judgment = judged(before, after, finding)
         if not judgment.better:
-            return None
+            return Refused(candidate, judgment.why)
         compared = [await self._compared(candidate.text, target) for target in only]
-        if any(one.outcome == "differs" for one in compared):
-            return None
+        for one in compared:
+            if one.outcome == "differs":
+                return Refused(candidate, one.reason)
         further = judged(
             await self._traced(only, _FORECAST),
             await traced(self._tracer, self._asked(only, _FORECAST, candidate.text)),
             finding,
         )
         if further.appeared:
-            return None
+            return Refused(candidate, further.why)
         grade, doubt = _graded(candidate, compared)
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)

@@ -27,12 +27,15 @@ class FixedFile:
     problem: str = ""
 
 
-def fixed_text(file: FixedFile, paint: Paint) -> str:
-    """What was done in a file, a line for each fix and each break that is left."""
-    return "\n".join(_lines(file, paint))
+def fixed_text(file: FixedFile, paint: Paint, *, verbose: bool = False) -> str:
+    """What was done in a file, a line for each fix and each break that is left.
+
+    ``verbose``: also what was tried in vain.
+    """
+    return "\n".join(_lines(file, paint, verbose))
 
 
-def _lines(file: FixedFile, paint: Paint) -> Iterator[str]:
+def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
     for fix in file.fixed.applied:
         where = f"{file.path}:{fix.findings[0].range.start.line + 1}"
         grade = paint(Style.HINT if fix.grade == "safe" else Style.WARNING, fix.grade)
@@ -43,13 +46,16 @@ def _lines(file: FixedFile, paint: Paint) -> Iterator[str]:
         finding = offered.finding
         where = f"{file.path}:{finding.range.start.line + 1}"
         yield f"{paint(Style.STRONG, where)}: {finding.message} ({finding.code})"
-        for fix in offered.fixes:
+        for fix in offered.search.fixes:
             flag = "with --unsafe" if fix.grade == "unsafe" else "by hand"
             yield f"  {fix.grade}, {flag}: {fix.candidate.title} ({verified(fix)})"
             if fix.doubt:
                 yield f"    {fix.doubt}"
-        if not offered.fixes:
+        if not offered.search.fixes:
             yield "  No rewrite was found that ends it and does the same."
+        if verbose:
+            for refused in offered.search.refused:
+                yield f"  refused: {refused.candidate.title}: {refused.why}"
 
 
 def verified(fix: Fix) -> str:
@@ -104,7 +110,11 @@ def _offered(offered: Offered, text: str) -> dict[str, Any]:
         "code": finding.code,
         "message": finding.message,
         "range": _range(finding.range, TextPositions(text)),
-        "fixes": [fix_json(fix, text) for fix in offered.fixes],
+        "refused": [
+            {"title": one.candidate.title, "rewrite": one.candidate.rewrite, "why": one.why}
+            for one in offered.search.refused
+        ],
+        "fixes": [fix_json(fix, text) for fix in offered.search.fixes],
     }
 
 

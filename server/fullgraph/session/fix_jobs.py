@@ -106,7 +106,8 @@ class FixJobs:
     ) -> None:
         async def all_of_them() -> None:
             for key, item in wanted.items():
-                known.fixes[key] = await verifier.fixes(item.told[0], item.targets)
+                search = await verifier.fixes(item.told[0], item.targets)
+                known.fixes[key] = search.fixes
             best = [fixes[0] for fixes in known.fixes.values() if fixes]
             known.together = await verifier.together([fix for fix in best if fix.grade == "safe"])
 
