@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from fullgraph.domain import codes
 from fullgraph.fixes.tracing import Traced, traced
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding
@@ -39,11 +40,22 @@ class Fixed:
     """Why nothing could be tried, in a sentence."""
 
 
+_FIXABLE = (
+    "graph-break",
+    "frame-skipped",
+    "guard/specialised-dimension",
+    "guard/mutated",
+    "recompile",
+    "export",
+)
+_LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit")
+
+
 def fixable(finding: Finding) -> bool:
     """Whether the catalogue is about findings of this code."""
-    return finding.code.startswith("graph-break/") or (
-        finding.code.startswith("frame-skipped/") and finding.code != "frame-skipped/no-ops"
-    )
+    if any(codes.fits(finding.code, code) for code in _LEFT_ALONE):
+        return False
+    return any(codes.fits(finding.code, code) for code in _FIXABLE)
 
 
 async def fixed(

@@ -63,12 +63,13 @@ class Traced:
         """The finding as a run of this text has it; None if none has."""
         return next((one for one in self.findings if same(one, finding)), None)
 
-    @property
-    def complete(self) -> bool:
-        """Whether each target was traced to the end, so that a missing finding is a good sign."""
+    def complete(self, before: Traced) -> bool:
+        """Whether each target was traced to the end that ``before`` has, where both have asked for
+        that: then it is a good sign that a finding is missing."""
+        names = {report.name for report in self.reports}
         return (
-            bool(self.reports)
-            and not self.problem
+            not self.problem
+            and all(report.name in names for report in before.reports)
             and all(report.status == "traced" for report in self.reports)
         )
 
@@ -138,7 +139,7 @@ class Judgment:
 
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     """What the change from one text to the other did; both were traced in the same way."""
-    if not after.complete:
+    if not after.complete(before):
         failed = next((report for report in after.reports if report.status != "traced"), None)
         words = after.problem or (failed.error if failed is not None else "") or "it was not traced"
         return Judgment(False, problem=f"The changed code is not traced to the end: {words}")

@@ -35,8 +35,9 @@ _MOST_TARGETS = 3
 """Targets that a finding is looked at in; a fix of a shared function is tried with these."""
 _MOST_TRIED = 12
 """Candidates of one finding that are traced."""
-_TRACE: tuple[Part, ...] = ("first", "paths")
-_FORECAST: tuple[Part, ...] = ("second", "forecast")
+_TOGETHER: tuple[Part, ...] = ("first", "paths")
+_FURTHER: tuple[Part, ...] = ("second", "forecast")
+"""What a fix is looked at with in the end: it must bring no constants and no recompiles."""
 
 
 class Tracer(Protocol):
@@ -96,7 +97,7 @@ class Verifier:
         made = await asyncio.to_thread(self._candidates, finding, seen)
         if not made:
             return Search()
-        parts: tuple[Part, ...] = _TRACE if finding.path is not None else _TRACE[:1]
+        parts = _parts(finding)
         before = await self._traced(only, parts)
         if before.of_run(finding) is None:
             return Search()
@@ -131,8 +132,8 @@ class Verifier:
             preserves=all(fix.candidate.preserves for fix in chosen),
         )
         only = tuple(dict.fromkeys(finding.target for finding in ended))
-        before = await self._traced(only, _TRACE)
-        fix = await self._tried(candidate, ended[0], only, before, _TRACE)
+        before = await self._traced(only, _TOGETHER)
+        fix = await self._tried(candidate, ended[0], only, before, _TOGETHER)
         if isinstance(fix, Refused):
             return None
         gone = all(any(same(one, each) for one in fix.findings) for each in ended)
@@ -162,12 +163,13 @@ class Verifier:
         for one in compared:
             if one.outcome == "differs":
                 return Refused(candidate, one.reason)
+        rest = tuple(part for part in _FURTHER if part not in parts)
         further = judged(
-            await self._traced(only, _FORECAST),
-            await traced(self._tracer, self._asked(only, _FORECAST, candidate.text)),
+            await self._traced(only, rest),
+            await traced(self._tracer, self._asked(only, rest, candidate.text)),
             finding,
         )
-        if further.appeared:
+        if further.appeared or further.problem:
             return Refused(candidate, further.why)
         grade, doubt = _graded(candidate, compared)
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
@@ -202,6 +204,14 @@ class Verifier:
             if isinstance(event, Compared):
                 last = event
         return last
+
+
+def _parts(finding: Finding) -> tuple[Part, ...]:
+    """What shows whether the finding is there: how targets end is known of the first part."""
+    if finding.path is not None:
+        return "first", "paths"
+    part = finding.run.part if finding.run is not None else "first"
+    return ("first",) if part == "first" else ("first", part)
 
 
 def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:

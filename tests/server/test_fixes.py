@@ -1,0 +1,290 @@
+"""What is made of candidates: traced, compared, graded, applied one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+import pytest
+
+from fullgraph.fixes import verification
+from fullgraph.fixes.candidate import Candidate, edits_between
+from fullgraph.fixes.fixing import fixed
+from fullgraph.fixes.site import Site
+from fullgraph.fixes.tracing import Traced, judged
+from fullgraph.fixes.verification import Verifier
+from fullgraph_engine.protocol import (
+    Analyze,
+    Analyzed,
+    Compare,
+    Compared,
+    Event,
+    Finding,
+    FindingFound,
+    Position,
+    Range,
+    RunId,
+    TargetDone,
+    TargetReport,
+)
+from fullgraph_engine.protocol.behavior import BehaviorOutcome
+from fullgraph_engine.protocol.evidence import BreakEvidence, BreakOutcome
+
+ORIGIN = Range(Position(0, 0), Position(0, 1))
+
+
+def break_at(
+    line: int, message: str = "Graph break", outcome: BreakOutcome = "resumed", target: str = "f"
+) -> Finding:
+    return Finding(
+        "graph-break/GB0001",
+        message,
+        Range(Position(line, 0), Position(line, 3)),
+        target=target,
+        identity=f"{message}@{line}",
+        run=RunId(target),
+        evidence=BreakEvidence(message, outcome),
+    )
+
+
+def report(*untraced: int, status: str = "traced", target: str = "f") -> TargetReport:
+    return TargetReport(target, "function", ORIGIN, status, untraced=untraced)  # type: ignore[arg-type]
+
+
+def traced(text: str, *findings: Finding, done: TargetReport | None = None) -> Traced:
+    return Traced(text, findings, (done or report(),))
+
+
+class Asked:
+    """The events of a request that is answered at once."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self.cancelled = False
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._all()
+
+    async def _all(self) -> AsyncIterator[Event]:
+        for event in self._events:
+            await asyncio.sleep(0)
+            yield event
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Engine:
+    """Finds a break on each line that begins with ``break``; compares as it is told."""
+
+    def __init__(self, compared: Callable[[Compare], Compared]) -> None:
+        self._compared = compared
+        self.analyzed: list[Analyze] = []
+
+    def analyze(self, request: Analyze) -> Asked:
+        self.analyzed.append(request)
+        lines = request.text.split("\n")
+        found = [break_at(number, line) for number, line in enumerate(lines) if "break" in line]
+        return Asked(
+            [
+                *(FindingFound(0, finding) for finding in found),
+                TargetDone(0, report()),
+                Analyzed(0, request.generation, 0.1),
+            ]
+        )
+
+    def compare(self, request: Compare) -> Asked:
+        return Asked([self._compared(request)])
+
+
+def compares_as(outcome: BehaviorOutcome, *, exact: bool = True) -> Callable[[Compare], Compared]:
+    return lambda request: Compared(0, outcome, exact, reason="" if outcome == "same" else "why")
+
+
+def without_line(
+    *, preserves: bool = True, gives_up: str = ""
+) -> Callable[[Site], Iterator[Candidate]]:
+    """A rewrite that takes the line of the finding out."""
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        lines = site.text.text.split("\n")
+        del lines[site.finding.range.start.line]
+        yield Candidate("out", "Take it out", "\n".join(lines), preserves, gives_up)
+
+    return rewrite
+
+
+def request_of(text: str) -> Analyze:
+    return Analyze(0, "g", "f.py", text)
+
+
+# -- what a rewrite did -------------------------------------------------------------------------
+
+
+def test_a_break_that_moved_with_its_line_is_still_there() -> None:
+    before = traced("a\nb\n", wanted := break_at(1))
+    after = traced("new\na\nb\n", break_at(2))
+    judgment = judged(before, after, wanted)
+    assert not judgment.gone
+    assert judgment.why == "The break is still there."
+
+
+def test_a_break_that_is_there_in_the_changed_line_is_not_gone() -> None:
+    before = traced("a\nb\n", wanted := break_at(1))
+    judgment = judged(before, traced("a\nc\n", break_at(1)), wanted)
+    assert not judgment.gone
+
+
+def test_one_of_two_alike_in_changed_lines_is_gone() -> None:
+    before = traced("a\nb\nc\n", wanted := break_at(1), break_at(2))
+    judgment = judged(before, traced("a\nd\n", break_at(1)), wanted)
+    assert judgment.better
+
+
+def test_a_break_of_several_runs_counts_once() -> None:
+    second = dataclasses.replace(break_at(1), run=RunId("f", 1))
+    before = traced("a\nb\n", wanted := break_at(1), second)
+    judgment = judged(before, traced("a\nc\n", break_at(1)), wanted)
+    assert not judgment.gone
+
+
+def test_another_break_is_a_reason_to_refuse() -> None:
+    before = traced("a\nb\n", wanted := break_at(1))
+    judgment = judged(before, traced("a\nc\n", break_at(1, "Another break")), wanted)
+    assert judgment.gone
+    assert not judgment.better
+    assert judgment.why == (
+        "It brings another finding, on line 2 of the changed text: Another break."
+    )
+
+
+@pytest.mark.parametrize("outcome", ["rest-skipped", "frame-skipped", "raised"])
+def test_breaks_behind_one_that_hid_them_are_revealed(outcome: BreakOutcome) -> None:
+    before = traced("a\nb\nc\n", wanted := break_at(1, outcome=outcome))
+    judgment = judged(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)
+    assert judgment.better
+    assert [one.message for one in judgment.revealed] == ["Hidden"]
+
+
+def test_breaks_in_lines_that_were_not_traced_are_revealed() -> None:
+    before = traced("a\nb\nc\n", wanted := break_at(1), done=report(2))
+    judgment = judged(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)
+    assert judgment.better
+
+
+def test_a_target_that_fails_says_nothing() -> None:
+    before = traced("a\nb\n", wanted := break_at(1))
+    failed = dataclasses.replace(report(status="failed"), error="ValueError: no")
+    judgment = judged(before, traced("a\nc\n", done=failed), wanted)
+    assert not judgment.better
+    assert judgment.why == "The changed code is not traced to the end: ValueError: no"
+
+
+# -- grades ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "compared", "grade", "doubt"),
+    [
+        (without_line(), compares_as("same"), "safe", ""),
+        (
+            without_line(preserves=False),
+            compares_as("same"),
+            "unsafe",
+            "It does the same on the inputs that were tried; others may differ.",
+        ),
+        (without_line(gives_up="The print."), compares_as("same"), "unsafe", "The print."),
+        (
+            without_line(),
+            compares_as("same", exact=False),
+            "unsafe",
+            "Its results differ from the original's in rounding.",
+        ),
+        (without_line(), compares_as("unverified"), "suggestion", "why"),
+    ],
+)
+def test_grades(
+    monkeypatch: pytest.MonkeyPatch,
+    rewrite: Callable[[Site], Iterator[Candidate]],
+    compared: Callable[[Compare], Compared],
+    grade: str,
+    doubt: str,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    text = "a = 1\nbreak_ = 2\n"
+    verifier = Verifier(Engine(compared), request_of(text))
+    search = asyncio.run(verifier.fixes(break_at(1, "break_ = 2"), ["f"]))
+    (fix,) = search.fixes
+    assert (fix.grade, fix.doubt) == (grade, doubt)
+    assert fix.edits == edits_between(text, "a = 1\n")
+
+
+def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    verifier = Verifier(Engine(compares_as("differs")), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert not search.fixes
+    assert [one.why for one in search.refused] == ["why"]
+
+
+def test_a_safe_fix_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def another(site: Site) -> Iterator[Candidate]:
+        yield Candidate("pass", "Pass", "pass\n", preserves=True)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(), another))
+    engine = Engine(compares_as("same"))
+    verifier = Verifier(engine, request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.candidate.rewrite for fix in search.fixes] == ["out"]
+    assert "pass\n" not in {request.text for request in engine.analyzed}
+
+
+# -- all of a text ------------------------------------------------------------------------------
+
+
+def test_fixes_are_applied_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    text = "a = 1\nbreak_ = 2\nb = 3\nbreak_ = 4\n"
+    result = asyncio.run(fixed(Engine(compares_as("same")), request_of(text)))
+    assert result.text == "a = 1\nb = 3\n"
+    assert len(result.applied) == 2
+    assert not result.left
+
+
+def test_only_fixes_of_the_grades_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(preserves=False),))
+    text = "break_ = 2\n"
+    engine = Engine(compares_as("same"))
+    left_alone = asyncio.run(fixed(engine, request_of(text)))
+    assert left_alone.text == text
+    assert [fix.grade for fix in left_alone.left[0].search.fixes] == ["unsafe"]
+    changed = asyncio.run(fixed(engine, request_of(text), grades=("safe", "unsafe")))
+    assert changed.text == ""
+
+
+def test_fixes_together_leave_out_what_touches_the_same_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    text = "a = 1\nbreak_ = 2\nb = 3\nbreak_ = 4\n"
+    verifier = Verifier(Engine(compares_as("same")), request_of(text))
+
+    async def both() -> verification.Fix | None:
+        found = [
+            (await verifier.fixes(break_at(line, words), ["f"])).fixes[0]
+            for line, words in ((1, "break_ = 2"), (3, "break_ = 4"))
+        ]
+        return await verifier.together([*found, found[0]])
+
+    fix = asyncio.run(both())
+    assert fix is not None
+    assert fix.candidate.text == "a = 1\nb = 3\n"
+    assert len(fix.findings) == 2
+
+
+def test_edits_are_whole_lines_and_keep_line_ends() -> None:
+    before, after = "a\r\nb\r\nc", "a\r\nB\r\nc"
+    (edit,) = edits_between(before, after)
+    assert edit.range == Range(Position(1, 0), Position(2, 0))
+    assert edit.text == "B\r\n"
