@@ -29,6 +29,8 @@ class Candidate:
     gradients, mutations, exceptions and output. Only such a candidate can become a safe fix."""
     gives_up: str = ""
     """What the user gives up with it, as a sentence; empty for nothing."""
+    extends: bool = False
+    """It is to accept inputs that the original raises for: there they may differ."""
     suggestion: bool = False
     """A snippet to adapt, which is never applied without a person."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites import branches, checks, loops, ternaries
+from fullgraph.fixes.rewrites import branches, checks, loops, sizes, ternaries
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
 
@@ -17,6 +17,7 @@ REWRITES: tuple[Rewrite, ...] = (
     branches.branches,
     loops.loops,
     ternaries.ternaries,
+    sizes.sizes,
 )
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""
 

@@ -161,7 +161,7 @@ class Verifier:
             return Refused(candidate, judgment.why)
         compared = [await self._compared(candidate.text, target) for target in only]
         for one in compared:
-            if one.outcome == "differs":
+            if one.outcome == "differs" and not (candidate.extends and _extended(one)):
                 return Refused(candidate, one.reason)
         rest = tuple(part for part in _FURTHER if part not in parts)
         further = judged(
@@ -206,6 +206,13 @@ class Verifier:
         return last
 
 
+def _extended(compared: Compared) -> bool:
+    """Whether they differ only where the original raises."""
+    return any(case.outcome == "returned" for case in compared.cases) and all(
+        case.same or case.outcome == "raised" for case in compared.cases
+    )
+
+
 def _parts(finding: Finding) -> tuple[Part, ...]:
     """What shows whether the finding is there: how targets end is known of the first part."""
     if finding.path is not None:
@@ -216,7 +223,7 @@ def _parts(finding: Finding) -> tuple[Part, ...]:
 
 def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
     """The grade of a candidate that nothing speaks against, and why it is no better."""
-    doubts = [one.reason for one in compared if one.outcome != "same"]
+    doubts = [one.reason for one in compared if one.outcome == "unverified"]
     if candidate.suggestion or doubts:
         return "suggestion", doubts[0] if doubts else candidate.gives_up
     if candidate.gives_up:

@@ -1,0 +1,93 @@
+"""What is tried where a line has made a constant of a size."""
+
+from __future__ import annotations
+
+import pytest
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.rewrites.sizes import sizes
+from fullgraph.fixes.site import Site, Text
+from fullgraph_engine.protocol import Finding, Range
+from fullgraph_engine.protocol.evidence import SpecializationEvidence
+
+EVIDENCE = SpecializationEvidence("s0", "L['x'].size()[0]", "4")
+
+
+def tried(body: str, place: str, params: str = "x") -> list[str]:
+    """The bodies that are tried for a function, for a finding at ``place`` in it."""
+    head = f"import torch\ndef f({params}):\n"
+    text = head + "".join(f"    {line}\n" for line in body.split("\n"))
+    start = text.index(place, len(head))
+    positions = TextPositions(text)
+    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=EVIDENCE))
+    found = []
+    for candidate in sizes(site):
+        assert candidate.extends
+        assert candidate.text.startswith(head)
+        found.append("\n".join(one[4:] for one in candidate.text[len(head) :].rstrip().split("\n")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "place", "after"),
+    [
+        ("return x.view(4, -1)  # four", "x.view(4, -1)", "return x.view(x.shape[0], -1)  # four"),
+        ("return x.reshape(24)", "x.reshape(24)", "return x.reshape(6 * x.shape[0])"),
+        (
+            "w = torch.zeros(4, 6)\nreturn x + w",
+            "x + w",
+            "w = torch.zeros(x.shape[0], 6)\nreturn x + w",
+        ),
+        (
+            "return torch.stack([row * 2 for row in x])",
+            "[row * 2 for row in x]",
+            "return torch.vmap(lambda row: row * 2)(x)",
+        ),
+        (
+            "return torch.stack([r.sum() for r in x.unbind(0)], dim=0)",
+            "x.unbind(0)",
+            "return torch.vmap(lambda r: r.sum())(x)",
+        ),
+        (
+            "o = []\nfor i in range(x.shape[0]):\n    o.append(x[i] * 2)\nreturn torch.stack(o)",
+            "range(x.shape[0])",
+            "return torch.vmap(lambda row: row * 2)(x)",
+        ),
+        (
+            "w = [1.0] * x.shape[0]\nreturn x * torch.tensor(w).unsqueeze(1)",
+            "[1.0] * x.shape[0]",
+            "w = torch.full((x.shape[0],), 1.0)\nreturn x * w.unsqueeze(1)",
+        ),
+        (
+            "a, b = x.split([2, 2])\nreturn a + b",
+            "x.split([2, 2])",
+            "a, b = x.chunk(2)\nreturn a + b",
+        ),
+    ],
+)
+def test_what_is_tried(before: str, place: str, after: str) -> None:
+    assert after in tried(before, place)
+
+
+def test_attributes_and_parameters_of_modules() -> None:
+    assert "return x.view(x.shape[0], -1)" in tried(
+        "return x.view(self.batch, -1)", "x.view(self.batch, -1)", "self, x"
+    )
+    assert "return x + self.pe[: x.shape[0]]" in tried(
+        "return x + self.pe", "x + self.pe", "self, x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ("x = x + 1\nreturn x.view(4, -1)", "x.view(4, -1)"),
+        ("return x[4]", "x[4]"),
+        ("return x.sum(dim=4)", "x.sum(dim=4)"),
+        ("return torch.stack([row * 2 for row in x], dim=1)", "[row * 2 for row in x]"),
+        ("return torch.stack([row * 2 for row in x if row.shape])", "[row * 2 for row in x if"),
+    ],
+)
+def test_what_is_left_alone(body: str, place: str) -> None:
+    assert tried(body, place) == []
