@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -59,6 +60,8 @@ class Fix:
     judgment: Judgment
     compared: tuple[Compared, ...] = ()
     """What it does beside the original, for each target that was compared."""
+    seconds: float = 0.0
+    """From the beginning of the search for its finding until it was verified."""
     doubt: str = ""
     """Why it is no better than its grade, as a sentence; empty for a safe one."""
 
@@ -93,6 +96,7 @@ class Verifier:
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
         """Try the candidates of a finding; the first safe one ends the search."""
+        began = time.monotonic()
         only = tuple(targets[:_MOST_TARGETS])
         made = await asyncio.to_thread(self._candidates, finding, seen)
         if not made:
@@ -108,7 +112,7 @@ class Verifier:
             if isinstance(tried, Refused):
                 refused.append(tried)
                 continue
-            found.append(tried)
+            found.append(dataclasses.replace(tried, seconds=time.monotonic() - began))
             if tried.grade == "safe":
                 break
         order: list[Grade] = ["safe", "unsafe", "suggestion"]
@@ -174,7 +178,7 @@ class Verifier:
         grade, doubt = _graded(candidate, compared)
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
-        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), doubt)
+        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), doubt=doubt)
 
     async def _traced(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """The original text, traced once."""

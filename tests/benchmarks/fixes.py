@@ -1,0 +1,116 @@
+"""How many breaks of real code a verified fix ends, and what it takes.
+
+    .venv/bin/python tests/benchmarks/fixes.py [--python PYTHON] [--every N] [--safe] PATHS…
+
+Each file is traced, and fixes are applied one after the other, as ``fullgraph fix --unsafe`` does;
+nothing is written. ``--safe``: only safe ones. ``--forecast`` and ``--export`` also take what is
+found so. Prints a line for each file, then the counts by kind and grade, and the times from the
+beginning of a search to its best fix.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from fullgraph.engines import Engine
+from fullgraph.fixes.fixing import Fixed, fixed
+from fullgraph.session.request import analyze_request
+from fullgraph.session.settings import Settings
+from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol.evidence import BreakEvidence
+
+MOST_SECONDS = 300.0
+"""For one file."""
+
+
+def kind(finding: Finding) -> str:
+    evidence = finding.evidence
+    return evidence.title if isinstance(evidence, BreakEvidence) else finding.code
+
+
+async def one(engine: Engine, path: Path, options: argparse.Namespace) -> Fixed:
+    text = path.read_text(encoding="utf-8")
+    request = analyze_request(
+        name=str(path.absolute()),
+        text=text,
+        generation="1",
+        settings=Settings(export=options.export),
+        project=path.absolute().parent,
+        forecast=options.forecast,
+    )
+    grades = ("safe",) if options.safe else ("safe", "unsafe")
+    return await asyncio.wait_for(fixed(engine, request, grades=grades), MOST_SECONDS)
+
+
+async def run(options: argparse.Namespace) -> None:
+    files: list[Path] = []
+    for given in options.paths:
+        files += sorted(given.rglob("*.py")) if given.is_dir() else [given]
+    files = files[:: options.every]
+    engine = Engine(options.python, on_status=lambda _: None, on_log=lambda _: None)
+    await engine.start()
+    await engine.ready()
+    ended: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    grades: Counter[str] = Counter()
+    seconds: list[float] = []
+    clean = broken = 0
+    for path in files:
+        began = time.monotonic()
+        try:
+            result = await one(engine, path, options)
+        except (TimeoutError, asyncio.TimeoutError, UnicodeDecodeError) as error:
+            print(f"{path.name}: {type(error).__name__}", flush=True)
+            continue
+        took = time.monotonic() - began
+        for fix in result.applied:
+            grades[fix.grade] += 1
+            seconds.append(fix.seconds)
+            ended[kind(fix.findings[0])] += 1
+        for offered in result.left:
+            left[kind(offered.finding)] += 1
+        if result.applied or result.left:
+            broken += 1
+            clean += not result.left
+            counts = f"{len(result.applied)} applied, {len(result.left)} left"
+            print(f"{path.name}: {counts}, {took:.1f} s", flush=True)
+            for offered in result.left if options.verbose else ():
+                line = offered.finding.range.start.line + 1
+                print(f"  {line}: {kind(offered.finding)}")
+                for refused in offered.search.refused:
+                    print(f"    {refused.candidate.title}: {refused.why}")
+    await engine.close()
+    total = sum(ended.values()) + sum(left.values())
+    print(f"\n{len(files)} files, {broken} with breaks, {clean} without any in the end")
+    if not total:
+        return
+    share = 100 * sum(ended.values()) / total
+    print(f"{sum(ended.values())} of {total} breaks ended ({share:.0f} %): {dict(grades)}")
+    for name in sorted({*ended, *left}, key=lambda one: -(ended[one] + left[one])):
+        print(f"  {ended[name]:4} of {ended[name] + left[name]:4}  {name}")
+    if seconds:
+        ordered = sorted(seconds)
+        print(
+            f"seconds to a fix: median {statistics.median(seconds):.2f}, "
+            f"90 % {ordered[int(0.9 * (len(ordered) - 1))]:.2f}, most {ordered[-1]:.2f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--every", type=int, default=1)
+    for flag in ("safe", "forecast", "export", "verbose"):
+        parser.add_argument(f"--{flag}", action="store_true")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
