@@ -6,7 +6,7 @@ import textwrap
 from dataclasses import replace
 from typing import Any
 
-from reproducing import Host, HostLost
+from tests.engine.reproducing import Host, HostLost
 
 from fullgraph_engine.protocol import Analyze, Compare, Compared, Failed, Limits, Log
 

@@ -222,6 +222,8 @@ def _case(sides: Probed, number: int) -> _Judged | None:
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     judged = _Judged()
+    if again is None:
+        return None  # there was no time for it
     if changed is None:
         begun = sides.changed.begun.get(number)
         if begun is not None and begun.reason:
@@ -230,9 +232,6 @@ def _case(sides: Probed, number: int) -> _Judged | None:
         return None
     _given(original, changed, judged)
     if judged.doubtful or judged.differences:
-        return judged
-    if again is None:
-        judged.doubtful = "the original was not observed a second time within the time."
         return judged
     if not _same_run(original, again):
         judged.doubtful = (

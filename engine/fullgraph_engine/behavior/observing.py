@@ -7,6 +7,7 @@ import dis
 import hashlib
 import tempfile
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +21,12 @@ from ..protocol.behavior import FOLDER
 from ..protocol.packing import items_of
 from ..targets import Call, Tracee, rng
 from ..torch_internals.trees import pytree
+from .budget import Budget
 from .cases import Case, Prepared, is_floating, prepare, set_module
 from .coverage import Coverage, Wanted, wanted
-from .facts import Data, Fact, Memory, Walk, cut, digest, without_addresses
+from .facts import Data, Fact, Memory, Walk, cut, digest, raw_bytes, without_addresses
 from .files import SeenCall, SeenCase, Writer
-from .output import Output, captured
+from .output import Capture, Output
 from .state import subject_of, walk_state
 
 _SLOW = 0.5
@@ -116,14 +118,14 @@ def observe(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
     packed = order.cases[probe] if probe < len(order.cases) else ""
     cases = list(enumerate(items_of(Case, packed)))
     asked = wanted(tracee.text, tracee.path, frozenset(order.lines))
-    until = time.monotonic() + order.seconds
+    budget = Budget(order.seconds)
     if not order.double:
-        Observer(tracee, asked, Writer(folder, f"{part}-{probe}")).run(cases, until)
+        Observer(tracee, asked, Writer(folder, f"{part}-{probe}")).run(cases, budget)
         return
     only = order.only[probe] if probe < len(order.only) else ()
     cases = [(number, case) for number, case in cases if number in only]
     for name, alter in (("exact", widened), ("near", shaken)):
-        Observer(tracee, asked, Writer(folder, f"{name}-{probe}"), alter).run(cases, until)
+        Observer(tracee, asked, Writer(folder, f"{name}-{probe}"), alter).run(cases, budget)
 
 
 class Observer:
@@ -133,11 +135,14 @@ class Observer:
         self._tracee, self._asked, self._out, self._alter = tracee, asked, out, alter
         self._calls = Calls(tracee)
         self._coverage = Coverage(tracee.path, asked.lines)
+        self._capture = Capture()
+        rng.begin_again()
+        self._start = rng.state()
 
-    def run(self, cases: Sequence[tuple[int, Case]], until: float) -> None:
+    def run(self, cases: Sequence[tuple[int, Case]], budget: Budget) -> None:
         """All of them, or as many as there is time for; at least one."""
         for at, (number, case) in enumerate(cases):
-            if at and time.monotonic() > until:
+            if at and budget.spent:
                 break
             self._out.case(self._case(number, case))
         self._out.close()
@@ -172,8 +177,8 @@ class Observer:
         # The object of a second call is as the first has left it.
         given = (prepare if number else prepared)(call, case, self._alter)
         before = self._surroundings(known, given, Memory())
-        rng.begin_again()
-        start, began = rng.state(), time.perf_counter()
+        rng.go_on(self._start)
+        began = time.perf_counter()
         result, error, output = self._made(given, case)
         took, end = time.perf_counter() - began, rng.state()
         memory = Memory()
@@ -193,14 +198,14 @@ class Observer:
             tuple(self._written(fact, known) for fact in facts),
             error is not None and _is_own(error, self._tracee.path),
         )
-        return seen, tuple(before.values()), took, _digest_of(start) != _digest_of(end)
+        return seen, tuple(before.values()), took, _digest_of(self._start) != _digest_of(end)
 
     def _made(
         self, given: Prepared, case: Case
     ) -> tuple[Any, BaseException | None, Output]:
         result, error = None, None
         double = Double() if self._alter is not None else contextlib.nullcontext()
-        with captured() as output, environment(case), double:
+        with self._capture.output() as output, environment(case), double:
             try:
                 result = tracing.call_eagerly(given.function, given.args, given.kwargs)
             except BaseException as raised:
@@ -315,5 +320,7 @@ def _digest_of(state: rng.State) -> str:
         numpy = b"".join(
             one.tobytes() if hasattr(one, "tobytes") else repr(one).encode() for one in state.numpy
         )
-    whole = bytes(state.torch.tolist()) + repr(state.python).encode() + numpy
+    version, numbers, following = state.python
+    python = array("Q", numbers).tobytes() + repr((version, following)).encode()
+    whole = bytes(raw_bytes(state.torch)) + python + numpy
     return hashlib.blake2b(whole, digest_size=8).hexdigest()

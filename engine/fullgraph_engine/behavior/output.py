@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from .. import texts
 
-_dup, _dup2, _open, _close = os.dup, os.dup2, os.open, os.close
-_lseek, _read, _unlink = os.lseek, os.read, os.unlink
+_dup, _dup2, _close, _unlink = os.dup, os.dup2, os.close, os.unlink
+_lseek, _read, _truncate = os.lseek, os.read, os.ftruncate
 _MOST = 1 << 20
 
 
@@ -41,39 +41,53 @@ class _Records(logging.Handler):
         self._found.append(f"{record.levelname} of {record.name}: {said}")
 
 
-@contextlib.contextmanager
-def captured() -> Iterator[Output]:
-    """What is printed inside, also by C code; records of all levels that loggers let through."""
-    output = Output()
-    files = {}
-    for descriptor in (1, 2):
-        opened, name = tempfile.mkstemp()
-        _unlink(name)
-        files[descriptor] = (opened, _dup(descriptor))
-    root, handler = logging.getLogger(), _Records(output.logs)
-    level = root.level
-    try:
+class Capture:
+    """Of one process: what is printed while it is on, also by C code; records of all levels that
+    loggers let through."""
+
+    def __init__(self) -> None:
+        self._files = {descriptor: _unnamed() for descriptor in (1, 2)}
+        # Once: it has every logger look up its level anew.
+        logging.getLogger().setLevel(1)
+
+    @contextlib.contextmanager
+    def output(self) -> Iterator[Output]:
+        """What happens inside; the texts are there at the end."""
+        output = Output()
+        root, handler = logging.getLogger(), _Records(output.logs)
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
             _flush()
-            for descriptor, (opened, _) in files.items():
-                _dup2(opened, descriptor)
+            before = {descriptor: _dup(descriptor) for descriptor in self._files}
             root.addHandler(handler)
-            root.setLevel(1)
-            yield output
-    finally:
-        root.setLevel(level)
-        root.removeHandler(handler)
-        _flush()
-        said = {}
-        for descriptor, (opened, before) in files.items():
-            _dup2(before, descriptor)
-            _lseek(opened, 0, os.SEEK_SET)
-            said[descriptor] = _read(opened, _MOST).decode("utf-8", "replace")
-            _close(opened)
-            _close(before)
-        output.stdout, output.stderr = said[1], said[2]
+            try:
+                for descriptor, opened in self._files.items():
+                    _dup2(opened, descriptor)
+                yield output
+            finally:
+                root.removeHandler(handler)
+                _flush()
+                for descriptor, kept in before.items():
+                    _dup2(kept, descriptor)
+                    _close(kept)
+        output.stdout, output.stderr = (_taken(self._files[one]) for one in (1, 2))
         output.warnings += [f"{one.category.__name__}: {one.message}" for one in noted]
+
+
+def _unnamed() -> int:
+    descriptor, name = tempfile.mkstemp()
+    _unlink(name)
+    return descriptor
+
+
+def _taken(descriptor: int) -> str:
+    """What was written to a file, which is empty then."""
+    _lseek(descriptor, 0, os.SEEK_SET)
+    said = _read(descriptor, _MOST)
+    if said:
+        _truncate(descriptor, 0)
+        _lseek(descriptor, 0, os.SEEK_SET)
+    return said.decode("utf-8", "replace")
 
 
 def _flush() -> None:

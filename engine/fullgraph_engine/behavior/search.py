@@ -20,10 +20,11 @@ from ..protocol import Fill, Observe
 from ..protocol.packing import packed
 from ..targets import Call, ProbeError, Tracee, notation, rng, tensors
 from ..tracing.variations import Inputs, can_be_resized
+from .budget import Budget
 from .cases import Case, Change, is_floating
 from .coverage import Coverage, Reached, constants, wanted
 from .observing import Calls, environment, prepared
-from .output import captured
+from .output import Capture
 from .state import subject_of
 
 MOST = 60
@@ -69,11 +70,12 @@ class _Search:
         self._calls = Calls(tracee)
         self._coverage = Coverage(tracee.path, asked.lines)
         self._chosen: dict[Case, None] = {}
-        began = time.monotonic()
-        self._until = began + order.seconds * _SEARCH
+        self._budget = Budget(order.seconds * _SEARCH)
         self._left = order.seconds
         """Seconds that observing the chosen cases may take."""
         self._reached = Reached()
+        self._capture = Capture()
+        self._start = rng.state()
         self._no_grad = False
         """With gradients the target raises what it does not raise without."""
 
@@ -98,7 +100,7 @@ class _Search:
         return Chosen(packed(tuple(self._chosen)))
 
     def _late(self) -> bool:
-        return time.monotonic() > self._until
+        return self._budget.spent
 
     def _over(self) -> bool:
         full = len(self._chosen) >= MOST or self._left <= 0
@@ -132,19 +134,19 @@ class _Search:
 
     def _try(self, case: Case) -> _Tried | None:
         """Execute a case; None if it does not fit the target."""
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             given = prepared(self._calls.call(), case)
         except Exception:
             return None
-        rng.begin_again()
+        rng.go_on(self._start)
         raised: BaseException | None = None
-        with captured(), environment(case), self._coverage.noting() as reached:
+        with self._capture.output(), environment(case), self._coverage.noting() as reached:
             try:
                 tracing.call_eagerly(given.function, given.args, given.kwargs)
             except BaseException as error:
                 raised = error
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         here = Reached(reached.lines & self._asked.lines, reached.sides & self._asked.sides)
         return _Tried(raised, here, took)
 

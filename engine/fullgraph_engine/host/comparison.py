@@ -169,7 +169,7 @@ class Comparison:
         self._next = self._judge
         again: tuple[Part, ...] = ("behavior", "behavior-again")
         self._run(self._original, again, Observe(seconds, self._original.lines, cases))
-        # Slower code is no other behavior.
+        # Slower code is not another behavior.
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
     def _why(self, text: _Text, which: str) -> str:

@@ -1,0 +1,37 @@
+"""Whether a changed text behaves as the original: planted rewrites, right and wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.engine.behaving import Comparer
+from tests.engine.behavior_pairs import REFUSED, RIGHT, Pair
+
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
+
+SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def comparer() -> Iterator[Comparer]:
+    host = Comparer()
+    yield host
+    host.close()
+
+
+@pytest.mark.parametrize("pair", REFUSED, ids=lambda pair: pair.name)
+def test_a_wrong_rewrite_is_refused(comparer: Comparer, pair: Pair) -> None:
+    compared = comparer.compare(pair.original, pair.changed, pair.target, seconds=SECONDS)
+    assert (compared.outcome, comparer.log) == (pair.outcome, ""), compared
+    assert pair.aspect in compared.aspects, compared
+    assert compared.reason.endswith(".")
+
+
+@pytest.mark.parametrize("pair", RIGHT, ids=lambda pair: pair.name)
+def test_a_right_rewrite_is_the_same(comparer: Comparer, pair: Pair) -> None:
+    compared = comparer.compare(pair.original, pair.changed, pair.target, seconds=SECONDS)
+    assert (compared.outcome, comparer.log) == ("same", ""), compared
+    assert compared.exact == (pair.outcome == "exact"), compared
+    assert compared.reason == ""
+    assert len(compared.cases) >= 8
