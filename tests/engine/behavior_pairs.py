@@ -7,7 +7,6 @@ beginning, and a target that is called ``f`` or ``Net``.
 from __future__ import annotations
 
 import re
-import textwrap
 from dataclasses import dataclass
 
 BEGINNING = "import logging\nimport random\nimport warnings\nimport torch\nfrom torch import nn\n\n"
@@ -35,14 +34,12 @@ def pairs_of(text: str) -> list[Pair]:
         heading, _, body = part.partition("\n")
         outcome, name, aspect = re.fullmatch(r"(\w+) ([^()]+?)(?: \((\w+)\))?", heading).groups()
         original, changed = body.split("----\n")
-        found.append(
-            Pair(name, outcome, aspect or "", BEGINNING + original, BEGINNING + changed)
-        )
+        found.append(Pair(name, outcome, aspect or "", BEGINNING + original, BEGINNING + changed))
     return found
 
 
 REFUSED = pairs_of(
-    '''
+    """
 == differs returns the input itself (aliasing)
 def f(x):  # fullgraph: x=f32[4]
     return x.clone()
@@ -571,11 +568,11 @@ def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
 def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
     items.sort()
     return x + items[0]
-'''
+"""
 )
 
 RIGHT = pairs_of(
-    '''
+    """
 == exact where for if
 def f(x):  # fullgraph: x=f32[4]
     if x.sum() > 0:
@@ -694,5 +691,5 @@ class Net(nn.Module):  # fullgraph: forward(f32[2, 3])
     def forward(self, x):
         y = self.linear(x)
         return torch.where(y.sum() > 0, y * 2, y * 0.5)
-'''
+"""
 )

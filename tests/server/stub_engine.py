@@ -54,6 +54,7 @@ from fullgraph_engine.protocol.sandbox import AllowanceKind, SandboxLayer
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen, ShapesFound
 
 SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
+BEHAVIOR = re.compile(r"#\s*behavior: (\w+)(?:: (.*))?$", re.MULTILINE)
 FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
 PATTERN = re.compile(
     r"#\s*(break|file|fix|related|unnecessary|allow|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
@@ -115,6 +116,9 @@ class Stub:
                 what = f"{wanted.code or wanted.backend} {wanted.target} {only}{data}"
                 self.count(f"reproduce {what}")
                 threading.Thread(target=self.reproduce, args=(message,), daemon=True).start()
+            elif isinstance(message, p.Compare):
+                self.count(f"compare {message.target} {','.join(message.analyze.only)}")
+                threading.Thread(target=self.compare, args=(message,), daemon=True).start()
             elif isinstance(message, p.Cancel):
                 self.count("cancel")
                 self.cancelled.add(message.request)
@@ -132,6 +136,25 @@ class Stub:
             lambda: self.die(""),
             lambda: self.count("reproduce-waits"),
         )
+
+    def compare(self, request: p.Compare) -> None:
+        """``# behavior: differs: REASON`` in the changed text says what comes of it, ``wait`` goes
+        on until it is cancelled, ``die`` ends the engine; without one it is the same, exactly."""
+        number, match = request.request, BEHAVIOR.search(request.changed)
+        word, reason = (match[1], match[2] or "") if match else ("exact", "")
+        if word == "die":
+            self.die("")
+        while word in ("wait", "deaf") and not (word == "wait" and number in self.cancelled):
+            time.sleep(0.005)
+        cancelled = number in self.cancelled
+        outcomes: dict[str, p.BehaviorOutcome] = {
+            "exact": "same",
+            "same": "same",
+            "differs": "differs",
+        }
+        outcome = outcomes.get(word, "unverified")
+        case = p.ComparedCase("x=f32[4]", same=outcome == "same", exact=word == "exact")
+        self.say(p.Compared(number, outcome, word == "exact", (case,), reason, 0.5, cancelled))
 
     def analyze(self, request: p.Analyze) -> None:
         began = time.monotonic()

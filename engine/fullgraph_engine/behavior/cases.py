@@ -15,6 +15,7 @@ from typing import Any, Union
 import torch
 
 from ..protocol import Fill
+from ..protocol.packing import unpacked
 from ..targets import Call, notation, tensors
 from ..tracing.variations import Inputs, can_be_resized, resized
 
@@ -72,6 +73,25 @@ class Case:
         return ", ".join(filter(None, words))
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What all runs do alike. ``shared``: the target is made only once, and goes on from case to
+    case as the calls leave it. ``twice``: each case is called a second time."""
+
+    cases: tuple[Case, ...] = ()
+    shared: bool = False
+    twice: bool = True
+
+    @classmethod
+    def unpacked(cls, text: str) -> Plan:
+        """What was packed; one without cases if it is not of this form."""
+        try:
+            plan: Plan = unpacked(cls, text)
+        except ValueError:
+            return cls()
+        return plan
+
+
 @dataclass
 class Prepared:
     """The call of a case. ``arguments`` are its arguments by the names of the parameters, and
@@ -95,7 +115,9 @@ def is_floating(value: Any) -> bool:
     )
 
 
-def prepare(call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None) -> Prepared:
+def prepare(
+    call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
+) -> Prepared:
     """Make the arguments of a case, fresh ones each time. ``alter`` is applied to floating-point
     tensors at last.
 
@@ -115,6 +137,7 @@ def prepare(call: Call, case: Case, alter: Callable[[torch.Tensor], torch.Tensor
             continue
         if change.other:
             values[number] = tensors.build_value(notation.parse_value(change.other))
+            continue
         if not isinstance(value, torch.Tensor) or not can_be_resized(value):
             continue
         if id(value) in done and change == Change(number, case.fill):
@@ -260,7 +283,9 @@ def _integers(
     return torch.randint(0, most + 1, shape, generator=generator)
 
 
-def set_module(module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None) -> None:
+def set_module(
+    module: torch.nn.Module, case: Case, alter: Callable[[torch.Tensor], torch.Tensor] | None
+) -> None:
     """Give a module the mode, the dtype and the parameters of a case."""
     if case.training is not None:
         module.train(case.training)
@@ -273,10 +298,11 @@ def set_module(module: torch.nn.Module, case: Case, alter: Callable[[torch.Tenso
             if case.parameters == "negative":
                 parameter.neg_()
             else:
-                filled = _filled(parameter, Change(0, case.parameters), _seeded(case.seed, -1 - number))
+                filled = _filled(
+                    parameter, Change(0, case.parameters), _seeded(case.seed, -1 - number)
+                )
                 parameter.copy_(filled)
         if alter is not None:
             for one in (*module.parameters(), *module.buffers()):
                 if is_floating(one):
                     one.data = alter(one.data)
-

@@ -14,8 +14,7 @@ from pathlib import Path
 import torch
 
 from ..protocol import Aspect, Compared, ComparedCase
-from ..protocol.packing import items_of
-from .cases import Case
+from .cases import Case, Plan
 from .coverage import Reached, Wanted, wanted
 from .facts import Data, Fact
 from .files import Observed, SeenCall, SeenCase
@@ -86,11 +85,17 @@ class Probed:
     def lost(self, judged: Mapping[int, _Judged], ended: str) -> str:
         """That the changed text did not come to the end of a case, and how it ended."""
         for number in sorted(self.changed.begun):
-            if number not in self.changed.cases and number in self.original.cases and number not in judged:
+            if (
+                number not in self.changed.cases
+                and number in self.original.cases
+                and number not in judged
+            ):
                 seen = self.original.cases[number]
                 how = "returns" if seen.calls[0].outcome == "returned" else "raises"
                 why = ended or "its process ended"
-                return f"{_with(seen.inputs)}the original {how} and the changed code does not: {why}."
+                return (
+                    f"{_with(seen.inputs)}the original {how} and the changed code does not: {why}."
+                )
         return ""
 
     def reached(self, judged: Mapping[int, _Judged], *, changed: bool) -> Reached:
@@ -114,7 +119,7 @@ def compare_folders(
     """As :func:`compare`, of what runs have left in folders; of each pair the first is of the
     original, and ``lines`` are those that the other text does not have."""
     probes = [
-        Probed.read(number, items_of(Case, one), Path(folders[0]), Path(folders[1]))
+        Probed.read(number, Plan.unpacked(one).cases, Path(folders[0]), Path(folders[1]))
         for number, one in enumerate(cases)
     ]
     asked = [
@@ -191,7 +196,9 @@ def _nothing(probes: Sequence[Probed], ended: str) -> str:
 def _not_reached(lines: Sequence[int], where: str) -> str:
     shown = ", ".join(str(line + 1) for line in lines[:_LIST])
     more = f" and {len(lines) - _LIST} more" if len(lines) > _LIST else ""
-    several = f"Lines {shown}{more} of {where} were" if len(lines) > 1 else f"Line {shown} of {where} was"
+    several = (
+        f"Lines {shown}{more} of {where} were" if len(lines) > 1 else f"Line {shown} of {where} was"
+    )
     return (
         f"{several} not reached, or not on both sides of a condition, with any inputs that were "
         "tried; give the target a probe that leads there."
@@ -233,10 +240,11 @@ def _case(sides: Probed, number: int) -> _Judged | None:
     _given(original, changed, judged)
     if judged.doubtful or judged.differences:
         return judged
-    if not _same_run(original, again):
+    unsteady = _unsteady(original, again)
+    if unsteady:
         judged.doubtful = (
-            "two runs of the original differ from each other, although all random numbers are the "
-            "same, so that nothing can be compared."
+            f"two runs of the original differ in {unsteady}, although they are given the same "
+            "random numbers, so that nothing can be compared."
         )
         return judged
     for call, (one, two) in enumerate(zip(original.calls, changed.calls, strict=False)):
@@ -278,24 +286,26 @@ def _equal(one: Fact, two: Fact) -> bool:
     return one.data is None or two.data is None or one.data.digest == two.data.digest
 
 
-def _same_run(one: SeenCase, two: SeenCase) -> bool:
-    """Whether two runs of the same text have come to the same, bit by bit."""
-    if len(one.calls) > len(two.calls):  # one took longer
-        return _same_run(two, one)
-    for first, second in zip(one.calls, two.calls, strict=False):
-        left = {fact.path: fact for fact in first.facts}
-        right = {fact.path: fact for fact in second.facts}
-        if left.keys() != right.keys():
-            return False
-        if not all(_equal(fact, right[path]) for path, fact in left.items()):
-            return False
-    return True
+def _unsteady(one: SeenCase, two: SeenCase) -> str:
+    """In what two runs of the same text have not come to the same, bit by bit; empty if they
+    have."""
+    pairs = [(one.before, two.before)]
+    pairs += [(first.facts, second.facts) for first, second in zip(one.calls, two.calls)]  # noqa: B905
+    for first, second in pairs:
+        left = {fact.path: fact for fact in first}
+        right = {fact.path: fact for fact in second}
+        for path in (*left, *right):
+            if path not in left or path not in right or not _equal(left[path], right[path]):
+                return path
+    return ""
 
 
 class _Calls:
     """The same call of both texts."""
 
-    def __init__(self, sides: Probed, number: int, call: int, random: bool, judged: _Judged) -> None:
+    def __init__(
+        self, sides: Probed, number: int, call: int, random: bool, judged: _Judged
+    ) -> None:
         self._sides, self._number, self._call = sides, number, call
         self._random, self._judged = random, judged
         self._double: tuple[dict[str, Fact], dict[str, Fact]] | None = None
@@ -309,7 +319,9 @@ class _Calls:
                 words = f"{self._what(fact)} is {_shown(fact)} only in the original"
                 self._differs(fact, words)
             elif fact.words != other.words:
-                if not (self._both_raise(original, fact, other) or self._zero_for_none(fact, other)):
+                if not (
+                    self._both_raise(original, fact, other) or self._zero_for_none(fact, other)
+                ):
                     self._words(fact, other)
             else:
                 self._alike(fact, other)

@@ -102,7 +102,9 @@ def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]
         if not own & lines:
             continue
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            begins = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            begins = (
+                node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            )
             found.update(one.lineno - 1 for one in begins[:1])
         elif not isinstance(node, ast.ClassDef):
             found |= own

@@ -22,8 +22,8 @@ import torch
 from ..protocol import Aspect
 from ..targets import tensors
 
-MOST_FACTS = 20_000
-"""In one walk; what is left out is said."""
+MOST_FACTS, MOST_OF_ONE = 20_000, 500
+"""In one walk, and of one global variable."""
 _DEEPEST = 12
 _WHOLE = 4 << 20
 """Bytes of a tensor that are kept whole; of a larger one some elements."""
@@ -158,11 +158,18 @@ class Walk:
         self.aspect, self._keep, self._memory = aspect, keep, memory
         self.facts: list[Fact] = []
         self.tensors: list[tuple[str, torch.Tensor]] = []
+        self._most = MOST_FACTS
         self._inside: set[int] = set()
 
     @property
     def full(self) -> bool:
-        return len(self.facts) >= MOST_FACTS
+        return len(self.facts) >= self._most
+
+    def named(self, path: str, value: Any) -> None:
+        """A value that gets at most so many facts as there is room for beside others."""
+        self._most = min(len(self.facts) + MOST_OF_ONE, MOST_FACTS)
+        self.value(path, value)
+        self._most = MOST_FACTS
 
     def add(self, path: str, words: str, **more: Any) -> None:
         if not self.full:
@@ -212,7 +219,13 @@ class Walk:
         data = self._keep(plain) if plain is not None else None
         self.add(path, words, data=data, layout=layout, opaque=plain is None)
         if whose:
-            self.facts.append(Fact("aliasing" if self.aspect == "result" else self.aspect, f"memory of {path}", whose))
+            self.facts.append(
+                Fact(
+                    "aliasing" if self.aspect == "result" else self.aspect,
+                    f"memory of {path}",
+                    whose,
+                )
+            )
         if tensor.is_leaf and tensor.grad is not None:
             self.tensor(f"{path}.grad", tensor.grad)
 
@@ -266,6 +279,8 @@ class Walk:
             self.module(path, value, depth)
         elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
             self.add(path, f"function {getattr(value, '__qualname__', '')}", opaque=True)
+        elif type(value).__module__.partition(".")[0] in _LIBRARIES:
+            self.add(path, kind, opaque=True)
         elif dataclasses.is_dataclass(value) or hasattr(value, "__dict__") or _slots(value):
             self.add(path, f"a {kind}", opaque=_is_closed(value))
             self.attributes(path, value, depth)
@@ -294,13 +309,17 @@ class Walk:
                 self.value(f"{path}.{name}", item, depth)
 
 
+_LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
+"""What objects of theirs have inside is no state of the program: a logger has all loggers."""
 _QUIET = frozenset({"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"})
 
 
 def _name(value: Any) -> str:
     kind = type(value)
     module = kind.__module__
-    return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+    return (
+        kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+    )
 
 
 def _key(key: Any) -> str:
@@ -331,10 +350,10 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_closed(value: Any) -> bool:
     """Whether an object may hold more than its attributes show: one that C code has made."""
-    return not any("__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1])
+    return not any(
+        "__dict__" in vars(kind) or "__slots__" in vars(kind) for kind in type(value).__mro__[:-1]
+    )
 
 
 def _has_repr(value: Any) -> bool:
-    return type(value).__repr__ is not object.__repr__
-
-
+    return "__repr__" in {name for kind in type(value).__mro__[:-1] for name in vars(kind)}

@@ -53,11 +53,11 @@ class SeenCase:
         return {Side(*one) for one in self.sides if len(one) == 3}
 
 
-def text_file(folder: Path, name: str) -> Path:
+def _text_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.lines"
 
 
-def bytes_file(folder: Path, name: str) -> Path:
+def _bytes_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.bytes"
 
 
@@ -66,8 +66,8 @@ class Writer:
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._lines = open(text_file(folder, name), "wb")  # noqa: SIM115
-        self._bytes = open(bytes_file(folder, name), "wb")  # noqa: SIM115
+        self._lines = _text_file(folder, name).open("wb")
+        self._bytes = _bytes_file(folder, name).open("wb")
         self._at = 0
 
     def keep(self, tensor: torch.Tensor) -> Union[Data, None]:
@@ -95,13 +95,13 @@ class Observed:
     """What one run has written down, as far as it is in order."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._bytes = bytes_file(folder, name)
+        self._bytes = _bytes_file(folder, name)
         self.begun: dict[int, SeenCase] = {}
         """All cases, by their numbers."""
         self.cases: dict[int, SeenCase] = {}
         """Those that came to an end."""
         try:
-            with open(text_file(folder, name), "rb") as file:
+            with _text_file(folder, name).open("rb") as file:
                 lines = file.read(_MOST_LINES).split(b"\n")
         except OSError:
             return
@@ -120,7 +120,7 @@ class Observed:
         if not isinstance(dtype, torch.dtype) or data.length <= 0 or data.start < 0:
             return None
         try:
-            with open(self._bytes, "rb") as file:
+            with self._bytes.open("rb") as file:
                 if data.start + data.length > os.fstat(file.fileno()).st_size:
                     return None
                 file.seek(data.start)

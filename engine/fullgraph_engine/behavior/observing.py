@@ -6,7 +6,6 @@ import contextlib
 import dis
 import hashlib
 import tempfile
-import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,21 +17,16 @@ import torch
 from .. import texts, tracing
 from ..protocol import Observe
 from ..protocol.behavior import FOLDER
-from ..protocol.packing import items_of
 from ..targets import Call, Tracee, rng
 from ..torch_internals.trees import pytree
 from .budget import Budget
-from .cases import Case, Prepared, is_floating, prepare, set_module
+from .cases import Case, Plan, Prepared, is_floating, prepare, set_module
 from .coverage import Coverage, Wanted, wanted
 from .facts import Data, Fact, Memory, Walk, cut, digest, raw_bytes, without_addresses
 from .files import SeenCall, SeenCase, Writer
 from .output import Capture, Output
 from .state import subject_of, walk_state
 
-_SLOW = 0.5
-"""Seconds of a call that is not made a second time."""
-_BUILD = 0.05
-"""Seconds that making a target may take, if it is made anew for each case."""
 _RAISE = dis.opmap["RAISE_VARARGS"]
 SHAKE = 1e-7
 """By how much inputs differ, relative to themselves, between two runs in double precision."""
@@ -58,18 +52,19 @@ def widened(value: Any) -> Any:
 
 def shaken(tensor: torch.Tensor) -> torch.Tensor:
     """In double precision, and off by about what rounding to single precision would be."""
-    noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    noise = torch.randn(
+        tensor.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     wide: torch.Tensor = widened(tensor)
     return wide * (1 + SHAKE * noise)
 
 
 @dataclass
 class Calls:
-    """Makes the calls of cases of one target. What takes long to make is made only once."""
+    """Makes the calls of cases of one target; only once, if it is ``shared``."""
 
     tracee: Tracee
-    seconds: float = 0.0
-    """What making it took."""
+    shared: bool = False
     _known: Call | None = None
 
     def call(self) -> Call:
@@ -80,17 +75,10 @@ class Calls:
         """
         if self._known is not None:
             return self._known
-        began = time.perf_counter()
         call = self.tracee.call()
-        self.seconds = time.perf_counter() - began
-        if self.seconds > _BUILD:
+        if self.shared:
             self._known = call
         return call
-
-    @property
-    def shared(self) -> bool:
-        """Whether all cases have the same object."""
-        return self._known is not None
 
 
 def prepared(call: Call, case: Case, alter: Alter = None) -> Prepared:
@@ -116,24 +104,29 @@ def observe(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
     """
     folder = Path(tempfile.gettempdir(), FOLDER)
     packed = order.cases[probe] if probe < len(order.cases) else ""
-    cases = list(enumerate(items_of(Case, packed)))
+    plan = Plan.unpacked(packed)
+    cases = list(enumerate(plan.cases))
     asked = wanted(tracee.text, tracee.path, frozenset(order.lines))
     budget = Budget(order.seconds)
     if not order.double:
-        Observer(tracee, asked, Writer(folder, f"{part}-{probe}")).run(cases, budget)
+        Observer(tracee, asked, plan, Writer(folder, f"{part}-{probe}")).run(cases, budget)
         return
     only = order.only[probe] if probe < len(order.only) else ()
     cases = [(number, case) for number, case in cases if number in only]
     for name, alter in (("exact", widened), ("near", shaken)):
-        Observer(tracee, asked, Writer(folder, f"{name}-{probe}"), alter).run(cases, budget)
+        Observer(tracee, asked, plan, Writer(folder, f"{name}-{probe}"), alter).run(cases, budget)
 
 
 class Observer:
     """Of one target. ``alter`` has it computed in double precision."""
 
-    def __init__(self, tracee: Tracee, asked: Wanted, out: Writer, alter: Alter = None) -> None:
-        self._tracee, self._asked, self._out, self._alter = tracee, asked, out, alter
-        self._calls = Calls(tracee)
+    def __init__(
+        self, tracee: Tracee, asked: Wanted, plan: Plan, out: Writer, alter: Alter = None
+    ) -> None:
+        self._tracee, self._asked, self._plan, self._out = tracee, asked, plan, out
+        self._alter = alter
+        # In double precision it is made anew: what is shared would be altered again and again.
+        self._calls = Calls(tracee, plan.shared and alter is None)
         self._coverage = Coverage(tracee.path, asked.lines)
         self._capture = Capture()
         rng.begin_again()
@@ -155,9 +148,9 @@ class Observer:
             return SeenCase(number, "", reason=f"it cannot be built: {texts.described(error)}")
         self._out.case(SeenCase(number, inputs))
         with self._coverage.noting() as reached:
-            first, before, took, drawn = self._call(call, case, 0)
+            first, before, drawn = self._call(call, case, 0)
             calls = [first]
-            if took < _SLOW:
+            if self._plan.twice:
                 calls.append(self._call(call, case, 1)[0])
         return SeenCase(
             number,
@@ -169,18 +162,15 @@ class Observer:
             drawn,
         )
 
-    def _call(
-        self, call: Call, case: Case, number: int
-    ) -> tuple[SeenCall, tuple[Fact, ...], float, bool]:
-        """One call, the facts of what it was given, its seconds, and if it drew random numbers."""
+    def _call(self, call: Call, case: Case, number: int) -> tuple[SeenCall, tuple[Fact, ...], bool]:
+        """One call, the facts of what it was given, and whether it drew random numbers."""
         known = _Known()
         # The object of a second call is as the first has left it.
         given = (prepare if number else prepared)(call, case, self._alter)
         before = self._surroundings(known, given, Memory())
         rng.go_on(self._start)
-        began = time.perf_counter()
         result, error, output = self._made(given, case)
-        took, end = time.perf_counter() - began, rng.state()
+        end = rng.state()
         memory = Memory()
         after = self._surroundings(known, given, memory)
         walk = Walk("result", known.keep, memory)
@@ -198,11 +188,9 @@ class Observer:
             tuple(self._written(fact, known) for fact in facts),
             error is not None and _is_own(error, self._tracee.path),
         )
-        return seen, tuple(before.values()), took, _digest_of(self._start) != _digest_of(end)
+        return seen, tuple(before.values()), _digest_of(self._start) != _digest_of(end)
 
-    def _made(
-        self, given: Prepared, case: Case
-    ) -> tuple[Any, BaseException | None, Output]:
+    def _made(self, given: Prepared, case: Case) -> tuple[Any, BaseException | None, Output]:
         result, error = None, None
         double = Double() if self._alter is not None else contextlib.nullcontext()
         with self._capture.output() as output, environment(case), double:
@@ -242,7 +230,13 @@ class Observer:
                 allow_unused=True,
             )
         except Exception as error:
-            return [Fact("gradient", "the gradients", f"raise {without_addresses(texts.described(error))}")]
+            return [
+                Fact(
+                    "gradient",
+                    "the gradients",
+                    f"raise {without_addresses(texts.described(error))}",
+                )
+            ]
         walk = Walk("gradient", known.keep, Memory())
         for name, gradient in zip(wanted_of, found, strict=True):
             walk.value(f"the gradient of {name}", gradient)

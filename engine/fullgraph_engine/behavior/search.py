@@ -18,10 +18,10 @@ import torch
 from .. import tracing
 from ..protocol import Fill, Observe
 from ..protocol.packing import packed
-from ..targets import Call, ProbeError, Tracee, notation, rng, tensors
+from ..targets import Call, ProbeError, Tracee, rng
 from ..tracing.variations import Inputs, can_be_resized
 from .budget import Budget
-from .cases import Case, Change, is_floating
+from .cases import Case, Change, Plan, is_floating
 from .coverage import Coverage, Reached, constants, wanted
 from .observing import Calls, environment, prepared
 from .output import Capture
@@ -36,6 +36,12 @@ _COST = 8.0
 """How much longer it takes to observe a case in all runs than to try it."""
 _OVERHEAD = 0.002
 """Seconds that every case takes."""
+_BUILD, _SLOW = 0.05, 0.4
+"""Seconds that making a target may take if it is made for each case, and a call that is made a
+second time."""
+_OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
+_ALONE: tuple[Fill, ...] = ("negative", "positive", "zero", "nan")
+_IN_OTHER_MODE: tuple[Fill, ...] = ("negative", "nan", "zero")
 _LARGE = 4_000_000
 """Elements of parameters from which on a module is not copied for other dtypes."""
 
@@ -80,9 +86,12 @@ class _Search:
         """With gradients the target raises what it does not raise without."""
 
     def run(self) -> Chosen:
+        began = time.process_time()
         call = self._calls.call()
+        # What takes long to make is made once.
+        shared = self._calls.shared = time.process_time() - began > _BUILD
         inputs = Inputs(call.function, call.args, call.kwargs)
-        vary = _Variations(call, inputs, shared=self._calls.shared)
+        vary = _Variations(call, inputs, shared=shared)
         first = Case()
         tried = self._try(first)
         if tried is None:
@@ -97,7 +106,7 @@ class _Search:
             if not self._asked.missing(self._reached) or self._late():
                 break
             self._consider(case, only_new=True)
-        return Chosen(packed(tuple(self._chosen)))
+        return Chosen(packed(Plan(tuple(self._chosen), shared, tried.seconds < _SLOW)))
 
     def _late(self) -> bool:
         return self._budget.spent
@@ -190,7 +199,7 @@ class _Variations:
         yield from self._flags()
         yield from self._sizes(grad=grad)
         if self._others:
-            for number, fill in enumerate(("zero", "positive", "range", "negative")):
+            for number, fill in enumerate(_OF_INTEGERS):
                 yield Case(20 + number, "given", tuple(Change(n, fill) for n in self._others))
         if other is not None and self._leaves:
             yield Case(6, "random", grad=grad, training=other)
@@ -203,11 +212,13 @@ class _Variations:
         if self._floats:
             yield Case(11, "random", strided=True)
         if self._floats and not self._is_large():
-            yield from (Case(12, "random", dtype=name, grad=grad) for name in ("f64", "bf16", "f16"))
+            yield from (
+                Case(12, "random", dtype=name, grad=grad) for name in ("f64", "bf16", "f16")
+            )
             yield from (Case(13, "negative", dtype=name) for name in ("f64", "f16"))
         if other is not None and self._floats:
-            for number, fill in enumerate(("negative", "nan", "zero")):
-                yield Case(14 + number, fill, grad=True, training=other)  # type: ignore[arg-type]
+            for number, fill in enumerate(_IN_OTHER_MODE):
+                yield Case(14 + number, fill, grad=True, training=other)
         if self._module is not None and not self._shared:
             yield Case(17, "random", parameters="negative", grad=grad)
             yield Case(18, "random", parameters="random", grad=grad)
@@ -264,7 +275,9 @@ class _Variations:
             elif type(value) is int:
                 found += [Change(number, other=repr(one)) for one in (0, value + 1, -value or -1)]
             elif type(value) is float:
-                found += [Change(number, other=repr(one)) for one in (0.0, -value or -1.0, value / 3)]
+                found += [
+                    Change(number, other=repr(one)) for one in (0.0, -value or -1.0, value / 3)
+                ]
         return found
 
     def _flags(self) -> Iterator[Case]:
@@ -306,8 +319,8 @@ class _Variations:
         if len(self._floats) < 2:
             return
         for leaf in islice(self._floats, 4):
-            for number, fill in enumerate(("negative", "positive", "zero", "nan")):
-                yield Case(60 + number, "given", (Change(leaf, fill),), grad=True)  # type: ignore[arg-type]
+            for number, fill in enumerate(_ALONE):
+                yield Case(60 + number, "given", (Change(leaf, fill),), grad=True)
 
     def _twice(self) -> Iterator[Case]:
         """One tensor in place of two that are alike."""
@@ -326,4 +339,4 @@ def _resized(group: Sequence[tuple[int, int]], size: int, fill: Fill) -> tuple[C
 def _number(near: Sequence[float], chance: random.Random) -> float:
     if near and chance.random() < 0.5:
         return chance.choice(near)
-    return chance.gauss(0, 1) * 10 ** chance.randint(-2, 3)
+    return chance.gauss(0, 1) * 10.0 ** float(chance.randint(-2, 3))

@@ -36,7 +36,7 @@ def walk_state(walk: Walk, function: Callable[..., Any], namespace: Mapping[str,
             if own:
                 _function(walk, name, value)
         elif not callable(value) or isinstance(value, torch.nn.Module) or own:
-            walk.value(name, value)
+            walk.named(name, value)
 
 
 def _class(walk: Walk, path: str, kind: type) -> None:

@@ -17,7 +17,6 @@ from tempfile import mkdtemp
 from typing import Any
 
 from ..protocol import (
-    Analyze,
     Analyzed,
     Compare,
     Compared,
@@ -236,7 +235,11 @@ class Comparison:
         judged, self._judged = self._judged, None
         if judged is None:
             self._unverified("The process that compares ended before it had an answer.")
-        elif judged.compared.outcome != "differs" and any(judged.needs_double) and not self._in_double:
+        elif (
+            judged.compared.outcome != "differs"
+            and any(judged.needs_double)
+            and not self._in_double
+        ):
             self._in_double = True
             self._next = self._judge
             cases = tuple(one.packed for one in self._chosen.values())

@@ -336,7 +336,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Judgment:
-    """Compare what runs of two texts have observed, and left in these folders. ``cases`` are packed,
+    """Compare what runs of two texts have observed and left in these folders. ``cases`` are packed,
     by probe; ``lines`` and ``changed_lines`` are those that the texts do not have in common;
     ``ended`` says how the run of the changed one ended that did not do so by itself."""
 

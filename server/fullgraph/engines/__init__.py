@@ -3,6 +3,7 @@
 from fullgraph.engines.early import EarlyEngine, EngineListener
 from fullgraph.engines.engine import (
     Analysis,
+    Comparison,
     Engine,
     EngineGone,
     EngineState,
@@ -20,6 +21,7 @@ from fullgraph.engines.sentences import sentences
 
 __all__ = [
     "Analysis",
+    "Comparison",
     "EarlyEngine",
     "Engine",
     "EngineGone",
