@@ -32,7 +32,9 @@ def pairs_of(text: str) -> list[Pair]:
     found = []
     for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
-        outcome, name, aspect = re.fullmatch(r"(\w+) ([^()]+?)(?: \((\w+)\))?", heading).groups()
+        match = re.fullmatch(r"(\w+) ([^()]+?)(?: \((\w+)\))?", heading)
+        assert match is not None, heading
+        outcome, name, aspect = match.groups()
         original, changed = body.split("----\n")
         found.append(Pair(name, outcome, aspect or "", BEGINNING + original, BEGINNING + changed))
     return found

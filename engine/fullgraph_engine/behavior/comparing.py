@@ -316,7 +316,7 @@ class _Calls:
         for key, fact in left.items():
             other = right.get(key)
             if other is None:
-                words = f"{self._what(fact)} is {_shown(fact)} only in the original"
+                words = f"{self._what(fact)}, {_shown(fact)}, is only in the original"
                 self._differs(fact, words)
             elif fact.words != other.words:
                 if not (
@@ -327,7 +327,7 @@ class _Calls:
                 self._alike(fact, other)
         for key, fact in right.items():
             if key not in left:
-                words = f"{self._what(fact)} is {_shown(fact)} only in the changed code"
+                words = f"{self._what(fact)}, {_shown(fact)}, is only in the changed code"
                 self._differs(fact, words)
 
     def _what(self, fact: Fact) -> str:
@@ -391,45 +391,37 @@ class _Calls:
             self._judged.doubtful = f"{self._what(fact)} was too large to be kept, and differs."
             return
         what = self._what(fact)
-        if _equal_numbers(left, right):
+        if equal_numbers(left, right):
             self._judged.exact = self._judged.exact and one.sampled
             if one.sampled:
                 self._judged.doubtful = f"{what} differs where it was too large to be kept."
             return
         if not (left.dtype.is_floating_point or left.dtype.is_complex):
-            self._differs(fact, f"{what}, {fact.words}, {_first(left, right)}")
+            self._differs(fact, f"{what}, {fact.words}, {first_difference(left, right)}")
             return
         self._judged.exact = False
-        if not _alike(left, right):
-            self._differs(fact, f"{what}, {fact.words}, {_first(left, right)}")
+        if not special_alike(left, right):
+            self._differs(fact, f"{what}, {fact.words}, {first_difference(left, right)}")
             return
         allowed = self._allowed(fact, left)
         if allowed is None:
             return
         if not bool(((_wide(right) - allowed[0]).abs() <= allowed[1])[left.isfinite()].all()):
-            self._differs(
-                fact, f"{what}, {fact.words}, {_first(left, right)}, more than rounding explains"
-            )
+            where = first_difference(left, right)
+            words = f"{what}, {fact.words}, {where}, more than rounding explains"
+            self._differs(fact, words)
 
     def _allowed(self, fact: Fact, left: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         """What is right, and by how much a result may be off; None if that is still to be found."""
-        bits = torch.finfo(left.dtype).eps
         if self._random:
+            bits = torch.finfo(left.dtype).eps
             return _wide(left), _RANDOM_BITS * bits * _wide(left).abs()
-        exact = self._in_double(self._sides.exact, fact)
-        near = self._in_double(self._sides.near, fact)
         if self._number not in self._sides.exact.begun:
             self._judged.needs_double = True
             return None
-        if exact is None or near is None or exact.shape != left.shape:
-            # It only works in the precision that it has.
-            return _wide(left), _LAST_BITS * bits * _wide(left).abs()
-        finite = left.isfinite() & exact.isfinite()
-        off = (_wide(left) - exact).abs()
-        usual = off[finite].max() if bool(finite.any()) else torch.tensor(0.0)
-        moved = (near - exact).abs() * (bits / SHAKE)
-        allowed = _TIMES * torch.maximum(usual, moved) + _LAST_BITS * bits * exact.abs()
-        return exact, allowed
+        exact = self._in_double(self._sides.exact, fact)
+        near = self._in_double(self._sides.near, fact)
+        return bound(left, exact, near)
 
     def _in_double(self, observed: Observed, fact: Fact) -> torch.Tensor | None:
         seen = observed.cases.get(self._number)
@@ -441,6 +433,21 @@ class _Calls:
         return None
 
 
+def bound(
+    left: torch.Tensor, exact: torch.Tensor | None, near: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What is right, and by how much a result in place of ``left`` may be off. ``exact`` and
+    ``near`` are in double precision, None where that does not work."""
+    bits = torch.finfo(left.dtype).eps
+    if exact is None or near is None or not exact.shape == near.shape == left.shape:
+        return _wide(left), _LAST_BITS * bits * _wide(left).abs()
+    finite = left.isfinite() & exact.isfinite()
+    off = (_wide(left) - exact).abs()
+    usual = off[finite].max() if bool(finite.any()) else torch.zeros(())
+    moved = (near - exact).abs() * (bits / SHAKE)
+    return exact, _TIMES * torch.maximum(usual, moved) + _LAST_BITS * bits * exact.abs()
+
+
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float64))
 
@@ -450,7 +457,7 @@ def _shown(fact: Fact) -> str:
     return repr(words) if fact.aspect in ("stdout", "stderr", "warning", "log") else words
 
 
-def _equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
+def equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether they are equal, NaN to NaN."""
     same = left == right
     if left.dtype.is_floating_point or left.dtype.is_complex:
@@ -458,15 +465,15 @@ def _equal_numbers(left: torch.Tensor, right: torch.Tensor) -> bool:
     return bool(same.all())
 
 
-def _alike(left: torch.Tensor, right: torch.Tensor) -> bool:
+def special_alike(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether they are NaN and infinite at the same places, and of the same sign there."""
     if not torch.equal(left.isfinite(), right.isfinite()):
         return False
     special = ~left.isfinite()
-    return _equal_numbers(left[special], right[special])
+    return equal_numbers(left[special], right[special])
 
 
-def _first(left: torch.Tensor, right: torch.Tensor) -> str:
+def first_difference(left: torch.Tensor, right: torch.Tensor) -> str:
     """Where they differ first, in words."""
     same = (left == right) | (left.isnan() & right.isnan())
     at = (~same).nonzero()[0].tolist()

@@ -122,7 +122,7 @@ class Memory:
         """How a tensor is named that has this memory, in words; empty if it is the first."""
         known = self._objects.get(id(tensor))
         if known is not None:
-            return "" if known == path else f"is {known}"
+            return "" if known == path else f"the same tensor as {known}"
         self._objects[id(tensor)] = path
         self._kept.append(tensor)
         try:
@@ -135,7 +135,7 @@ class Memory:
             self._storages[start] = (path, here)
             return ""
         owner, at = self._storages[start]
-        return f"has the memory of {owner}{_signed(here - at)}"
+        return f"that of {owner}{_signed(here - at)}"
 
     def of_object(self, value: Any, path: str) -> str:
         """The path under which an object was met before; empty if it is the first time."""

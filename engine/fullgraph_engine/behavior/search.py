@@ -339,4 +339,4 @@ def _resized(group: Sequence[tuple[int, int]], size: int, fill: Fill) -> tuple[C
 def _number(near: Sequence[float], chance: random.Random) -> float:
     if near and chance.random() < 0.5:
         return chance.choice(near)
-    return chance.gauss(0, 1) * 10.0 ** float(chance.randint(-2, 3))
+    return chance.gauss(0, 1) * chance.choice((0.01, 0.1, 1.0, 10.0, 100.0, 1000.0))

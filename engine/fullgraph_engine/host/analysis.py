@@ -59,6 +59,7 @@ from .process_backends.limits import MIB
 from .services import Services
 from .wire import (
     PACKAGES,
+    BackendTried,
     Begun,
     BranchAnswer,
     Branching,
@@ -99,7 +100,15 @@ _MOST_KILLS = 8
 _MEMORY_SLACK = 1.25
 _MODULE_ENDED = "the process that had executed the module ended"
 
-_TOLD = (FindingFound, ForecastFound, DocumentsWritten, CandidatesMade, CasesChosen, Log)
+_TOLD = (
+    FindingFound,
+    ForecastFound,
+    DocumentsWritten,
+    CandidatesMade,
+    CasesChosen,
+    BackendTried,
+    Log,
+)
 """What a run says that is for the server alone."""
 
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
@@ -309,8 +318,10 @@ class Analysis:
         self._planned, self._read = False, False
         job = Job(self.request, self.scratch, tuple(self._skips))
         owner = _ModuleOwner(self)
-        # Without the statement that ended it, the process is for this text alone.
-        process = self._host.backend.execute(job, owner, keep=not self._skips)
+        # Without the statement that ended it, or with programs that it may start, the process is
+        # for this text alone.
+        alone = bool(self._skips) or wire.starts_programs(self.request)
+        process = self._host.backend.execute(job, owner, keep=not alone)
         self._process = process
         made = Launched(process.channels, process.pid, process.begun)
         seconds = self.request.limits.module_seconds

@@ -33,12 +33,14 @@ from .analysis import Analysis
 from .lines import LineReader
 from .process_backends import processes
 from .services import Services
-from .wire import CasesChosen, Judged, Judgment
+from .wire import BackendTried, CasesChosen, Judged, Judgment
 
 _GRACE = 5.0
 """Seconds that a run may take beyond its part of the time: it keeps its own."""
 _JUDGING = 60.0
 """Seconds after which the process that compares is taken for stuck."""
+_COMPILING = 60.0
+"""Seconds that a backend may take: a C++ compiler is slow."""
 _MANY_LINES = 2_000
 """More lines than that are compared as one."""
 
@@ -92,6 +94,7 @@ class Comparison:
         self._reports: LineReader | None = None
         self._deadline = float("inf")
         self._judged: Judged | None = None
+        self._tried: BackendTried | None = None
         self._in_double = False
         self._finished = False
 
@@ -135,6 +138,9 @@ class Comparison:
             return
         if isinstance(message, CasesChosen):
             self._chosen.setdefault(message.probe, message)
+        elif isinstance(message, BackendTried):
+            if self._tried is None or self._tried.outcome == "same":
+                self._tried = message
         elif isinstance(message, TargetDone):
             report = message.report
             if report.status == "no-probe":
@@ -158,18 +164,22 @@ class Comparison:
 
     def _observe(self) -> None:
         """Execute both texts on the cases."""
-        chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
-        if not any(one is not None and one.packed for one in chosen):
-            reason = next((one.reason for one in chosen if one is not None and one.reason), "")
+        cases = self._cases()
+        if not any(cases):
+            reason = next((one.reason for one in self._chosen.values() if one.reason), "")
             self._unverified(reason or self._why(self._original, "The original"))
             return
-        cases = tuple(one.packed if one is not None else "" for one in chosen)
         seconds = self.request.seconds
         self._next = self._judge
         again: tuple[Part, ...] = ("behavior", "behavior-again")
         self._run(self._original, again, Observe(seconds, self._original.lines, cases))
         # Slower code is not another behavior.
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
+
+    def _cases(self) -> tuple[str, ...]:
+        """Packed, by probe; empty for one without."""
+        chosen = [self._chosen.get(number) for number in range(max(self._chosen, default=-1) + 1)]
+        return tuple(one.packed if one is not None else "" for one in chosen)
 
     def _why(self, text: _Text, which: str) -> str:
         ended = text.ended or "the target was not called; look at the error of its analysis"
@@ -181,13 +191,9 @@ class Comparison:
         if self._original.ended and not self._in_double:
             self._unverified(self._why(self._original, "The original"))
             return
-        cases = tuple(
-            self._chosen[number].packed if number in self._chosen else ""
-            for number in range(max(self._chosen) + 1)
-        )
         order = Judgment(
             self.request,
-            cases,
+            self._cases(),
             self._original.lines,
             self._changed.lines,
             str(self._original.folder),
@@ -235,24 +241,31 @@ class Comparison:
         judged, self._judged = self._judged, None
         if judged is None:
             self._unverified("The process that compares ended before it had an answer.")
-        elif (
-            judged.compared.outcome != "differs"
-            and any(judged.needs_double)
-            and not self._in_double
-        ):
+            return
+        compared, seconds = judged.compared, 2 * self.request.seconds
+        if any(judged.needs_double) and not self._in_double:
             self._in_double = True
             self._next = self._judge
-            cases = tuple(one.packed for one in self._chosen.values())
-            order = Observe(
-                2 * self.request.seconds,
-                self._original.lines,
-                cases,
-                double=True,
-                only=judged.needs_double,
-            )
+            lines, only = self._original.lines, judged.needs_double
+            order = Observe(seconds, lines, self._cases(), double=True, only=only)
             self._run(self._original, ("behavior",), order)
+        elif compared.outcome == "same" and self.request.backend:
+            self._next = lambda: self._after_backend(compared)
+            order = Observe(_COMPILING, self._changed.lines, self._cases(), backend=True)
+            self._run(self._changed, ("behavior",), order)
         else:
-            self._finish(judged.compared)
+            self._finish(compared)
+
+    def _after_backend(self, compared: Compared) -> None:
+        """The last word is the backend's."""
+        tried = self._tried
+        if tried is None:
+            why = self._changed.ended or "it told nothing"
+            words = f"Inductor did not compile the changed code: {why.rstrip('.')}."
+            tried = BackendTried("unverified", words)
+        if tried.outcome != "same":
+            compared = replace(compared, outcome=tried.outcome, reason=tried.reason)
+        self._finish(compared)
 
     # -- for the loop -------------------------------------------------------------------------
 

@@ -246,7 +246,8 @@ class _Module:
             os.chdir(self.job.scratch)
         sys.dont_write_bytecode = True
         sys.argv = [self.analyze.path]
-        self.sandbox.install(self.analyze.limits.memory)
+        programs = wire.starts_programs(self.analyze)
+        self.sandbox.install(self.analyze.limits.memory, programs=programs)
         self.pipeline.audit_native_writes()
         self.pipeline.note_registrations()
 

@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, Protocol
 
 from ..protocol import (
+    BehaviorOutcome,
     Compared,
     ExampleKind,
     Finding,
@@ -151,6 +152,15 @@ class Chosen(Protocol):
     def reason(self) -> str: ...
 
 
+class Tried(Protocol):
+    """What came of compiling a target with a backend."""
+
+    @property
+    def outcome(self) -> BehaviorOutcome: ...
+    @property
+    def reason(self) -> str: ...
+
+
 class Operators(Protocol):
     """The operator index of this interpreter's torch, and how it is made."""
 
@@ -249,6 +259,15 @@ class Pipeline(Protocol):
 
     def observe(self, tracee: Tracee, order: Observe, part: Part, probe: int) -> None:
         """Execute cases and write down in the scratch folder what they did."""
+
+    def try_backend(
+        self,
+        tracee: Tracee,
+        order: Observe,
+        probe: int,
+        let_start: Callable[[frozenset[str]], bool],
+    ) -> Tried:
+        """Compile a target with Inductor and call it on the first cases."""
 
     def compare(
         self,
@@ -437,6 +456,17 @@ class RealPipeline:
         from ..behavior import observing
 
         observing.observe(tracee, order, part, probe)
+
+    def try_backend(
+        self,
+        tracee: Tracee,
+        order: Observe,
+        probe: int,
+        let_start: Callable[[frozenset[str]], bool],
+    ) -> Tried:
+        from ..behavior import backend
+
+        return backend.check(tracee, order, probe, let_start)
 
     def compare(
         self,

@@ -37,7 +37,7 @@ from .pipeline import Outcome, Pipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import ProcessEnds
-from .wire import Begun, CandidatesMade, CasesChosen, Launch, RunDone, Upward
+from .wire import BackendTried, Begun, CandidatesMade, CasesChosen, Launch, RunDone, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST, BROKEN = 97, 98
@@ -224,6 +224,10 @@ class Run:
         if part == "cases":
             chosen = self.pipeline.choose_cases(self.tracee, order)
             self.tell(CasesChosen(probe, chosen.packed, chosen.reason))
+        elif order.backend:
+            let_start = self.refusals.let_start
+            tried = self.pipeline.try_backend(self.tracee, order, probe, let_start)
+            self.tell(BackendTried(tried.outcome, tried.reason))
         else:
             self.pipeline.observe(self.tracee, order, part, probe)
         target, info = self.tracee.target, self.tracee.probe.info

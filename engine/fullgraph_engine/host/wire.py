@@ -17,6 +17,7 @@ from typing import Any, Literal, Union
 from .. import protocol
 from ..protocol import (
     Analyze,
+    BehaviorOutcome,
     Compare,
     Compared,
     Event,
@@ -37,6 +38,11 @@ _INTERNAL = b"!"
 Stage = Literal["start", "module", "run"]
 """What a process is doing: getting ready, executing the module's statements, or one run."""
 _PACKET = 1 << 16
+
+
+def starts_programs(request: Analyze) -> bool:
+    """Whether a run of a request may start the compilers of a backend."""
+    return request.observe is not None and request.observe.backend
 
 
 # -- upwards ----------------------------------------------------------------------------------
@@ -188,6 +194,14 @@ class CasesChosen:
 
 
 @dataclass(frozen=True)
+class BackendTried:
+    """What came of compiling the changed target, for one probe."""
+
+    outcome: BehaviorOutcome
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Judged:
     """What follows from the observations of two texts. ``needs_double``: the cases, by probe, that
     only a run of the original in double precision can decide."""
@@ -232,6 +246,7 @@ Upward = Union[
     RunDone,
     CandidatesMade,
     CasesChosen,
+    BackendTried,
     Judged,
 ]
 

@@ -106,4 +106,6 @@ class Observe:
     lines: tuple[int, ...]
     cases: tuple[str, ...] = ()
     double: bool = False
+    backend: bool = False
+    """Compile the target and compare with the plain call, in place of observing it."""
     only: tuple[tuple[int, ...], ...] = ()
