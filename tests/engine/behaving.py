@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.engine.reproducing import Host, HostLost
 
-from fullgraph_engine.protocol import Analyze, Compare, Compared, Failed, Limits, Log
+from fullgraph_engine.protocol import Analyze, Cancel, Compare, Compared, Failed, Limits, Log
 
 
 class Comparer(Host):
@@ -30,6 +30,13 @@ class Comparer(Host):
             elif isinstance(event, Failed):
                 raise AssertionError(event.reason)
         raise HostLost("it does not end a comparison")
+
+    def cancelled(self, request: Compare) -> Compared:
+        """What becomes of a request that is cancelled as soon as it was sent."""
+        self.send(request)
+        self.send(Cancel(request.request))
+        compared: Compared = self.last(request.request)
+        return compared
 
     def request(self, original: str, changed: str, target: str, **options: Any) -> Compare:
         self._requests += 1

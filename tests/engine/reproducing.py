@@ -132,11 +132,21 @@ class Host:
             only=tuple(targets),
         )
 
-    def answers(self, request: Analyze | Reproduce | Compare) -> Iterator[Any]:
+    def send(self, request: protocol.Request) -> None:
         os.write(self._write, protocol.encode(request))
+
+    def answers(self, request: Analyze | Reproduce | Compare) -> Iterator[Any]:
+        self.send(request)
+        yield from self._events(request.request)
+
+    def last(self, number: int) -> Any:
+        """The last event of a request that was sent."""
+        return list(self._events(number))[-1]
+
+    def _events(self, number: int) -> Iterator[Any]:
         while True:
             event = self._event()
-            if getattr(event, "request", None) != request.request:
+            if getattr(event, "request", None) != number:
                 continue
             yield event
             if isinstance(event, (Analyzed, Reproduced, Compared, Failed)):

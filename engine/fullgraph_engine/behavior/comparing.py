@@ -122,10 +122,15 @@ def compare_folders(
         Probed.read(number, Plan.unpacked(one).cases, Path(folders[0]), Path(folders[1]))
         for number, one in enumerate(cases)
     ]
-    asked = [
-        wanted(text, "<text>", frozenset(these)) for text, these in zip(texts, lines, strict=True)
-    ]
+    asked = [_wanted(text, these) for text, these in zip(texts, lines, strict=True)]
     return compare(probes, asked[0], asked[1], ended)
+
+
+def _wanted(text: str, lines: tuple[int, ...]) -> Wanted:
+    try:
+        return wanted(text, "<text>", frozenset(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return Wanted()  # nothing was observed of it
 
 
 def compare(

@@ -136,7 +136,9 @@ class Comparison:
         """What an analysis would have told the server."""
         if self._finished:
             return
-        if isinstance(message, CasesChosen):
+        if isinstance(message, Log) and message.stream == "engine":
+            self._host.send(message)
+        elif isinstance(message, CasesChosen):
             self._chosen.setdefault(message.probe, message)
         elif isinstance(message, BackendTried):
             if self._tried is None or self._tried.outcome == "same":
@@ -191,6 +193,9 @@ class Comparison:
         if self._original.ended and not self._in_double:
             self._unverified(self._why(self._original, "The original"))
             return
+        left = self._changed
+        if not left.ended and not any(left.folder.iterdir()):
+            left.ended = f"there is no target {self.request.target} in it that could be called"
         order = Judgment(
             self.request,
             self._cases(),
