@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 from tests.engine.behaving import Comparer
 from tests.engine.behavior_pairs import REFUSED, RIGHT, Pair
 
@@ -20,7 +21,18 @@ def comparer() -> Iterator[Comparer]:
     host.close()
 
 
-@pytest.mark.parametrize("pair", REFUSED, ids=lambda pair: pair.name)
+QUICK = ("in place after the branch", "NaN gradients of the untaken side", "where for if")
+"""Those that are tried each time; all of them take two minutes."""
+
+
+def pairs(several: list[Pair]) -> list[ParameterSet]:
+    return [
+        pytest.param(pair, id=pair.name, marks=() if pair.name in QUICK else (pytest.mark.slow,))
+        for pair in several
+    ]
+
+
+@pytest.mark.parametrize("pair", pairs(REFUSED))
 def test_a_wrong_rewrite_is_refused(comparer: Comparer, pair: Pair) -> None:
     compared = comparer.compare(pair.original, pair.changed, pair.target, seconds=SECONDS)
     assert (compared.outcome, comparer.log) == (pair.outcome, ""), compared
@@ -28,7 +40,7 @@ def test_a_wrong_rewrite_is_refused(comparer: Comparer, pair: Pair) -> None:
     assert compared.reason.endswith(".")
 
 
-@pytest.mark.parametrize("pair", RIGHT, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", pairs(RIGHT))
 def test_a_right_rewrite_is_the_same(comparer: Comparer, pair: Pair) -> None:
     compared = comparer.compare(pair.original, pair.changed, pair.target, seconds=SECONDS)
     assert (compared.outcome, comparer.log) == ("same", ""), compared

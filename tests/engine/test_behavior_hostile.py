@@ -9,7 +9,7 @@ from tests.engine.behaving import Comparer
 
 from fullgraph_engine.protocol import Compared, Limits
 
-pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.real_engine, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ORIGINAL = """
 import os, sys, time

@@ -60,6 +60,13 @@ class Case:
     recording: bool = True
 
     @property
+    def is_finite(self) -> bool:
+        """Whether no input is made NaN or infinite. Gradients are compared only then: a side that
+        is not taken has NaN where an input has, as has every function that is not linear."""
+        fills = {self.fill, *(change.fill for change in self.changes)}
+        return not fills & {"nan", "infinite"}
+
+    @property
     def conditions(self) -> str:
         """What is special about it besides values, for people."""
         words = [

@@ -28,6 +28,8 @@ class Side(NamedTuple):
     line: int
     to_line: int
     to_column: int
+    to_opcode: int
+    """What an ``assert`` that fails does, and the end of a function behind it, are at one place."""
 
 
 @dataclass
@@ -151,9 +153,9 @@ def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
 def _side(code: types.CodeType, row: int, offset: int) -> Side:
     at = code_objects.position(code, offset)
     if at is not None:
-        return Side(row, at.lineno - 1, at.col_offset)
+        return Side(row, at.lineno - 1, at.col_offset, code.co_code[offset])
     line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), 0)
-    return Side(row, line - 1, -1)
+    return Side(row, line - 1, -1, code.co_code[offset])
 
 
 class Coverage:

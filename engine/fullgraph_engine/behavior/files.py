@@ -50,7 +50,7 @@ class SeenCase:
     """Why there is nothing more, as part of a sentence."""
 
     def reached_sides(self) -> set[Side]:
-        return {Side(*one) for one in self.sides if len(one) == 3}
+        return {Side(*one) for one in self.sides if len(one) == 4}
 
 
 def _text_file(folder: Path, name: str) -> Path:

@@ -181,7 +181,7 @@ class Observer:
         facts += _changes(before, after)
         facts += _printed(output)
         facts.append(_random(end))
-        if error is None:
+        if error is None and case.is_finite:
             facts += self._gradients(given, walk.tensors, known)
         seen = SeenCall(
             "returned" if error is None else "raised",

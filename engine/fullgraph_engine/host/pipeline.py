@@ -328,6 +328,7 @@ class RealPipeline:
         import torch
 
         from .. import targets, tracing  # noqa: F401
+        from ..behavior import comparing, search  # noqa: F401
         from ..findings import run_target  # noqa: F401
         from ..operators import definitions, registered  # noqa: F401
         from ..repro import settings

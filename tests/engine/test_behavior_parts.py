@@ -1,0 +1,164 @@
+"""The parts of a comparison of behavior by themselves: lines, sides of conditions, facts."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+import torch
+
+from fullgraph_engine.behavior.coverage import Coverage, Wanted, wanted
+from fullgraph_engine.behavior.facts import Data, Fact, Memory, Walk, digest
+from fullgraph_engine.host.comparison import differing
+
+PATH = "/nowhere/model.py"
+
+
+def keep(tensor: torch.Tensor) -> Data:
+    return Data(str(tensor.dtype), tuple(tensor.shape), 0, 0, digest(tensor))
+
+
+def words_of(value: Any) -> dict[str, str]:
+    walk = Walk("result", keep, Memory())
+    walk.value("r", value)
+    return {fact.path: fact.words for fact in walk.facts}
+
+
+def missing(text: str, lines: set[int], *calls: Any) -> tuple[int, ...]:
+    """Lines of ``f`` that calls with these arguments leave unreached, or on one side only."""
+    text = textwrap.dedent(text)
+    asked: Wanted = wanted(text, PATH, frozenset(lines))
+    namespace: dict[str, Any] = {}
+    exec(compile(text, PATH, "exec"), namespace)
+    coverage = Coverage(PATH, asked.lines)
+    for argument in calls:
+        with coverage.noting():
+            namespace["f"](argument)
+    return asked.missing(coverage.reached)
+
+
+def test_lines_that_two_texts_do_not_have_in_common() -> None:
+    before, after = "a\nb\nc\nd\n", "a\nx\ny\nc\nd\ne\n"
+    assert differing(before, after) == ((1,), (1, 2, 5))
+    assert differing(before, before) == ((), ())
+    assert differing("", "a\n") == ((), (0,))
+    many = "".join(f"{number}\n" for number in range(3_000))
+    assert differing(f"a\n{many}", f"b\n{many[::-1]}b\n")[0][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "one", "both"),
+    [
+        ("return x + 1 if x > 0 else x - 1", (1,), (1, -1)),
+        ("return (x > 0 and x) or 3", (1,), (1, -1)),
+        ("return [y for y in (x,) if y > 0]", (1,), (1, -1)),
+        ("x = x > 2 and x", (1,), (1, 8)),
+    ],
+)
+def test_both_sides_of_a_condition_on_one_line(
+    body: str, one: tuple[int, ...], both: tuple[int, ...]
+) -> None:
+    text = f"def f(x):\n    y = 0\n    {body}\n"
+    assert missing(text, {2}, *one) == (2,)
+    assert missing(text, {2}, *both) == ()
+
+
+def test_an_assertion_that_never_fails_has_one_side() -> None:
+    text = "def f(x):\n    assert x < 5 or x > 7\n"
+    assert missing(text, {1}, 1, 8) == (1,)
+
+
+def test_an_if_without_else_has_two_sides() -> None:
+    text = """\
+    def f(x):
+        if x > 0:
+            x = 2 * x
+        return x
+    """
+    assert missing(text, {1, 2}, 1) == (1,)
+    assert missing(text, {1, 2}, -1) == (1, 2)
+    assert missing(text, {1, 2}, 1, -1) == ()
+    assert missing(text, {3}, 1) == ()
+
+
+def test_code_that_the_compiler_has_written_twice_counts_once() -> None:
+    text = """\
+    def f(x):
+        try:
+            y = 1
+        finally:
+            y = 2 if x > 0 else 3
+        while y > 2:
+            y -= 1
+        return y
+    """
+    assert missing(text, {4, 5, 6}, 1, -1) == ()
+    assert missing(text, {4, 5, 6}, 1) == (4, 5, 6)
+
+
+def test_a_changed_statement_has_all_its_lines_and_a_decorator_its_function() -> None:
+    text = (
+        "def d(g):\n    return g\n@d\ndef f(x):\n    return sum([\n        x,\n        1,\n    ])\n"
+    )
+    assert wanted(text, PATH, frozenset({6})).lines == {4, 5, 6}
+    assert wanted(text, PATH, frozenset({2})).lines == {4}
+
+
+def test_values_are_taken_apart() -> None:
+    x = torch.ones(2, 3)
+    words = words_of({"a": [x, x[0], 1, True, 1.0], "b": (None, "text"), "c": x})
+    assert words["r"] == "dict with [\"'a'\", \"'b'\", \"'c'\"]"
+    assert words["r['a'][0]"] == "f32[2, 3]"
+    assert words["memory of r['a'][1]"] == "that of r['a'][0]"
+    assert words["memory of r['c']"] == "the same tensor as r['a'][0]"
+    assert (words["r['a'][2]"], words["r['a'][3]"]) == ("int 1", "bool True")
+    assert (words["r['a'][4]"], words["r['b'][1]"]) == ("float", "str 'text'")
+
+
+def test_an_offset_in_the_same_memory_is_told() -> None:
+    x = torch.ones(2, 3)
+    assert words_of([x, x[1]])["memory of r[1]"] == "that of r[0] + 12 bytes"
+    assert "memory of r[1]" not in words_of([x, x.clone()])
+    assert "memory of r[1]" not in words_of([torch.ones(0), torch.ones(0)])
+
+
+def test_what_cannot_be_taken_apart_is_opaque() -> None:
+    def facts(value: Any) -> list[Fact]:
+        walk = Walk("result", keep, Memory())
+        walk.value("r", value)
+        return walk.facts
+
+    assert [fact.opaque for fact in facts(lambda: 1)] == [True]
+    assert [fact.opaque for fact in facts(iter([1]))] == [True]
+    assert [fact.opaque for fact in facts([1, 2.0])] == [False, False, False]
+
+
+class Evil:
+    """Its own code is of no help."""
+
+    __slots__ = ("inside",)
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise ValueError
+
+
+def test_objects_whose_code_raises() -> None:
+    (fact,) = (one for one in _facts(Evil()) if one.path == "r")
+    assert fact.opaque
+
+
+def _facts(value: Any) -> list[Fact]:
+    walk = Walk("result", keep, Memory())
+    walk.value("r", value)
+    return walk.facts
+
+
+def test_a_cycle_ends() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+    assert words_of(value)["r[1]"] == "the same list as r"
