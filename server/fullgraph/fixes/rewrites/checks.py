@@ -42,9 +42,12 @@ def checks(site: Site) -> Iterator[Candidate]:
 
 def _raised(node: cst.If) -> cst.Raise | None:
     """What a branch raises that does nothing else but print."""
-    lines = statements_of(node.body)
-    small = [one for line in lines for one in getattr(line, "body", ())]
-    if any(not isinstance(line, cst.SimpleStatementLine) for line in lines) or not small:
+    small: list[cst.BaseSmallStatement] = []
+    for line in statements_of(node.body):
+        if not isinstance(line, cst.SimpleStatementLine):
+            return None
+        small += line.body
+    if not small:
         return None
     last = small[-1]
     quiet = all(is_message(one) for one in small[:-1])
@@ -148,7 +151,7 @@ def _parts(condition: Condition, message: str) -> Iterator[str]:
         tensors = [part for part in condition.parts if isinstance(part, OfTensor)]
         if len(plain) + len(tensors) != len(condition.parts) or len(tensors) != 1:
             raise NotConvertible("a condition of many parts")
-        guards = " and ".join(negation(part).code for part in plain)  # type: ignore[union-attr]
+        guards = argument(" and ".join(negation(part).code for part in plain))  # type: ignore[union-attr]
         yield f"if {guards}:\n    torch._assert_async({argument(tensors[0].code)}, {message})"
 
 

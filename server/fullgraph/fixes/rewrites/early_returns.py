@@ -76,7 +76,7 @@ def _chosen(
     first: list[Statement] = []
     if changed or others:
         name = converter.fresh("condition")
-        first = [converter.statement(f"{name} = {code}")]
+        first = [converter.statement(f"{name} = {argument(code)}")]
         code = name
     return [*first, *changed, *others], _choice(code, then_value, other_value)
 

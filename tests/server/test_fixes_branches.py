@@ -1,0 +1,807 @@
+"""Rewrites of control flow that depends on the data of tensors: from text to text.
+
+None of the texts is executed here; what a rewrite means is verified elsewhere.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.catalogue import candidates
+from fullgraph_engine.protocol import Finding, Range, SeenValue
+from fullgraph_engine.protocol.evidence import BreakEvidence
+
+HEAD = "import torch\n\n\n"
+
+
+def found(text: str, expression: str, code: str = "graph-break/GB0170") -> Finding:
+    """A graph break at the only place where a text has an expression."""
+    assert text.count(expression) == 1
+    start = text.index(expression)
+    positions = TextPositions(text)
+    range_ = Range(positions.at(start), positions.at(start + len(expression)))
+    return Finding(code, "", range_, evidence=BreakEvidence("Data-dependent branching"))
+
+
+def made(text: str, expression: str, seen: tuple[SeenValue, ...] = ()) -> list[Candidate]:
+    return list(candidates(text, found(text, expression), seen))
+
+
+def rewritten(body: str, expression: str, rewrite: str, nth: int = 0) -> str:
+    """The body of a file after one of the candidates of a rewrite."""
+    text = HEAD + textwrap.dedent(body).lstrip("\n")
+    one = [each for each in made(text, expression) if each.rewrite == rewrite][nth]
+    compile(one.text, "m.py", "exec")
+    assert one.text.startswith(HEAD)
+    return one.text[len(HEAD) :]
+
+
+def expected(body: str) -> str:
+    return textwrap.dedent(body).lstrip("\n")
+
+
+WHERE = {
+    "one-side": (
+        """
+        def f(x):
+            if x.sum() > 0:
+                x = x * 2
+            return x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            x = torch.where(x.sum() > 0, x * 2, x)
+            return x
+        """,
+    ),
+    "both-sides-and-comments": (
+        """
+        def f(x):
+            # Scale it.
+            if x.sum() > 0:  # large
+                x = x * 2  # twice
+            else:
+                x = x - 1
+            return x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            # Scale it.
+            # large
+            x = torch.where(x.sum() > 0, x * 2, x - 1)  # twice
+            return x
+        """,
+    ),
+    "chain": (
+        """
+        def f(x):
+            if x.sum() > 10:
+                y = x * 2
+            elif x.mean() > 0.5:
+                y = x - 1
+            else:
+                y = x
+            return y
+        """,
+        "x.mean() > 0.5",
+        """
+        def f(x):
+            y = torch.where(x.sum() > 10, x * 2, torch.where(x.mean() > 0.5, x - 1, x))
+            return y
+        """,
+    ),
+    "elif-below-python": (
+        """
+        def f(x, flag: bool):
+            if flag:
+                x = x + 1
+            elif x.sum() > 0:
+                x = x * 2
+            return x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x, flag: bool):
+            if flag:
+                x = x + 1
+            else:
+                x = torch.where(x.sum() > 0, x * 2, x)
+            return x
+        """,
+    ),
+    "names-depend-on-each-other": (
+        """
+        def f(x, y):
+            if x.sum() > 0:
+                x, y = y, x
+            return x - y
+        """,
+        "x.sum() > 0",
+        """
+        def f(x, y):
+            condition = x.sum() > 0
+            x_true, y_true = y, x
+            x = torch.where(condition, x_true, x)
+            y = torch.where(condition, y_true, y)
+            return x - y
+        """,
+    ),
+    "later-value-reads-an-earlier-name": (
+        """
+        def f(x, y):
+            if x.sum() > 0:
+                x = x + 1
+                y = y * x
+            return x - y
+        """,
+        "x.sum() > 0",
+        """
+        def f(x, y):
+            condition = x.sum() > 0
+            x_true = x + 1
+            y_true = y * x_true
+            x = torch.where(condition, x_true, x)
+            y = torch.where(condition, y_true, y)
+            return x - y
+        """,
+    ),
+    "name-of-one-side": (
+        """
+        def f(h):
+            if not torch.isfinite(h).all():
+                limit = torch.finfo(h.dtype).max - 1000
+                h = torch.clamp(h, min=-limit, max=limit)
+            return h
+        """,
+        "not torch.isfinite(h).all()",
+        """
+        def f(h):
+            limit = torch.finfo(h.dtype).max - 1000
+            h = torch.where(~torch.isfinite(h).all(), torch.clamp(h, min=-limit, max=limit), h)
+            return h
+        """,
+    ),
+    "python-part-first": (
+        """
+        def f(h):
+            if h.dtype == torch.float16 and torch.isinf(h).any():
+                h = h.clamp(-6e4, 6e4)
+            return h
+        """,
+        "h.dtype == torch.float16 and torch.isinf(h).any()",
+        """
+        def f(h):
+            if h.dtype == torch.float16:
+                h = torch.where(torch.isinf(h).any(), h.clamp(-6e4, 6e4), h)
+            return h
+        """,
+    ),
+    "python-part-last": (
+        """
+        def f(x, debug):
+            if torch.isnan(x).any() or debug is None:
+                x = x + 1
+            return x
+        """,
+        "torch.isnan(x).any() or debug is None",
+        """
+        def f(x, debug):
+            if debug is None:
+                x = x + 1
+            else:
+                x = torch.where(torch.isnan(x).any(), x + 1, x)
+            return x
+        """,
+    ),
+    "buffer": (
+        """
+        class M(torch.nn.Module):
+            def forward(self, x):
+                if x.max() > self.largest:
+                    self.largest = x.max()
+                return x
+        """,
+        "x.max() > self.largest",
+        """
+        class M(torch.nn.Module):
+            def forward(self, x):
+                self.largest = torch.where(x.max() > self.largest, x.max(), self.largest)
+                return x
+        """,
+    ),
+    "changed-in-place": (
+        """
+        def f(x):
+            if x.sum() > 0:
+                x.mul_(2)
+            return x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            x.copy_(torch.where(x.sum() > 0, x.mul(2), x))
+            return x
+        """,
+    ),
+    "element": (
+        """
+        def f(x):
+            if x.sum() > 0:
+                x[0] = 1.0
+            return x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            x[0] = torch.where(x.sum() > 0, 1.0, x[0])
+            return x
+        """,
+    ),
+    "loop-in-a-side": (
+        """
+        def f(x):
+            if x.sum() > 0:
+                for i in range(3):
+                    x = x + i
+            return x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            x_true = x
+            for i in range(3):
+                x_true = x_true + i
+            x = torch.where(x.sum() > 0, x_true, x)
+            return x
+        """,
+    ),
+    "item": (
+        """
+        def f(x):
+            if x.sum().item() > 0:
+                x = x + 1
+            return x
+        """,
+        "x.sum().item()",
+        """
+        def f(x):
+            x = torch.where(x.sum() > 0, x + 1, x)
+            return x
+        """,
+    ),
+    "count-of-a-mask": (
+        """
+        def f(x, mask):
+            if x[mask].numel() > 0:
+                x = x + 1
+            return x
+        """,
+        "x[mask]",
+        """
+        def f(x, mask):
+            x = torch.where(torch.count_nonzero(mask) > 0, x + 1, x)
+            return x
+        """,
+    ),
+    "chained-comparison": (
+        """
+        def f(x):
+            if 0 < x < 1:
+                x = x + 1
+            return x
+        """,
+        "0 < x < 1",
+        """
+        def f(x):
+            x = torch.where((0 < x) & (x < 1), x + 1, x)
+            return x
+        """,
+    ),
+    "membership": (
+        """
+        def f(x):
+            if x in (1, 2):
+                x = x + 1
+            return x
+        """,
+        "x in (1, 2)",
+        """
+        def f(x):
+            x = torch.where((x == 1) | (x == 2), x + 1, x)
+            return x
+        """,
+    ),
+    "any-of-a-generator": (
+        """
+        def f(x):
+            if any(t > 0 for t in x):
+                x = x + 1
+            return x
+        """,
+        "any(t > 0 for t in x)",
+        """
+        def f(x):
+            x = torch.where(torch.stack([t > 0 for t in x]).any(), x + 1, x)
+            return x
+        """,
+    ),
+    "early-return": (
+        """
+        def f(x, y):
+            if (x > 0).all():
+                return y
+            z = x @ y.T  # (n, n)
+            return z @ x
+        """,
+        "(x > 0).all()",
+        """
+        def f(x, y):
+            condition = (x > 0).all()
+            z = x @ y.T  # (n, n)
+            return torch.where(condition, y, z @ x)
+        """,
+    ),
+    "early-returns-of-tuples": (
+        """
+        def f(x):
+            if x.sum() > 3:
+                return x, x + 1
+            elif x.sum() > 2:
+                return x, x + 2
+            return x, -x
+        """,
+        "x.sum() > 3",
+        """
+        def f(x):
+            return x, torch.where(x.sum() > 3, x + 1, torch.where(x.sum() > 2, x + 2, -x))
+        """,
+    ),
+    "early-return-that-changes-what-is-read": (
+        """
+        def f(x):
+            if x.sum() > 3:
+                x = x * 2
+                return x
+            return x - 1
+        """,
+        "x.sum() > 3",
+        """
+        def f(x):
+            condition = x.sum() > 3
+            x_true = x * 2
+            return torch.where(condition, x_true, x - 1)
+        """,
+    ),
+    "ternary": (
+        """
+        def f(x):
+            return x * 2 if x.sum() > 0 else -x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            return torch.where(x.sum() > 0, x * 2, -x)
+        """,
+    ),
+    "ternary-in-a-lambda": (
+        """
+        f = lambda x: (
+            x * 2  # twice
+            if bool(x.sum() > 0)
+            else -x
+        )
+        """,
+        "bool(x.sum() > 0)",
+        """
+        f = lambda x: (
+            torch.where(x.sum() > 0, x * 2, -x)
+        )
+        """,
+    ),
+    "break": (
+        """
+        def f(x):
+            for _ in range(8):
+                x = x * 0.5
+                if x.abs().max() < 1e-3:
+                    break
+            return x
+        """,
+        "x.abs().max() < 1e-3",
+        """
+        def f(x):
+            done = torch.tensor(False)
+            for _ in range(8):
+                x = torch.where(~done, x * 0.5, x)
+                done = done | (x.abs().max() < 1e-3)
+            return x
+        """,
+    ),
+    "continue": (
+        """
+        def f(xs, total):
+            for x in xs:
+                if x.sum() < 0:
+                    continue
+                total = total + x
+            return total
+        """,
+        "x.sum() < 0",
+        """
+        def f(xs, total):
+            for x in xs:
+                total = torch.where(~(x.sum() < 0), total + x, total)
+            return total
+        """,
+    ),
+    "nested-function": (
+        """
+        def outer(x):
+            @torch.no_grad()
+            def inner(y):
+                if y.sum() > 0: y = y + 1
+                return y
+            return inner(x)
+        """,
+        "y.sum() > 0",
+        """
+        def outer(x):
+            @torch.no_grad()
+            def inner(y):
+                y = torch.where(y.sum() > 0, y + 1, y)
+                return y
+            return inner(x)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WHERE)
+def test_both_sides_are_computed_and_one_is_chosen(case: str) -> None:
+    before, expression, after = WHERE[case]
+    assert rewritten(before, expression, "where") == expected(after)
+
+
+OTHERS = {
+    "guard-with-both-checks": (
+        "assert-async",
+        0,
+        """
+        def f(x):
+            # No NaN.
+            if torch.isnan(x).any():
+                raise ValueError(f"NaN in {x.shape}")
+            return x
+        """,
+        "torch.isnan(x).any()",
+        """
+        def f(x):
+            # No NaN.
+            if torch.compiler.is_compiling():
+                torch._assert_async(~torch.isnan(x).any(), "NaN in x.shape")
+            elif torch.isnan(x).any():
+                raise ValueError(f"NaN in {x.shape}")
+            return x
+        """,
+    ),
+    "guard-in-compiled-code-too": (
+        "assert-async",
+        1,
+        """
+        def f(x, strict):
+            if strict is True and not (x > 0).all():
+                raise ValueError("not " "positive")
+            return x
+        """,
+        "strict is True and not (x > 0).all()",
+        """
+        def f(x, strict):
+            if strict is True:
+                torch._assert_async((x > 0).all(), "not positive")
+            return x
+        """,
+    ),
+    "guard-in-eager-mode": (
+        "eager-check",
+        0,
+        """
+        def f(x, y):
+            if (x > 0).any() or (y > 0).any():
+                raise ValueError
+            return x
+        """,
+        "(x > 0).any() or (y > 0).any()",
+        """
+        def f(x, y):
+            if not torch.compiler.is_compiling() and ((x > 0).any() or (y > 0).any()):
+                raise ValueError
+            return x
+        """,
+    ),
+    "assert-with-values": (
+        "assert-tensor",
+        0,
+        """
+        def f(x):
+            assert torch.isfinite(x).all(), f"bad: {x.max()}"  # checked
+            return x
+        """,
+        "torch.isfinite(x).all()",
+        """
+        def f(x):
+            assert torch.isfinite(x).all(), "bad: x.max()"  # checked
+            return x
+        """,
+    ),
+    "assert-of-parts": (
+        "assert-tensor",
+        0,
+        """
+        def f(x, n):
+            assert n is not None and (x > 0).all() and (x < n).all()
+            return x
+        """,
+        "n is not None and (x > 0).all() and (x < n).all()",
+        """
+        def f(x, n):
+            assert n is not None
+            assert ((x > 0).all() & (x < n).all())
+            return x
+        """,
+    ),
+    "assert-in-eager-mode": (
+        "eager-check",
+        0,
+        """
+        def f(x):
+            assert x.max().item() < 9, f"{x}"
+            return x
+        """,
+        "x.max().item()",
+        """
+        def f(x):
+            assert torch.compiler.is_compiling() or x.max().item() < 9, f"{x}"
+            return x
+        """,
+    ),
+    "repair": (
+        "always",
+        0,
+        """
+        def f(x, mask):
+            if mask.any():
+                x[mask] = 0.0
+            return x
+        """,
+        "mask.any()",
+        """
+        def f(x, mask):
+            x[mask] = 0.0
+            return x
+        """,
+    ),
+    "message": (
+        "eager-message",
+        0,
+        """
+        def f(x):
+            if x.isnan().any():
+                print("NaN")
+            return x
+        """,
+        "x.isnan().any()",
+        """
+        def f(x):
+            if not torch.compiler.is_compiling() and x.isnan().any():
+                print("NaN")
+            return x
+        """,
+    ),
+    "removed-message": (
+        "drop-message",
+        0,
+        """
+        def f(x):
+            if x.isnan().any():
+                print("NaN")
+        """,
+        "x.isnan().any()",
+        """
+        def f(x):
+            pass
+        """,
+    ),
+    "shortcut": (
+        "drop-shortcut",
+        0,
+        """
+        def f(x, mask):
+            if not mask.any():
+                mask = None
+            return x, mask
+        """,
+        "not mask.any()",
+        """
+        def f(x, mask):
+            return x, mask
+        """,
+    ),
+    "cond": (
+        "cond",
+        0,
+        """
+        def f(x, y):
+            # Choose.
+            if x.sum() > 0:
+                x = x @ y
+                y = y * 2
+            else:
+                x = x - 1
+            return x, y
+        """,
+        "x.sum() > 0",
+        """
+        def f(x, y):
+            # Choose.
+            def if_true(x, y):
+                x = x @ y
+                y = y * 2
+                return x, y
+            def if_false(x, y):
+                x = x - 1
+                return x, y.clone()
+            x, y = torch.cond(x.sum() > 0, if_true, if_false, (x, y))
+            return x, y
+        """,
+    ),
+    "cond-of-a-ternary": (
+        "cond",
+        0,
+        """
+        def f(x):
+            return x.exp() if x.sum() > 0 else x
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            return torch.cond(x.sum() > 0, lambda: x.exp(), lambda: x.clone(), ())
+        """,
+    ),
+    "while-loop": (
+        "while-loop",
+        0,
+        """
+        def f(x, y):
+            while x.sum() < 10:
+                x = x * y + 1
+            return x
+        """,
+        "x.sum() < 10",
+        """
+        def f(x, y):
+            def goes_on(x):
+                return x.sum() < 10
+            def step(x):
+                x = x * y + 1
+                return (x,)
+            (x,) = torch.while_loop(goes_on, step, (x,))
+            return x
+        """,
+    ),
+    "bounded-loop": (
+        "bounded-loop",
+        0,
+        """
+        def f(x):
+            while x.sum() < 10:
+                x = x + 1
+            return x
+        """,
+        "x.sum() < 10",
+        """
+        def f(x):
+            for _ in range(100):
+                active = x.sum() < 10
+                x = torch.where(active, x + 1, x)
+            return x
+        """,
+    ),
+    "or-of-values": (
+        "tensor-operators",
+        0,
+        """
+        def f(x, y):
+            return x or y
+        """,
+        "x or y",
+        """
+        def f(x, y):
+            return torch.where(x != 0, x, y)
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_rewrite(case: str) -> None:
+    rewrite, nth, before, expression, after = OTHERS[case]
+    assert rewritten(before, expression, rewrite, nth) == expected(after)
+
+
+NOT_CONVERTIBLE = {
+    "calls-for-its-effect": "if x.sum() > 0:\n        log.append(x)\n    return x",
+    "none-or-tensor": "y = None\n    if x.sum() > 0:\n        y = 'big'\n    return y",
+    "returns-nothing": "if x.sum() > 0:\n        return\n    log.append(x)",
+    "yields": "if x.sum() > 0:\n        yield x\n    yield -x",
+    "deletes": "if x.sum() > 0:\n        del x\n    return 1",
+    "catches": "if x.sum() > 0:\n        try:\n            return x\n        except E:\n            x = 1",
+}
+
+
+@pytest.mark.parametrize("case", NOT_CONVERTIBLE)
+def test_code_that_does_more_than_compute_is_not_chosen_from(case: str) -> None:
+    text = f"import torch\n\n\ndef f(x, log):\n    {NOT_CONVERTIBLE[case]}\n"
+    assert "where" not in {one.rewrite for one in made(text, "x.sum() > 0")}
+
+
+def test_line_ends_and_tabs_are_kept() -> None:
+    text = "import torch\r\n\r\ndef f(x):\r\n\tif x.sum() > 0:\r\n\t\tx = x + 1\r\n\treturn x\r\n"
+    one = made(text, "x.sum() > 0")[0]
+    assert one.text == (
+        "import torch\r\n\r\ndef f(x):\r\n\tx = torch.where(x.sum() > 0, x + 1, x)\r\n\treturn x\r\n"
+    )
+
+
+def test_torch_is_imported_where_it_is_not() -> None:
+    text = "from torch import nn\n\n\ndef f(x):\n    return x if x.sum() > 0 else -x\n"
+    one = made(text, "x.sum() > 0")[0]
+    assert one.text.startswith("from torch import nn\nimport torch\n")
+
+
+def test_names_are_new_to_the_function() -> None:
+    after = rewritten(
+        """
+        def f(x, condition, x_true):
+            if x.sum() > 0:
+                x, condition = condition, x
+            return x, condition, x_true
+        """,
+        "x.sum() > 0",
+        "where",
+    )
+    assert "condition_2 = x.sum() > 0" in after
+    assert "x_true_2, condition_true = condition, x" in after
+
+
+def test_an_augmented_assignment_may_keep_its_tensor() -> None:
+    body = """
+        def f(x):
+            if x.sum() > 0:
+                x += 1
+            return x
+        """
+    assert "    x = torch.where(x.sum() > 0, x + 1, x)\n" in rewritten(body, "x.sum() > 0", "where")
+    kept = rewritten(body, "x.sum() > 0", "where", nth=1)
+    assert "    x.copy_(torch.where(x.sum() > 0, x + 1, x))\n" in kept
+
+
+def test_none_claims_to_mean_the_same_for_every_input() -> None:
+    for before, expression, _ in WHERE.values():
+        text = HEAD + textwrap.dedent(before).lstrip("\n")
+        assert not [one for one in made(text, expression) if one.preserves]
+
+
+def test_a_finding_that_is_no_condition_has_no_rewrite() -> None:
+    text = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n"
+    assert made(text, "print(x)") == []
+
+
+def test_only_a_graph_break_is_rewritten() -> None:
+    text = "import torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
+    assert candidates(text, found(text, "x.sum() > 0", "guard/specialised-dimension")) == ()
