@@ -201,12 +201,14 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
 
 
 def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
-    """A branch that only saves work: leaves early, or forgets a mask."""
+    """A branch that only saves work: leaves early with a result, or forgets a mask."""
     then = statements_of(node.body)
     if node.orelse is not None or len(then) != 1:
         return
     small = _small(then[0])
-    leaves = isinstance(small[-1], (cst.Return, cst.Break, cst.Continue))
+    leaves = isinstance(small[-1], (cst.Break, cst.Continue)) or (
+        isinstance(small[-1], cst.Return) and small[-1].value is not None
+    )
     forgets = isinstance(small[-1], cst.Assign) and code_of(small[-1].value) == "None"
     if len(small) != 1 or not (leaves or forgets):
         return
