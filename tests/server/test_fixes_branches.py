@@ -440,6 +440,22 @@ WHERE = {
             return total
         """,
     ),
+    "decided-before": (
+        """
+        def f(x, y):
+            ok = bool((x > 0).all())
+            if ok:
+                x = x + 1
+            return x if not ok else y
+        """,
+        "bool((x > 0).all())",
+        """
+        def f(x, y):
+            ok = (x > 0).all()
+            x = torch.where(ok != 0, x + 1, x)
+            return torch.where(~(ok != 0), x, y)
+        """,
+    ),
     "nested-function": (
         """
         def outer(x):
@@ -710,6 +726,78 @@ OTHERS = {
                 active = x.sum() < 10
                 x = torch.where(active, x + 1, x)
             return x
+        """,
+    ),
+    "values-of-a-mask": (
+        "mask",
+        0,
+        """
+        def f(x, y, mask):
+            x[mask] = y[mask] * 2  # twice
+            return x
+        """,
+        "y[mask]",
+        """
+        def f(x, y, mask):
+            x = torch.where(mask, y * 2, x)  # twice
+            return x
+        """,
+    ),
+    "rows-of-a-mask": (
+        "mask",
+        1,
+        """
+        def f(x, y, mask):
+            x[mask] += g(y[mask])
+            return x
+        """,
+        "y[mask]",
+        """
+        def f(x, y, mask):
+            x = torch.where(mask.unsqueeze(-1), x + g(y), x)
+            return x
+        """,
+    ),
+    "mask-that-chooses-nothing": (
+        "mask",
+        0,
+        """
+        def f(e, mask, h):
+            if mask.any():
+                e = e.masked_scatter(mask, net(h[mask]).squeeze(-1))
+            return e
+        """,
+        "mask.any()",
+        """
+        def f(e, mask, h):
+            e = torch.where(mask, net(h).squeeze(-1), e)
+            return e
+        """,
+    ),
+    "mean-of-a-mask": (
+        "mask-reduction",
+        0,
+        """
+        def f(x, mask):
+            return x[mask].mean()
+        """,
+        "x[mask]",
+        """
+        def f(x, mask):
+            return (torch.where(mask, x, 0).sum() / mask.sum())
+        """,
+    ),
+    "largest-of-a-mask": (
+        "mask-reduction",
+        0,
+        """
+        def f(x, n):
+            return x[x < n].max()
+        """,
+        "x[x < n]",
+        """
+        def f(x, n):
+            return torch.where(x < n, x, -torch.inf).max()
         """,
     ),
     "or-of-values": (

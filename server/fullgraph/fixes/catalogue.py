@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites import branches, checks, loops, sizes, ternaries
+from fullgraph.fixes.rewrites import (
+    branches,
+    checks,
+    decisions,
+    loops,
+    masks,
+    sizes,
+    ternaries,
+)
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, SeenValue
 
@@ -15,7 +23,9 @@ Rewrite = Callable[[Site], Iterator[Candidate]]
 REWRITES: tuple[Rewrite, ...] = (
     checks.checks,
     branches.branches,
+    decisions.decisions,
     loops.loops,
+    masks.masks,
     ternaries.ternaries,
     sizes.sizes,
 )

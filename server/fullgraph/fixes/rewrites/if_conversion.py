@@ -23,7 +23,7 @@ from fullgraph.fixes.rewrites.conditions import (
     negation,
     operand,
 )
-from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, renamed, walk
+from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, renamed, walk, walk_all
 from fullgraph.fixes.site import Site
 
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
@@ -416,7 +416,7 @@ class Outside:
         first, last = span if span is not None else (0, 0)
         read: set[str] = set()
         before: set[str] = set()
-        for one in _walk_all(around):
+        for one in walk_all(around):
             where = site.text.span(one)
             if where is None:
                 continue
@@ -442,12 +442,6 @@ _BINDING = (
     cst.For,
     cst.AsName,
 )
-
-
-def _walk_all(node: cst.CSTNode) -> Iterable[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _walk_all(child)
 
 
 def _negated(condition: Plain) -> str:

@@ -172,3 +172,10 @@ def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield node
         if not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
             yield from walk(*node.children)
+
+
+def walk_all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and all that is in it."""
+    yield node
+    for child in node.children:
+        yield from walk_all(child)

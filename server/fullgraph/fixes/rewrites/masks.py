@@ -1,0 +1,179 @@
+"""Elements chosen by a mask, whose number depends on data: all are computed, the mask chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.conditions import asked_by, operand
+from fullgraph.fixes.rewrites.if_conversion import (
+    NotConvertible,
+    Statement,
+    below,
+    statements_of,
+)
+from fullgraph.fixes.rewrites.names import code_of, walk
+from fullgraph.fixes.rewrites.placing import in_place_of
+from fullgraph.fixes.site import Site
+
+_NEUTRAL = {"sum": "0", "prod": "1", "max": "-torch.inf", "min": "torch.inf"}
+_NEUTRAL |= {"amax": _NEUTRAL["max"], "amin": _NEUTRAL["min"]}
+"""What other elements are for a reduction, such that they do not matter."""
+_GIVES_UP = "All elements are computed, also those that the mask leaves out."
+
+
+def masks(site: Site) -> Iterator[Candidate]:
+    """Rewrites of the statement whose mask broke the graph, and of the ``if`` around it."""
+    asked = asked_by(site)
+    if isinstance(asked, cst.If) and asked.orelse is None:
+        for mask in _asked_masks(asked.test):
+            yield from _dense(site, asked, statements_of(asked.body), mask)
+        return
+    chosen = _chosen(site.expression)
+    if chosen is None:
+        return
+    whole, mask = chosen
+    yield from _reduced(site, whole, mask)
+    line = site.statement
+    if isinstance(line, cst.SimpleStatementLine):
+        yield from _dense(site, line, [line], mask)
+
+
+def _asked_masks(test: cst.BaseExpression) -> list[str]:
+    """Masks of which a condition asks whether they choose anything."""
+    found = []
+    for node in walk(test):
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value not in ("any", "sum"):
+                continue
+            direct = code_of(node.func.value) != "torch"
+            if direct or node.args:
+                found.append(code_of(node.func.value if direct else node.args[0].value))
+    return found
+
+
+def _chosen(node: cst.CSTNode | None) -> tuple[cst.BaseExpression, str] | None:
+    """The tensor and the mask of ``x[mask]`` or ``x.masked_select(mask)``."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        return (node.value, code_of(index.value)) if isinstance(index, cst.Index) else None
+    if isinstance(node, cst.Call) and node.args:
+        called = code_of(node.func)
+        if called == "torch.masked_select" and len(node.args) == 2:
+            return node.args[0].value, code_of(node.args[1].value)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "masked_select":
+            return node.func.value, code_of(node.args[0].value)
+    return None
+
+
+def _reduced(site: Site, whole: cst.BaseExpression, mask: str) -> Iterator[Candidate]:
+    """A reduction of the chosen elements."""
+    node = site.expression
+    attribute = site.text.parent(node) if node is not None else None
+    call = site.text.parent(attribute) if isinstance(attribute, cst.Attribute) else None
+    if not isinstance(call, cst.Call) or not isinstance(attribute, cst.Attribute) or call.args:
+        return
+    name, tensor, chosen = attribute.attr.value, code_of(whole), operand(mask)
+    if name == "mean":
+        code = f"(torch.where({mask}, {tensor}, 0).sum() / {chosen}.sum())"
+    elif name == "any":
+        code = f"({operand(tensor)} & {chosen}).any()"
+    elif name == "all":
+        code = f"({operand(tensor)} | ~{chosen}).all()"
+    elif name == "numel":
+        code = f"torch.count_nonzero({mask})"
+    elif name in _NEUTRAL:
+        code = f"torch.where({mask}, {tensor}, {_NEUTRAL[name]}).{name}()"
+    else:
+        return
+    yield Candidate(
+        "mask-reduction",
+        "Reduce all elements, without effect of those that are not chosen",
+        site.replaced([(call, cst.parse_expression(code))], imports=["torch"]),
+        gives_up=_GIVES_UP,
+    )
+
+
+def _dense(
+    site: Site, place: Statement, statements: Sequence[Statement], mask: str
+) -> Iterator[Candidate]:
+    """Statements that assign the chosen elements."""
+    for test in (mask, f"{operand(mask)}.unsqueeze(-1)"):
+        try:
+            new = [_for_all(one, mask, test) for one in statements]
+        except NotConvertible:
+            return
+        if place is not statements[0]:
+            new[0] = below(new[0], place)
+        yield Candidate(
+            "mask",
+            "Compute all elements and choose with the mask",
+            site.replaced(in_place_of(site, place, new), imports=["torch"]),
+            gives_up=_GIVES_UP,
+        )
+
+
+def _for_all(line: Statement, mask: str, test: str) -> Statement:
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        raise NotConvertible("not one assignment")
+    small = line.body[0]
+    if not isinstance(small, (cst.Assign, cst.AugAssign)):
+        raise NotConvertible("not an assignment")
+    target = small.target if isinstance(small, cst.AugAssign) else small.targets[0].target
+    chosen = _chosen(target)
+    scattered = _scattered(small.value, mask) if isinstance(small, cst.Assign) else None
+    if chosen is not None and chosen[1] == mask:
+        old = code_of(chosen[0])
+        value = code_of(_unmasked(small.value, mask))
+        if isinstance(small, cst.AugAssign):
+            value = f"{old} {code_of(small.operator).strip().rstrip('=')} {operand(value)}"
+        stored = old
+    elif scattered is not None:
+        old, value = code_of(scattered[0]), code_of(_unmasked(scattered[1], mask))
+        stored = code_of(target)
+    else:
+        raise NotConvertible("does not assign what the mask chooses")
+    new = cst.parse_statement(f"{stored} = torch.where({test}, {value}, {old})")
+    return new.with_changes(
+        leading_lines=line.leading_lines, trailing_whitespace=line.trailing_whitespace
+    )
+
+
+def _scattered(
+    node: cst.BaseExpression, mask: str
+) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """The tensor and the values of ``x.masked_scatter(mask, values)``."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    values = [argument.value for argument in node.args]
+    same = len(values) == 2 and code_of(values[0]) == mask
+    scatters = same and node.func.attr.value == "masked_scatter"
+    return (node.func.value, values[1]) if scatters else None
+
+
+class _Unmasking(cst.CSTTransformer):
+    def __init__(self, mask: str) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def _whole(self, old: cst.BaseExpression, new: cst.BaseExpression) -> cst.BaseExpression:
+        before, after = _chosen(old), _chosen(new)
+        if before is None or after is None or before[1] != self._mask:
+            return new
+        return after[0]
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        return self._whole(original_node, updated_node)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        return self._whole(original_node, updated_node)
+
+
+def _unmasked(node: cst.BaseExpression, mask: str) -> cst.BaseExpression:
+    new = node.visit(_Unmasking(mask))
+    assert isinstance(new, cst.BaseExpression)
+    return new
