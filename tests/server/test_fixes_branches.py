@@ -728,6 +728,24 @@ OTHERS = {
             return x
         """,
     ),
+    "one-call": (
+        "one-call",
+        0,
+        """
+        def f(self, x, long, short):
+            if x.max() > 8:
+                self.register_buffer("freq", long, persistent=False)
+            else:
+                self.register_buffer("freq", short, persistent=False)
+            return x
+        """,
+        "x.max() > 8",
+        """
+        def f(self, x, long, short):
+            self.register_buffer("freq", torch.where(x.max() > 8, long, short), persistent=False)
+            return x
+        """,
+    ),
     "values-of-a-mask": (
         "mask",
         0,
@@ -828,7 +846,7 @@ NOT_CONVERTIBLE = {
     "returns-nothing": "if x.sum() > 0:\n        return\n    log.append(x)",
     "yields": "if x.sum() > 0:\n        yield x\n    yield -x",
     "deletes": "if x.sum() > 0:\n        del x\n    return 1",
-    "catches": "if x.sum() > 0:\n        try:\n            return x\n        except E:\n            x = 1",
+    "leaves-a-block": "if x.sum() > 0:\n        with g():\n            return x\n    log.append(x)",
 }
 
 
@@ -842,7 +860,8 @@ def test_line_ends_and_tabs_are_kept() -> None:
     text = "import torch\r\n\r\ndef f(x):\r\n\tif x.sum() > 0:\r\n\t\tx = x + 1\r\n\treturn x\r\n"
     one = made(text, "x.sum() > 0")[0]
     assert one.text == (
-        "import torch\r\n\r\ndef f(x):\r\n\tx = torch.where(x.sum() > 0, x + 1, x)\r\n\treturn x\r\n"
+        "import torch\r\n\r\ndef f(x):\r\n"
+        "\tx = torch.where(x.sum() > 0, x + 1, x)\r\n\treturn x\r\n"
     )
 
 
@@ -877,6 +896,18 @@ def test_an_augmented_assignment_may_keep_its_tensor() -> None:
     assert "    x = torch.where(x.sum() > 0, x + 1, x)\n" in rewritten(body, "x.sum() > 0", "where")
     kept = rewritten(body, "x.sum() > 0", "where", nth=1)
     assert "    x.copy_(torch.where(x.sum() > 0, x + 1, x))\n" in kept
+
+
+def test_an_attribute_may_keep_its_tensor() -> None:
+    body = """
+        def f(self, x):
+            if x.sum() > 0:
+                self.steps = self.steps + 1
+            return x
+        """
+    kept = rewritten(body, "x.sum() > 0", "where", nth=1)
+    chosen = "torch.where(x.sum() > 0, self.steps + 1, self.steps)"
+    assert f"    self.steps.copy_({chosen})\n" in kept
 
 
 def test_none_claims_to_mean_the_same_for_every_input() -> None:

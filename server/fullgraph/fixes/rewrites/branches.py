@@ -43,7 +43,16 @@ def branches(site: Site) -> Iterator[Candidate]:
     node = asked_by(site)
     if not isinstance(node, cst.If):
         return
-    for rewrite in (_messages, _where, _early_return, _skipped_rest, _always, _shortcut, _cond):
+    for rewrite in (
+        _messages,
+        _one_call,
+        _where,
+        _early_return,
+        _skipped_rest,
+        _always,
+        _shortcut,
+        _cond,
+    ):
         try:
             yield from rewrite(site, node)
         except NotConvertible:
@@ -80,6 +89,54 @@ def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
 
 def _small(line: Statement) -> Sequence[cst.CSTNode]:
     return line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+
+
+def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """Sides that do the same with other arguments."""
+    condition = Conditions(site).read(node.test)
+    then, other = statements_of(node.body), other_side(node)
+    first, second = _only_call(then), _only_call(other)
+    if first is None or second is None or not isinstance(condition, OfTensor):
+        return
+    if _hollow(then[0], first) != _hollow(other[0], second):
+        return
+    pairs = list(zip(first.args, second.args, strict=True))
+    differs = [code_of(a.value) != code_of(b.value) for a, b in pairs]
+    test = argument(condition.code)
+    chosen = [
+        f"torch.where({test}, {code_of(a.value)}, {code_of(b.value)})"
+        if differ
+        else code_of(a.value)
+        for (a, b), differ in zip(pairs, differs, strict=True)
+    ]
+    args = [
+        a.with_changes(value=cst.parse_expression(code))
+        for (a, _), code in zip(pairs, chosen, strict=True)
+    ]
+    line = then[0].deep_replace(first, first.with_changes(args=args))
+    assert isinstance(line, cst.SimpleStatementLine)
+    yield Candidate(
+        "one-call",
+        "Choose the arguments with `torch.where`",
+        site.replaced(in_place_of(site, node, [below(line, node)]), imports=["torch"]),
+        gives_up="Both arguments are always computed.",
+    )
+
+
+def _only_call(statements: Sequence[Statement]) -> cst.Call | None:
+    """The call that is all that a side does, or assigns."""
+    if len(statements) != 1 or len(small := _small(statements[0])) != 1:
+        return None
+    value = small[0].value if isinstance(small[0], (cst.Expr, cst.Assign)) else None
+    return value if isinstance(value, cst.Call) else None
+
+
+def _hollow(line: Statement, call: cst.Call) -> str:
+    """The code of a statement without the values of the arguments of a call, and comments."""
+    args = [one.with_changes(value=cst.Name("_")) for one in call.args]
+    new = line.deep_replace(call, call.with_changes(args=args))
+    assert isinstance(new, cst.SimpleStatementLine)
+    return code_of(new.with_changes(leading_lines=[], trailing_whitespace=cst.TrailingWhitespace()))
 
 
 def _where(site: Site, node: cst.If) -> Iterator[Candidate]:

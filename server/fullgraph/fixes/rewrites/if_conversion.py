@@ -110,8 +110,8 @@ def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
 class Converter:
     """Converts branches of the function that a finding is in.
 
-    ``in_place`` keeps it a change of the same tensor where the code changes a tensor: other names
-    of it then see the change.
+    ``in_place`` changes the tensor that a place holds where the code changes it with ``+=``, or
+    assigns an attribute: other names of it then see the change, and it keeps its identity.
     """
 
     def __init__(self, site: Site, *, in_place: bool = False) -> None:
@@ -207,6 +207,7 @@ class Converter:
         self._kept = {*_changed(then), *_changed(other)}
         if self._in_place:
             self._kept |= {*_augmented(then), *_augmented(other)}
+            self._kept |= {key for key in _assigned([*then, *other]) if key.startswith("self.")}
         in_both = set(_assigned(then)) & set(_assigned(other))
         keys = list(dict.fromkeys([*_assigned(then), *_assigned(other)]))
         merged = _merged(then, other, outside)
