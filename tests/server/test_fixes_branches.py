@@ -12,6 +12,7 @@ import pytest
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.site import Text
 from fullgraph_engine.protocol import Finding, Range, SeenValue
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
@@ -28,7 +29,7 @@ def found(text: str, expression: str, code: str = "graph-break/GB0170") -> Findi
 
 
 def made(text: str, expression: str, seen: tuple[SeenValue, ...] = ()) -> list[Candidate]:
-    return list(candidates(text, found(text, expression), seen))
+    return list(candidates(Text(text), found(text, expression), seen))
 
 
 def rewritten(body: str, expression: str, rewrite: str, nth: int = 0) -> str:
@@ -923,4 +924,4 @@ def test_a_finding_that_is_no_condition_has_no_rewrite() -> None:
 
 def test_only_a_graph_break_is_rewritten() -> None:
     text = "import torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
-    assert candidates(text, found(text, "x.sum() > 0", "guard/specialised-dimension")) == ()
+    assert candidates(Text(text), found(text, "x.sum() > 0", "guard/specialised-dimension")) == ()
