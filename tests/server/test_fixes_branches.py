@@ -729,6 +729,62 @@ OTHERS = {
             return x
         """,
     ),
+    "part-of-a-shortcut": (
+        "drop-shortcut",
+        0,
+        """
+        def f(x, mask):
+            if mask is None or torch.all(mask == 1):
+                return None
+            else:
+                return x * mask
+        """,
+        "mask is None or torch.all(mask == 1)",
+        """
+        def f(x, mask):
+            if mask is None:
+                return None
+            else:
+                return x * mask
+        """,
+    ),
+    "shortcut-with-another-side": (
+        "drop-shortcut",
+        0,
+        """
+        def f(x, mask):
+            # Nothing to hide.
+            if torch.all(mask == 1):
+                return None
+            else:
+                return x * mask
+        """,
+        "torch.all(mask == 1)",
+        """
+        def f(x, mask):
+            # Nothing to hide.
+            return x * mask
+        """,
+    ),
+    "initialized-once": (
+        "only-eager",
+        0,
+        """
+        def f(self, x):
+            if self.initialized.item() == 0:
+                self.initialize(x)
+                self.initialized.fill_(1)
+            return x
+        """,
+        "self.initialized.item()",
+        """
+        def f(self, x):
+            if not torch.compiler.is_compiling() and self.initialized.item() == 0:
+                self.initialize(x)
+                self.initialized.fill_(1)
+            return x
+        """,
+    ),
     "one-call": (
         "one-call",
         0,

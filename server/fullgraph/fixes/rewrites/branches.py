@@ -43,16 +43,7 @@ def branches(site: Site) -> Iterator[Candidate]:
     node = asked_by(site)
     if not isinstance(node, cst.If):
         return
-    for rewrite in (
-        _messages,
-        _one_call,
-        _where,
-        _early_return,
-        _skipped_rest,
-        _always,
-        _shortcut,
-        _cond,
-    ):
+    for rewrite in _REWRITES:
         try:
             yield from rewrite(site, node)
         except NotConvertible:
@@ -260,20 +251,47 @@ def _without_tensors(condition: Condition, then: list[Statement]) -> list[Statem
 def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
     """A branch that only saves work: leaves early with a result, or forgets a mask."""
     then = statements_of(node.body)
-    if node.orelse is not None or len(then) != 1:
+    small = [one for line in then for one in _small(line)]
+    if len(small) != 1:
         return
-    small = _small(then[0])
-    leaves = isinstance(small[-1], (cst.Break, cst.Continue)) or (
-        isinstance(small[-1], cst.Return) and small[-1].value is not None
+    leaves = isinstance(small[0], (cst.Break, cst.Continue)) or (
+        isinstance(small[0], cst.Return) and small[0].value is not None
     )
-    forgets = isinstance(small[-1], cst.Assign) and code_of(small[-1].value) == "None"
-    if len(small) != 1 or not (leaves or forgets):
+    forgets = isinstance(small[0], cst.Assign) and code_of(small[0].value) == "None"
+    if not (leaves or forgets):
         return
+    condition = Conditions(site).read(node.test)
+    if isinstance(condition, Either):
+        plain = [part.code for part in condition.parts if isinstance(part, Plain)]
+        if not plain:
+            return
+        changes = [(node.test, cst.parse_expression(" or ".join(plain)))]
+        text = site.replaced(changes)
+    else:
+        new = other_side(node)
+        text = site.replaced(
+            in_place_of(site, node, [below(new[0], node), *new[1:]] if new else [])
+        )
     yield Candidate(
         "drop-shortcut",
         "Remove the shortcut",
-        site.replaced(in_place_of(site, node, [])),
+        text,
         gives_up=f"`{_line(site, small[0])}` where `{_line(site, node.test)}`.",
+    )
+
+
+def _only_eager(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """Work that has no result: what is initialized once, or ends the program."""
+    then = statements_of(node.body)
+    small = [one for line in then for one in _small(line)]
+    calls = all(isinstance(one, cst.Expr) and isinstance(one.value, cst.Call) for one in small)
+    if node.orelse is not None or not calls or all(is_message(one) for one in small):
+        return
+    yield Candidate(
+        "only-eager",
+        "Do it only in eager mode",
+        site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
+        gives_up="Compiled code never does it: what it prepares has to be there before.",
     )
 
 
@@ -321,3 +339,16 @@ def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
 
 def _line(site: Site, node: cst.CSTNode) -> str:
     return " ".join(site.code(node).split())
+
+
+_REWRITES = (
+    _messages,
+    _one_call,
+    _where,
+    _early_return,
+    _skipped_rest,
+    _always,
+    _shortcut,
+    _cond,
+    _only_eager,
+)
