@@ -217,3 +217,14 @@ def _imports(module: cst.Module, name: str) -> bool:
         if isinstance(line, cst.SimpleStatementLine)
         for small in line.body
     )
+
+
+class Replacing(cst.CSTTransformer):
+    """Puts other nodes in the place of some, in a part of a module."""
+
+    def __init__(self, changes: Sequence[tuple[cst.CSTNode, Change]]) -> None:
+        super().__init__()
+        self._changes = {id(old): new for old, new in changes}
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        return self._changes.get(id(original_node), super().on_leave(original_node, updated_node))

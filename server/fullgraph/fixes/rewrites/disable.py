@@ -1,0 +1,220 @@
+"""The last resort: what cannot be traced in a function of its own, which is not traced."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.syntax import (
+    Syntax,
+    assigned,
+    descendants,
+    dotted,
+    import_name,
+    names_in,
+)
+from fullgraph.fixes.site import Replacing, Site
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How torch is kept from tracing a function; ``decorator`` is the name of what does that."""
+
+    rewrite: str
+    decorator: str
+    title: str
+    gives_up: str
+    suggestion: bool = False
+
+
+_CONSTANT = _Way(
+    "assume-constant",
+    "torch.compiler.assume_constant_result",
+    "Compute `{code}` once, when compiling",
+    "In compiled code it is the value that it had when the code was compiled.",
+    suggestion=True,
+)
+_NONSTRICT = _Way(
+    "nonstrict-trace",
+    "torch._dynamo.nonstrict_trace",
+    "Trace `{code}` without Dynamo, by `nonstrict_trace`",
+    "What it does besides its result happens once, when it is compiled, and conditions in it are"
+    " decided then.",
+)
+_IN_GRAPH = _Way(
+    "allow-in-graph",
+    "torch.compiler.allow_in_graph",
+    "Put `{code}` into the graph as it is, by `allow_in_graph`",
+    "Nothing checks what it does besides its result, which must be a function of tensors.",
+    suggestion=True,
+)
+_DISABLE = _Way(
+    "disable",
+    "torch.compiler.disable",
+    "Keep `{code}` out of compiled code, in a function of its own",
+    "The graph still breaks here, but only around this, and as the code says.",
+    suggestion=True,
+)
+
+
+_CHANGING = ("random.", "numpy.random.", "time.", "datetime.", "os.", "uuid.")
+"""Modules whose functions return something else in each call."""
+
+
+def left_untraced(site: Site) -> Iterator[Candidate]:
+    """The smallest call at the finding in a function with one of the decorators."""
+    syntax = Syntax(site)
+    part = _smallest(syntax)
+    if part is None:
+        return
+    names = _used(syntax, part)
+    if names is None:
+        return
+    nonstrict = _NONSTRICT
+    if not names or syntax.called(part).startswith(_CHANGING):
+        nonstrict = replace(nonstrict, suggestion=True)
+    ways = [nonstrict, _DISABLE, _IN_GRAPH]
+    is_statement = isinstance(syntax.text.parent(part), cst.Expr)
+    for way in [_CONSTANT, *ways] if not names and not is_statement else ways:
+        text = _extracted(syntax, part, names, way)
+        if text is not None:
+            code = " ".join(site.code(part).split())
+            short = code if len(code) <= 40 else f"{code[:37]}..."
+            yield Candidate(
+                way.rewrite,
+                way.title.format(code=short),
+                text,
+                gives_up=way.gives_up,
+                suggestion=way.suggestion,
+            )
+
+
+def _smallest(syntax: Syntax) -> cst.BaseExpression | None:
+    """The expression to take out: the innermost call around the finding."""
+    for node in syntax.around:
+        if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
+            return None
+        if isinstance(node, cst.Call):
+            return node
+    small = syntax.small
+    value = assigned(small.node) if small is not None else None
+    # Without a column, the finding is somewhere in the statement.
+    return value if isinstance(value, cst.Call) and not syntax.around else None
+
+
+def _used(syntax: Syntax, part: cst.BaseExpression) -> list[str] | None:
+    """The variables of the function that an expression reads; None where it cannot be moved."""
+    if syntax.function is None:
+        return None
+    for node in (part, *syntax.text.ancestors(part)):
+        if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
+            return None
+        if node is syntax.function:
+            break
+    inner = descendants(part)
+    unmovable = (cst.Await, cst.Yield, cst.NamedExpr, cst.StarredElement)
+    own: set[str] = set()
+    for node in inner:
+        if isinstance(node, unmovable) or dotted(node) in ("super", "locals", "__class__"):
+            return None
+        if isinstance(node, (cst.Param, cst.CompFor)):
+            target = node.name if isinstance(node, cst.Param) else node.target
+            own |= names_in(target)
+    elsewhere = (_globals(syntax) | _BUILTINS) - _bound(syntax)
+    return [name for name in dict.fromkeys(_names(part)) if name not in own | elsewhere]
+
+
+def _names(node: cst.CSTNode) -> Iterator[str]:
+    """Names that an expression mentions, other than as attributes and keywords."""
+    if isinstance(node, cst.Name):
+        yield node.value
+    elif isinstance(node, (cst.Attribute, cst.Arg)):
+        yield from _names(node.value)
+    else:
+        for child in node.children:
+            yield from _names(child)
+
+
+def _globals(syntax: Syntax) -> set[str]:
+    """Names that the module binds at its top."""
+    found: set[str] = set()
+    for statement in syntax.module.body:
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            found.add(statement.name.value)
+            continue
+        for node in descendants(statement):
+            if isinstance(node, (cst.AssignTarget, cst.AnnAssign)):
+                found |= names_in(node.target)
+            elif isinstance(node, cst.ImportAlias):
+                found.add(import_name(node))
+    return found
+
+
+def _bound(syntax: Syntax) -> set[str]:
+    """Names that the functions around the finding bind."""
+    found: set[str] = set()
+    function = syntax.function
+    if function is None:
+        return found
+    above = syntax.text.ancestors(function)
+    outermost = [function, *(one for one in above if isinstance(one, cst.FunctionDef))][-1]
+    for node in descendants(outermost):
+        if isinstance(node, cst.Param):
+            found.add(node.name.value)
+        elif isinstance(node, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign, cst.For)):
+            found |= names_in(node.target)
+        elif isinstance(node, cst.AsName):
+            found |= names_in(node.name)
+        elif isinstance(node, cst.ImportAlias):
+            found.add(import_name(node))
+    return found
+
+
+def _extracted(
+    syntax: Syntax, part: cst.BaseExpression, names: Sequence[str], way: _Way
+) -> str | None:
+    """The text with an expression in a decorated function in front of what it is in."""
+    site = syntax.site
+    top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
+    if top is None:
+        return None
+    name = _free_name(site, part)
+    parameters = ", ".join(names)
+    body = site.code(part)
+    if "\n" in body:
+        body = f"({body})"
+    function = cst.parse_statement(
+        f"@{syntax.spelled(way.decorator)}\ndef {name}({parameters}):\n    return {body}\n",
+        site.module.config_for_parsing,
+    )
+    assert isinstance(function, cst.FunctionDef)
+    blank = cst.EmptyLine(indent=False)
+    leading = getattr(top, "leading_lines", ())
+    function = function.with_changes(leading_lines=[one for one in leading if not one.comment])
+    call = syntax.expression(f"{name}({parameters})")
+    rest = top.visit(Replacing([(part, call)]))
+    assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
+    comments = [one for one in rest.leading_lines if one.comment]
+    rest = rest.with_changes(leading_lines=[blank, blank, *comments])
+    return site.replaced(
+        [(top, cst.FlattenSentinel([function, rest]))], imports=syntax.lacking("torch")
+    )
+
+
+def _free_name(site: Site, part: cst.BaseExpression) -> str:
+    """A name for the function that the text does not have."""
+    called = part.func if isinstance(part, cst.Call) else part
+    last = called.attr.value if isinstance(called, cst.Attribute) else dotted(called)
+    name = "_untraced_" + (last.strip("_") or "value")
+    number = 1
+    while re.search(rf"\b{name}\b", site.text.text):
+        number += 1
+        name = re.sub(r"\d*$", "", name) + str(number)
+    return name

@@ -1,0 +1,304 @@
+"""Results whose size is decided by data, as results of a fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.syntax import (
+    Syntax,
+    bound,
+    descendants,
+    reads,
+    same,
+    targets,
+)
+from fullgraph.fixes.site import Change, Replacing, Site
+
+_NEUTRAL = {
+    "sum": "0",
+    "nansum": "0",
+    "count_nonzero": "0",
+    "norm": "0",
+    "prod": "1",
+    "max": 'float("-inf")',
+    "amax": 'float("-inf")',
+    "logsumexp": 'float("-inf")',
+    "min": 'float("inf")',
+    "amin": 'float("inf")',
+    "any": "False",
+    "all": "True",
+}
+"""What stands for the elements that a mask leaves out, by the reduction that follows."""
+
+CAPTURE = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
+
+
+def masked_reduction(site: Site) -> Iterator[Candidate]:
+    """``x[mask].sum()`` as ``x.masked_fill(~mask, 0).sum()``, and its like."""
+    syntax = Syntax(site)
+    for node in syntax.here:
+        selected = _selection(syntax, node)
+        if selected is None:
+            continue
+        tensor, mask = selected
+        reduction = syntax.text.parent(node)
+        call = syntax.text.parent(reduction) if reduction is not None else None
+        if (
+            isinstance(reduction, cst.Attribute)
+            and isinstance(call, cst.Call)
+            and call.func is reduction
+            and not call.args
+        ):
+            code = _reduced(syntax, tensor, mask, reduction.attr.value)
+            if code is not None:
+                yield Candidate(
+                    "mask-reduction", "Reduce what the mask leaves", syntax.replaced(call, code)
+                )
+                return
+        if isinstance(reduction, cst.Arg) and isinstance(call, cst.Call):
+            name = syntax.called(call)
+            function = name.rpartition(".")[2]
+            if name.startswith("torch.") and len(call.args) == 1:
+                code = _reduced(syntax, tensor, mask, function)
+                if code is not None:
+                    yield Candidate(
+                        "mask-reduction", "Reduce what the mask leaves", syntax.replaced(call, code)
+                    )
+                    return
+        yield from _through_variable(syntax, node, tensor, mask)
+
+
+def _through_variable(
+    syntax: Syntax, node: cst.BaseExpression, tensor: cst.BaseExpression, mask: cst.BaseExpression
+) -> Iterator[Candidate]:
+    """The same where the selection is a variable that is only reduced."""
+    small = syntax.small
+    if small is None or not isinstance(small.node, cst.Assign) or small.node.value is not node:
+        return
+    names = bound(small.node.targets[0].target) if len(small.node.targets) == 1 else None
+    if not names or len(names) != 1 or syntax.function is None:
+        return
+    if not isinstance(small.block, cst.SimpleStatementLine) or len(small.block.body) != 1:
+        return
+    changes: list[tuple[cst.CSTNode, Change]] = [(small.block, cst.RemoveFromParent())]
+    for use in reads(syntax.function.body, names[0]):
+        if any(use is one for one in descendants(small.node)):
+            continue
+        attribute = syntax.text.parent(use)
+        call = syntax.text.parent(attribute) if attribute is not None else None
+        if not isinstance(attribute, cst.Attribute) or not isinstance(call, cst.Call) or call.args:
+            return
+        code = _reduced(syntax, tensor, mask, attribute.attr.value)
+        if code is None:
+            return
+        changes.append((call, syntax.fitted(call, code)))
+    if len(changes) > 1:
+        yield Candidate(
+            "mask-reduction", "Reduce what the mask leaves", syntax.site.replaced(changes)
+        )
+
+
+def _selection(
+    syntax: Syntax, node: cst.CSTNode
+) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """The tensor and the mask of ``x[mask]`` or ``masked_select``."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+        index = node.slice[0].slice
+        if isinstance(index, cst.Index) and not isinstance(index.value, cst.BaseNumber):
+            return node.value, index.value
+    if isinstance(node, cst.Call):
+        given = [arg.value for arg in node.args]
+        if syntax.called(node) == "torch.masked_select" and len(given) == 2:
+            return given[0], given[1]
+        if (
+            isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "masked_select"
+            and len(given) == 1
+        ):
+            return node.func.value, given[0]
+    return None
+
+
+def _reduced(
+    syntax: Syntax, tensor: cst.BaseExpression, mask: cst.BaseExpression, reduction: str
+) -> str | None:
+    """The reduction of what a mask leaves of a tensor; None for one that is not known."""
+    of, where = syntax.operand(tensor), syntax.operand(mask)
+    if reduction == "mean":
+        return f"{of}.masked_fill(~{where}, 0).sum() / {where}.sum()"
+    if reduction == "numel":
+        return f"{where}.sum()"
+    if reduction not in _NEUTRAL:
+        return None
+    return f"{of}.masked_fill(~{where}, {_NEUTRAL[reduction]}).{reduction}()"
+
+
+def masked_loss(site: Site) -> Iterator[Candidate]:
+    """``cross_entropy(x[mask], y[mask])`` by an index that the loss ignores."""
+    syntax = Syntax(site)
+    for call in syntax.calls("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss"):
+        if len(call.args) < 2 or any(arg.keyword is not None for arg in call.args[:2]):
+            continue
+        scores = _selection(syntax, call.args[0].value)
+        labels = _selection(syntax, call.args[1].value)
+        if scores is None or labels is None or not same(scores[1], labels[1]):
+            continue
+        where = site.code(labels[1])
+        changes: list[tuple[cst.CSTNode, Change]] = [
+            (
+                call.args[0].value,
+                syntax.expression(f"{syntax.operand(scores[0])}.flatten(0, -2)"),
+            ),
+            (
+                call.args[1].value,
+                syntax.expression(f"torch.where({where}, {site.code(labels[0])}, -100).flatten()"),
+            ),
+        ]
+        yield Candidate(
+            "ignore-masked",
+            "Let the loss ignore what the mask leaves out",
+            site.replaced(changes, imports=syntax.lacking("torch")),
+        )
+    for node in syntax.here:
+        # A loss without classes: the mean over what the mask leaves.
+        if not isinstance(node, cst.Call) or not syntax.called(node).endswith(
+            ("_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
+        ):
+            continue
+        selections = [_selection(syntax, arg.value) for arg in node.args if arg.keyword is None]
+        masks = [one[1] for one in selections if one is not None]
+        if len(masks) < 2 or not all(same(masks[0], mask) for mask in masks):
+            continue
+        plain = [
+            cst.Arg(one[0]) if one is not None else arg
+            for one, arg in zip(selections, node.args, strict=False)
+        ]
+        kept = [arg for arg in node.args if arg.keyword is not None]
+        if any(arg.keyword is not None and arg.keyword.value == "reduction" for arg in kept):
+            continue
+        arguments = ", ".join(
+            site.code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in (*plain, *kept)
+        )
+        where = syntax.operand(masks[0])
+        code = (
+            f'{site.code(node.func)}({arguments}, reduction="none")'
+            f".masked_fill(~{where}, 0).sum() / {where}.sum()"
+        )
+        yield Candidate(
+            "mask-loss", "Average the loss of what the mask leaves", syntax.replaced(node, code)
+        )
+        return
+
+
+def masked_assignment(site: Site) -> Iterator[Candidate]:
+    """``x[mask] = f(y[mask])`` and ``x[mask] += v``, by ``torch.where``."""
+    syntax = Syntax(site)
+    small = syntax.small
+    if small is None or not isinstance(small.node, (cst.Assign, cst.AugAssign)):
+        return
+    left = targets(small.node)
+    if len(left) != 1:
+        return
+    selected = _selection(syntax, left[0])
+    if selected is None or isinstance(left[0], cst.Call):
+        return
+    tensor, mask = selected
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for node in descendants(small.node.value):
+        inner = _selection(syntax, node)
+        if inner is not None and same(inner[1], mask):
+            changes.append((node, inner[0]))
+    value = small.node.value.visit(Replacing(changes))
+    assert isinstance(value, cst.BaseExpression)
+    of, where = site.code(tensor), site.code(mask)
+    right = site.code(value)
+    if isinstance(small.node, cst.AugAssign):
+        operator = site.code(small.node.operator).strip().removesuffix("=")
+        number = isinstance(value, cst.BaseNumber)
+        operand = site.code(value) if number else syntax.operand(value)
+        right = f"{syntax.operand(tensor)} {operator} {operand}"
+    statement = syntax.module.config_for_parsing
+    new = cst.parse_statement(f"{of}[...] = torch.where({where}, {right}, {of})", statement)
+    assert isinstance(new, cst.SimpleStatementLine)
+    yield Candidate(
+        "where-assignment",
+        "Assign by `torch.where`",
+        site.replaced([(small.node, new.body[0])], imports=syntax.lacking("torch")),
+    )
+
+
+def counted(site: Site) -> Iterator[Candidate]:
+    """How many elements are not zero, without listing them."""
+    syntax = Syntax(site)
+    for node in syntax.here:
+        condition = _listed(syntax, node)
+        if condition is None:
+            continue
+        counting: cst.CSTNode | None = None
+        parent = syntax.text.parent(node)
+        above = syntax.text.parent(parent) if parent is not None else None
+        if isinstance(parent, cst.Arg) and syntax.called(above or parent) == "len":
+            counting = above
+        elif isinstance(parent, cst.Attribute) and parent.attr.value == "shape":
+            counting = above if isinstance(above, cst.Subscript) else None
+        elif isinstance(parent, cst.Attribute) and isinstance(above, cst.Call):
+            counting = above if parent.attr.value in ("size", "numel") else None
+        if counting is not None:
+            code = f"torch.count_nonzero({site.code(condition)})"
+            yield Candidate(
+                "count", "Count instead of listing", syntax.replaced(counting, code, torch=True)
+            )
+            return
+
+
+def _listed(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The condition whose places ``nonzero`` or ``where`` lists."""
+    if not isinstance(node, cst.Call):
+        return None
+    name = syntax.called(node)
+    if name in ("torch.nonzero", "torch.where", "torch.argwhere") and len(node.args) == 1:
+        return node.args[0].value
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("nonzero", "argwhere"):
+        return node.func.value if not node.args else None
+    return None
+
+
+def padded_places(site: Site) -> Iterator[Candidate]:
+    """``nonzero`` with as many places as there can be."""
+    syntax = Syntax(site)
+    for node in syntax.here:
+        condition = _listed(syntax, node)
+        if condition is None or syntax.called(node) == "torch.where":
+            continue
+        of = syntax.operand(condition)
+        code = f"torch.nonzero_static({site.code(condition)}, size={of}.numel())"
+        yield Candidate(
+            "nonzero-static",
+            "List a fixed number of places by `nonzero_static`",
+            syntax.replaced(node, code, torch=True),
+            gives_up="Places that are missing are listed as -1, which what follows must leave out.",
+            suggestion=True,
+        )
+        return
+
+
+def captured(site: Site) -> Iterator[Candidate]:
+    """Sizes that data decide as symbols, by a setting of Dynamo for the whole program."""
+    title = getattr(site.finding.evidence, "title", "").lower()
+    if "dynamic shape operator" not in title and "data-dependent output shape" not in title:
+        return
+    text = Syntax(site).with_setting(CAPTURE)
+    if text is not None:
+        yield Candidate(
+            "capture-dynamic-outputs",
+            "Set `capture_dynamic_output_shape_ops`",
+            text,
+            preserves=True,
+            gives_up=(
+                "It holds for the whole program: sizes that data decide have no known value then,"
+                " so compiled code is general in them, and code that needs the value is an error."
+            ),
+        )

@@ -1,0 +1,437 @@
+"""Output, clocks and the like: what compiled code cannot do, and often need not do.
+
+Nothing of this means the same when it is compiled, so none of these rewrites ``preserves``, other
+than to reorder output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.syntax import (
+    COMPILING,
+    Small,
+    Syntax,
+    assigned,
+    bound,
+    condition,
+    descendants,
+    dotted,
+    reads,
+    targets,
+    words,
+)
+from fullgraph.fixes.site import Change, Site
+
+_OUTPUT = words(
+    """
+    print pprint.pprint rich.print warnings.warn warnings.warn_explicit warnings.simplefilter
+    warnings.filterwarnings logging.debug logging.info logging.warning logging.warn
+    logging.error logging.exception logging.critical logging.log sys.stdout.write
+    sys.stderr.write sys.stdout.flush sys.stderr.flush tqdm.tqdm.write traceback.print_exc
+    traceback.print_stack wandb.log
+    """
+)
+_DEBUGGERS = frozenset(["breakpoint", "pdb.set_trace", "ipdb.set_trace", "IPython.embed"])
+_SYNCHRONIZATION = words(
+    """
+    torch.cuda.synchronize torch.cuda.empty_cache torch.cuda.reset_peak_memory_stats
+    torch.cuda.reset_max_memory_allocated gc.collect time.sleep torch.mps.synchronize
+    torch.mps.empty_cache torch.xpu.synchronize torch.xpu.empty_cache
+    torch.autograd.set_detect_anomaly
+    """
+)
+_SEEDS = words(
+    """
+    torch.manual_seed torch.random.manual_seed torch.seed torch.cuda.manual_seed
+    torch.cuda.manual_seed_all torch.set_rng_state torch.cuda.set_rng_state random.seed
+    numpy.random.seed
+    """
+)
+_LOGGING = words(
+    """
+    debug info warning warn error exception critical log warning_once
+    """
+)
+_LOGGER = re.compile(r"(?i)^_*(?:get_?)?(?:\w+_)?log(?:ger|ging)?$")
+_BARS = frozenset(["set_description", "set_postfix", "set_description_str", "set_postfix_str"])
+_CLOCKS = words(
+    """
+    time.time time.perf_counter time.monotonic time.process_time time.thread_time time.time_ns
+    time.perf_counter_ns time.monotonic_ns time.process_time_ns timeit.default_timer
+    datetime.datetime.now datetime.datetime.utcnow torch.cuda.memory_allocated
+    torch.cuda.max_memory_allocated torch.cuda.memory_reserved torch.cuda.max_memory_reserved
+    """
+)
+_NUMBERS = _CLOCKS - {"datetime.datetime.now", "datetime.datetime.utcnow"}
+"""Those whose result is a number, which another number can stand for."""
+_PURE = words(
+    """
+    abs bool complex divmod dict float format getattr hasattr hex id int isinstance len list max
+    min repr round set sorted str sum tuple type zip enumerate range
+    """
+)
+_PURE_MODULES = ("math.", "numpy.", "torch.linalg.", "datetime.")
+_QUERIES = words(
+    """
+    item tolist mean sum max min abs norm std var median float int long double bool half detach
+    cpu numpy size dim numel shape clone any all count_nonzero isnan isinf isfinite argmax
+    argmin unique nonzero format join total_seconds elapsed_time isoformat strftime upper lower
+    strip square sqrt exp log reshape view flatten squeeze unsqueeze amax amin prod to round
+    """
+)
+"""Methods that change nothing, of tensors and strings."""
+_LOOPS = frozenset(
+    ["tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "rich.progress.track"]
+)
+_RANGES = frozenset(["tqdm.trange", "tqdm.auto.trange", "tqdm.notebook.trange"])
+
+
+def not_when_compiling(site: Site) -> Iterator[Candidate]:
+    """Statements that only print, measure or wait, under ``not torch.compiler.is_compiling()``."""
+    syntax = Syntax(site)
+    small = syntax.small
+    if small is None:
+        return
+    slice_ = _Slice(syntax)
+    if not slice_.add(small.node):
+        return
+    what = sorted(slice_.kinds)
+    lost = " and ".join(what) if len(what) < 3 else f"{', '.join(what[:-1])} and {what[-1]}"
+    gives_up = f"The compiled code does without {lost}."
+    if slice_.attributes:
+        gives_up += f" It does not set {', '.join(slice_.attributes)}."
+    verb = "Print only" if what == ["this output"] else "Execute this only"
+    yield Candidate(
+        "not-when-compiling",
+        f"{verb} when not compiling",
+        syntax.guarded(slice_.nodes),
+        gives_up=gives_up,
+    )
+
+
+class _Slice:
+    """Statements whose results nothing but output needs, from one of them on."""
+
+    def __init__(self, syntax: Syntax) -> None:
+        self._syntax = syntax
+        self.nodes: list[cst.BaseSmallStatement] = []
+        self.kinds: set[str] = set()
+        self.attributes: list[str] = []
+
+    def add(self, node: cst.BaseSmallStatement) -> bool:
+        """Add a statement and all that needs it; False if something else needs it."""
+        if any(node is one for one in self.nodes):
+            return True
+        kind = _effect(self._syntax, node)
+        if kind:
+            self.nodes.append(node)
+            self.kinds.add(kind)
+            return True
+        if isinstance(node, cst.AnnAssign) and node.value is None:
+            return False
+        value = assigned(node)
+        if value is None or isinstance(node, cst.Expr) or not _pure(self._syntax, value):
+            return False
+        names: list[str] = []
+        for target in targets(node):
+            variables = bound(target)
+            if variables is None:
+                # An element may be one of a tensor, and an attribute may be read elsewhere.
+                if not isinstance(target, cst.Attribute) or not self._only_set(target, value):
+                    return False
+                self.attributes.append(f"`{self._syntax.site.code(target)}`")
+                variables = []
+            names += variables
+        self.nodes.append(node)
+        self.kinds.add("the time" if _has_clock(self._syntax, value) else "this value")
+        return all(self._needed(name) for name in names)
+
+    def _only_set(self, attribute: cst.Attribute, value: cst.BaseExpression) -> bool:
+        """Whether this keeps a number in an attribute of ``self`` that the module never reads."""
+        if dotted(attribute.value) != "self" or not _number(self._syntax, value):
+            return False
+        name = m.Attribute(attr=m.Name(attribute.attr.value))
+        mentioned = m.findall(self._syntax.module, name)
+        stored = m.findall(self._syntax.module, m.AssignTarget(name) | m.AnnAssign(name))
+        return len(mentioned) == len(stored)
+
+    def _needed(self, name: str) -> bool:
+        function = self._syntax.function
+        if function is None:
+            return False
+        for use in reads(function, name):
+            small = self._syntax.small_of(use)
+            if small is None:
+                return False
+            if any(small.node is one for one in self.nodes):
+                continue
+            if not _is_read(small, name) and not isinstance(small.node, (cst.Global, cst.Nonlocal)):
+                continue
+            if self._syntax.text.parent(use) is None or not self.add(small.node):
+                return False
+        return True
+
+
+def _is_read(small: Small, name: str) -> bool:
+    """Whether a statement reads a variable, other than to bind it."""
+    value = assigned(small.node)
+    if isinstance(small.node, (cst.Assign, cst.AnnAssign)) and value is not None:
+        stored = [target for target in targets(small.node) if bound(target) is None]
+        return any(reads(one, name) for one in (value, *stored))
+    return True
+
+
+def _effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
+    """What is lost without a statement that does nothing but this; empty for any other one."""
+    if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call):
+        return ""
+    call = node.value
+    name = syntax.called(call)
+    if name in _OUTPUT:
+        return "this output"
+    if name in _DEBUGGERS:
+        return "the debugger"
+    if name in _SYNCHRONIZATION:
+        return f"`{dotted(call.func)}`"
+    if name in _SEEDS:
+        return "this seed"
+    if isinstance(call.func, cst.Attribute):
+        method, owner = call.func.attr.value, call.func.value
+        if isinstance(owner, cst.Call):
+            owner = owner.func
+        last = dotted(owner).rpartition(".")[2]
+        if method in _LOGGING and _LOGGER.match(last):
+            return "this output"
+        if method in _BARS or (method.startswith("add_") and last in ("writer", "tb", "tb_writer")):
+            return "this output"
+    return ""
+
+
+def _pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
+    """Whether an expression changes nothing that anybody could see."""
+    for node in descendants(value):
+        if isinstance(node, (cst.Await, cst.Yield, cst.NamedExpr)):
+            return False
+        if not isinstance(node, cst.Call):
+            continue
+        name = syntax.called(node)
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
+        if not known and method not in _QUERIES:
+            return False
+    return True
+
+
+def _number(syntax: Syntax, value: cst.BaseExpression) -> bool:
+    """Whether an expression is a number, and no tensor."""
+    if isinstance(value, cst.BinaryOperation):
+        return _number(syntax, value.left) or _has_clock(syntax, value)
+    if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item")))):
+        return True
+    return syntax.called(value) in _CLOCKS | {"float", "int", "bool", "round", "len"}
+
+
+def _has_clock(syntax: Syntax, value: cst.BaseExpression) -> bool:
+    return any(syntax.called(node) in _CLOCKS for node in descendants(value))
+
+
+def clock_without_time(site: Site) -> Iterator[Candidate]:
+    """``time.time()`` as a number that is zero in compiled code, everywhere in a function."""
+    syntax = Syntax(site)
+    if syntax.function is None or not any(syntax.calls(*_NUMBERS)):
+        return
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for call in descendants(syntax.function.body):
+        name = syntax.called(call)
+        if name in _NUMBERS:
+            zero = "0" if name.endswith("_ns") or name.startswith("torch.") else "0.0"
+            code = f"{zero} if {COMPILING} else {site.code(call)}"
+            changes.append((call, syntax.fitted(call, code)))
+    clocks = " and ".join(sorted({f"`{site.code(call)}`" for call, _ in changes}))
+    yield Candidate(
+        "clock-when-not-compiling",
+        "Ask for the time only when not compiling",
+        site.replaced(changes, imports=syntax.lacking("torch")),
+        gives_up=f"In compiled code the result of {clocks} is zero.",
+    )
+
+
+def progress_bar(site: Site) -> Iterator[Candidate]:
+    """``tqdm(items)`` as ``items``, at least in compiled code."""
+    syntax = Syntax(site)
+    for call in syntax.calls(*_LOOPS, *_RANGES):
+        if not call.args or call.args[0].star or call.args[0].keyword is not None:
+            continue
+        if syntax.called(call) in _RANGES:
+            positional = [site.code(arg.value) for arg in call.args if arg.keyword is None]
+            bare = f"range({', '.join(positional)})"
+        else:
+            bare = site.code(call.args[0].value)
+        code = f"{bare} if {COMPILING} else {site.code(call)}"
+        yield Candidate(
+            "progress-when-not-compiling",
+            "Show progress only when not compiling",
+            syntax.replaced(call, code, torch=True),
+            gives_up="The compiled code shows no progress.",
+        )
+        yield Candidate(
+            "drop-progress",
+            "Remove the progress bar",
+            syntax.replaced(call, bare),
+            gives_up="No progress is shown.",
+        )
+        return
+
+
+def context_when_not_compiling(site: Site) -> Iterator[Candidate]:
+    """``with manager():`` as a context that does nothing in compiled code."""
+    syntax = Syntax(site)
+    for item in _items(syntax):
+        name = syntax.called(item.item) or syntax.name(item.item)
+        if not name or item.asname is not None or name.endswith("nullcontext"):
+            continue
+        if name.startswith("torch.") and name not in _OBSERVERS:
+            # What changes how torch computes is not for leaving out.
+            continue
+        known = name in _OBSERVERS
+        changes: list[tuple[cst.CSTNode, Change]] = []
+        for line in _lines(syntax, item):
+            if all(_effect(syntax, small) for small in line.body):
+                changes.append((line, condition([line])))
+        code = f"contextlib.nullcontext() if {COMPILING} else {site.code(item.item)}"
+        yield Candidate(
+            "context-when-not-compiling",
+            f"Enter `{dotted(_callee(item.item))}` only when not compiling",
+            site.replaced(
+                [(item.item, syntax.expression(code)), *changes],
+                imports=syntax.lacking("contextlib", "torch"),
+            ),
+            gives_up=f"The compiled code runs without `{site.code(item.item)}`.",
+            # Nobody knows what others do.
+            suggestion=not known,
+        )
+
+
+_OBSERVERS = words(
+    """
+    warnings.catch_warnings torch.autograd.detect_anomaly torch.autograd.set_detect_anomaly
+    torch.autograd.profiler.profile torch.profiler.profile
+    torch.autograd.profiler.record_function torch.profiler.record_function torch.cuda.nvtx.range
+    tqdm.tqdm contextlib.redirect_stdout contextlib.redirect_stderr
+    torch.autograd.anomaly_mode.detect_anomaly
+    """
+)
+"""Managers that do not change what is computed in them."""
+
+
+def _items(syntax: Syntax) -> Iterator[cst.WithItem]:
+    block = syntax.site.enclosing(cst.With)
+    start = syntax.text.offset(syntax.site.finding.range.start)
+    if block is None:
+        block = syntax.text.smallest(cst.With, start, start)
+    if block is not None:
+        yield from block.items
+
+
+def _lines(syntax: Syntax, item: cst.WithItem) -> Iterator[cst.SimpleStatementLine]:
+    """The simple statements directly in the block of a ``with``."""
+    block = syntax.text.parent(item)
+    if isinstance(block, cst.With) and isinstance(block.body, cst.IndentedBlock):
+        for line in block.body.body:
+            if isinstance(line, cst.SimpleStatementLine):
+                yield line
+
+
+def _callee(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.func if isinstance(node, cst.Call) else node
+
+
+def reordered_output(site: Site) -> Iterator[Candidate]:
+    """Dynamo's list of functions that it may call after the graph."""
+    syntax = Syntax(site)
+    functions = sorted({syntax.called(node) for node in syntax.here} & _REORDERED)
+    if syntax.small is not None and not functions:
+        whole = assigned(syntax.small.node)
+        functions = [syntax.called(whole)] if whole is not None else []
+    for name in functions:
+        if name not in _REORDERED:
+            continue
+        text = syntax.with_setting(
+            f"torch._dynamo.config.reorderable_logging_functions.add({syntax.spelled(name)})"
+        )
+        if text is not None:
+            yield Candidate(
+                "reorder-output",
+                f"Let Dynamo call `{syntax.spelled(name)}` after the graph",
+                text,
+                gives_up=(
+                    "In compiled code the output comes after the graph that it was in, for all"
+                    f" calls of `{syntax.spelled(name)}` in the program."
+                ),
+            )
+
+
+_REORDERED = frozenset(["print", "warnings.warn", "logging.info", "logging.warning"])
+
+
+def ignored_logger(site: Site) -> Iterator[Candidate]:
+    """Dynamo's list of logging functions that it leaves out."""
+    syntax = Syntax(site)
+    for call in syntax.here:
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            continue
+        owner, method = call.func.value, call.func.attr.value
+        if method not in _LOGGING or not isinstance(owner, cst.Name):
+            continue
+        if not _LOGGER.match(owner.value) and syntax.name(owner) not in ("logging", "warnings"):
+            continue
+        line = f"torch._dynamo.config.ignore_logging_functions.add({site.code(call.func)})"
+        text = _behind_definition(syntax, owner.value, line)
+        if text is not None:
+            yield Candidate(
+                "ignore-logger",
+                f"Let Dynamo leave out `{site.code(call.func)}`",
+                text,
+                gives_up=f"The compiled code does not call `{site.code(call.func)}`.",
+            )
+
+
+def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
+    """The text with a statement behind the assignment of a global, or behind the imports."""
+    if name in syntax.imported:
+        return syntax.with_setting(line)
+    for statement in syntax.module.body:
+        if not isinstance(statement, cst.SimpleStatementLine):
+            continue
+        for node in statement.body:
+            if any(name in (bound(target) or ()) for target in targets(node)):
+                new = cst.parse_statement(line, syntax.module.config_for_parsing)
+                assert isinstance(new, cst.SimpleStatementLine)
+                return syntax.site.replaced(
+                    [(statement, cst.FlattenSentinel([statement, new]))],
+                    imports=syntax.lacking("torch"),
+                )
+    return None
+
+
+def asked_for(site: Site) -> Iterator[Candidate]:
+    """``torch._dynamo.graph_break()`` removed: it does nothing else."""
+    syntax = Syntax(site)
+    small = syntax.small
+    if small is None or not isinstance(small.node, cst.Expr):
+        return
+    if syntax.called(small.node.value) != "torch._dynamo.graph_break":
+        return
+    block = small.block
+    lines = getattr(syntax.text.parent(block), "body", ())
+    if isinstance(block, cst.SimpleStatementLine) and len(block.body) == 1 < len(lines):
+        text = site.replaced([(block, cst.RemoveFromParent())])
+    else:
+        text = site.replaced([(small.node, cst.Pass())])
+    yield Candidate("drop-graph-break", "Remove the call of `graph_break`", text, preserves=True)

@@ -1,0 +1,403 @@
+"""What rewrites ask of syntax trees: names of what is called, statements, and what uses a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.fixes.site import Change, Site
+from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, SkipEvidence
+
+NOT_COMPILING = "not torch.compiler.is_compiling()"
+COMPILING = "torch.compiler.is_compiling()"
+
+SmallBlock = Union[cst.SimpleStatementLine, cst.SimpleStatementSuite]
+
+
+@dataclass(frozen=True)
+class Small:
+    """A simple statement, and the line or one-line body that it is in."""
+
+    node: cst.BaseSmallStatement
+    block: SmallBlock
+
+
+class Syntax:
+    """The tree around a finding, with the names that the module's imports bind.
+
+    It is empty around findings that are no graph breaks: nothing here is for these.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self._breaks = isinstance(
+            site.finding.evidence, (BreakEvidence, SkipEvidence, FailureEvidence)
+        )
+        self.text = site.text
+        self.module = site.module
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """What each imported name stands for: ``np`` for ``numpy``, ``sqrt`` for ``math.sqrt``."""
+        found: dict[str, str] = {}
+        for node in m.findall(self.module, m.Import() | m.ImportFrom()):
+            assert isinstance(node, (cst.Import, cst.ImportFrom))
+            if isinstance(node.names, cst.ImportStar):
+                continue
+            prefix = ""
+            if isinstance(node, cst.ImportFrom):
+                package = dotted(node.module)
+                prefix = "." * len(node.relative) + (f"{package}." if package else "")
+            for alias in node.names:
+                name = prefix + dotted(alias.name)
+                if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                    found[alias.asname.name.value] = name
+                elif prefix:
+                    found[dotted(alias.name)] = name
+                else:
+                    root = name.partition(".")[0]
+                    found[root] = root
+        return found
+
+    def name(self, node: cst.CSTNode) -> str:
+        """The full name of what a dotted expression refers to, by the imports: ``numpy.sqrt``.
+
+        Empty for anything else than a dotted name.
+        """
+        path = dotted(node)
+        root, dot, rest = path.partition(".")
+        return self.imported.get(root, root) + dot + rest
+
+    def called(self, node: cst.CSTNode) -> str:
+        """The full name of what a call calls; empty where it is no dotted name, or no call."""
+        return self.name(node.func) if isinstance(node, cst.Call) else ""
+
+    def lacking(self, *modules: str) -> tuple[str, ...]:
+        """Those of some modules that the text does not import by their names."""
+        return tuple(name for name in modules if self.imported.get(name) != name)
+
+    def spelled(self, name: str) -> str:
+        """How the text can refer to ``package.rest``, where the package is imported as any name."""
+        root, _, rest = name.partition(".")
+        for bound, meaning in self.imported.items():
+            if meaning == root:
+                return f"{bound}.{rest}"
+        return name
+
+    @cached_property
+    def around(self) -> tuple[cst.BaseExpression, ...]:
+        """The expressions that cover the finding, from the inside, up to their statement."""
+        found: list[cst.BaseExpression] = []
+        node: cst.CSTNode | None = self.site.expression if self._breaks else None
+        while node is not None and not isinstance(node, (cst.BaseSmallStatement, cst.BaseSuite)):
+            if isinstance(node, cst.BaseExpression):
+                found.append(node)
+            node = self.text.parent(node)
+        return tuple(found)
+
+    @cached_property
+    def here(self) -> tuple[cst.BaseExpression, ...]:
+        """The expressions that may be what the finding is about: around it, then inside it."""
+        inside: list[cst.BaseExpression] = []
+        if not self._breaks:
+            return ()
+        root = self.site.expression or (self.small.node if self.small is not None else None)
+        if root is not None and not self.around:
+            inside = [node for node in descendants(root) if isinstance(node, cst.BaseExpression)]
+        elif root is not None:
+            inside = [
+                node
+                for node in descendants(root)
+                if isinstance(node, cst.BaseExpression) and node is not root
+            ]
+        return (*self.around, *inside)
+
+    def calls(self, *names: str) -> Iterator[cst.Call]:
+        """The calls of functions with these full names that the finding may be about."""
+        for node in self.here:
+            if isinstance(node, cst.Call) and self.called(node) in names:
+                yield node
+
+    @cached_property
+    def small(self) -> Small | None:
+        """The simple statement that the finding is in; None in the head of a compound one."""
+        if not self._breaks:
+            return None
+        node = self.site.enclosing(cst.BaseSmallStatement)
+        if node is None:
+            start, end = (
+                self.text.offset(self.site.finding.range.start),
+                self.text.offset(self.site.finding.range.end),
+            )
+            node = self.text.smallest(cst.BaseSmallStatement, start, end)
+        return self.small_of(node) if node is not None else None
+
+    def small_of(self, node: cst.CSTNode) -> Small | None:
+        """The simple statement that a node is or is in, unless it is in the head of another."""
+        for one in (node, *self.text.ancestors(node)):
+            if isinstance(one, cst.BaseSmallStatement):
+                block = self.text.parent(one)
+                assert isinstance(block, (cst.SimpleStatementLine, cst.SimpleStatementSuite))
+                return Small(one, block)
+            if isinstance(one, (cst.BaseCompoundStatement, cst.Module)):
+                return None
+        return None
+
+    @cached_property
+    def function(self) -> cst.FunctionDef | None:
+        """The innermost ``def`` around the finding."""
+        found: cst.FunctionDef | None = self.site.enclosing(cst.FunctionDef)
+        if found is None and self.small is not None:
+            for node in self.text.ancestors(self.small.node):
+                if isinstance(node, cst.FunctionDef):
+                    return node
+        return found
+
+    def replaced(self, old: cst.CSTNode, code: str, *, torch: bool = False) -> str:
+        """The text with an expression replaced by another one, in parentheses where it needs them.
+
+        ``torch`` says that the new expression uses the module of this name.
+        """
+        return self.site.replaced(
+            [(old, self.fitted(old, code))], imports=self.lacking("torch") if torch else ()
+        )
+
+    def fitted(self, old: cst.CSTNode, code: str) -> cst.BaseExpression:
+        """An expression that may stand in the place of another one."""
+        new = self.expression(code)
+        parent = self.text.parent(old)
+        alone = isinstance(
+            parent,
+            (cst.Arg, cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Return, cst.Expr, cst.Index),
+        )
+        if alone or isinstance(new, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or new.lpar:
+            return new
+        return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+    def expression(self, code: str) -> cst.BaseExpression:
+        """An expression from its code, which may be of several lines."""
+        try:
+            return cst.parse_expression(code, self.module.config_for_parsing)
+        except cst.ParserSyntaxError:
+            # A part of a bracketed expression of several lines, which needs the brackets.
+            return cst.parse_expression(f"({code})", self.module.config_for_parsing)
+
+    def operand(self, node: cst.CSTNode) -> str:
+        """The code of an expression, as the object of an attribute."""
+        code = self.site.code(node)
+        simple = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+        if simple or (isinstance(node, cst.BaseExpression) and node.lpar):
+            return code
+        return f"({code})"
+
+    def guarded(self, nodes: Sequence[cst.BaseSmallStatement]) -> str:
+        """The text with simple statements executed only where nothing is compiled.
+
+        Neighboring lines get one condition.
+        """
+        chosen = {id(node) for node in nodes}
+        changes: list[tuple[cst.CSTNode, Change]] = []
+        lines: list[cst.SimpleStatementLine] = []
+        for node in nodes:
+            small = self.small_of(node)
+            assert small is not None
+            block = small.block
+            if isinstance(block, cst.SimpleStatementSuite):
+                body = cst.IndentedBlock(_apart(block, chosen))
+                if all(old is not block for old, _ in changes):
+                    changes.append((block, body))
+            elif all(id(one) in chosen for one in block.body):
+                if all(line is not block for line in lines):
+                    lines.append(block)
+            elif all(old is not block for old, _ in changes):
+                changes.append((block, cst.FlattenSentinel(_apart(block, chosen))))
+        for run in self._runs(lines):
+            first, *rest = run
+            changes.append((first, condition(run)))
+            changes += [(line, cst.RemoveFromParent()) for line in rest]
+        return self.site.replaced(changes, imports=self.lacking("torch"))
+
+    def _runs(
+        self, lines: Sequence[cst.SimpleStatementLine]
+    ) -> Iterator[list[cst.SimpleStatementLine]]:
+        """Lines that follow one another in one body, together."""
+        ordered = sorted(lines, key=lambda line: self.text.span(line) or (0, 0))
+        run: list[cst.SimpleStatementLine] = []
+        for line in ordered:
+            if run and self._next(run[-1]) is not line:
+                yield run
+                run = []
+            run.append(line)
+        if run:
+            yield run
+
+    def _next(self, line: cst.SimpleStatementLine) -> cst.CSTNode | None:
+        body = getattr(self.text.parent(line), "body", ())
+        places = [number for number, one in enumerate(body) if one is line]
+        after = places[0] + 1 if places else len(body)
+        found: cst.CSTNode | None = body[after] if after < len(body) else None
+        return found
+
+    def with_setting(
+        self, line: str, changes: Sequence[tuple[cst.CSTNode, Change]] = ()
+    ) -> str | None:
+        """The text with a statement behind its imports, and what else changes with it.
+
+        None if the text has the statement already, or no imports.
+        """
+        statement = cst.parse_statement(line, self.module.config_for_parsing)
+        if any(self.site.code(one).strip() == line for one in self.module.body):
+            return None
+        last: cst.CSTNode | None = None
+        for one in self.module.body:
+            if _imports(one):
+                last = one
+            elif isinstance(one, (cst.FunctionDef, cst.ClassDef)):
+                break
+        if last is None:
+            return None
+        new: list[cst.CSTNode] = [last]
+        if "torch" not in self.imported:
+            torch = cst.parse_statement("import torch", self.module.config_for_parsing)
+            assert isinstance(torch, cst.BaseStatement)
+            new.append(torch)
+        assert isinstance(statement, cst.SimpleStatementLine)
+        new.append(statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)]))
+        return self.site.replaced([(last, cst.FlattenSentinel(new)), *changes])
+
+
+def _imports(node: cst.CSTNode) -> bool:
+    """Whether a statement of a module imports something, at once or where something is missing."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return any(isinstance(one, (cst.Import, cst.ImportFrom)) for one in node.body)
+    if isinstance(node, (cst.Try, cst.If)):
+        return any(_imports(one) for one in node.body.body)
+    return False
+
+
+def _apart(block: SmallBlock, chosen: set[int]) -> list[cst.BaseStatement]:
+    """A line of several statements as several lines, some of them under the condition."""
+    found: list[cst.BaseStatement] = []
+    for number, small in enumerate(block.body):
+        line = cst.SimpleStatementLine(
+            [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)],
+            leading_lines=getattr(block, "leading_lines", ()) if number == 0 else (),
+        )
+        if number == len(block.body) - 1:
+            line = line.with_changes(trailing_whitespace=block.trailing_whitespace)
+        found.append(condition([line]) if id(small) in chosen else line)
+    return found
+
+
+def condition(lines: Sequence[cst.SimpleStatementLine]) -> cst.If:
+    """Lines under the condition that nothing is compiled, with the comments above the first."""
+    first, *rest = lines
+    return cst.If(
+        test=cst.parse_expression(NOT_COMPILING),
+        body=cst.IndentedBlock([first.with_changes(leading_lines=()), *rest]),
+        leading_lines=first.leading_lines,
+    )
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+def dotted(node: cst.CSTNode | None) -> str:
+    """``a.b.c`` of a dotted name; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return ""
+    return ".".join([node.value, *reversed(parts)])
+
+
+def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and everything in it, from the outside, in the order of the text."""
+    yield node
+    for child in node.children:
+        yield from descendants(child)
+
+
+def same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two expressions are spelled the same, whitespace and comments aside."""
+    return one.deep_equals(other) or _bare(one) == _bare(other)
+
+
+def _bare(node: cst.CSTNode) -> str:
+    return "".join(cst.Module([]).code_for_node(node).split())
+
+
+def bound(target: cst.CSTNode) -> list[str] | None:
+    """The variables that the target of an assignment binds; None if it does more than that."""
+    if isinstance(target, cst.Name):
+        return [target.value]
+    if isinstance(target, (cst.Tuple, cst.List)):
+        names: list[str] = []
+        for element in target.elements:
+            inner = bound(element.value) if isinstance(element, cst.Element) else None
+            if inner is None:
+                return None
+            names += inner
+        return names
+    return None
+
+
+def targets(node: cst.BaseSmallStatement) -> list[cst.BaseExpression]:
+    """What an assignment assigns to; nothing for other statements."""
+    if isinstance(node, cst.Assign):
+        return [target.target for target in node.targets]
+    if isinstance(node, (cst.AnnAssign, cst.AugAssign)):
+        return [node.target]
+    return []
+
+
+def assigned(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+    """The value of an assignment, or the expression of a statement that only evaluates it."""
+    if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign, cst.Expr)):
+        return node.value
+    return None
+
+
+def arguments(call: cst.Call) -> list[cst.BaseExpression] | None:
+    """The positional arguments of a call; None where it has keywords or stars."""
+    if any(arg.keyword is not None or arg.star for arg in call.args):
+        return None
+    return [arg.value for arg in call.args]
+
+
+def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Where a variable is mentioned in a scope, other than as an attribute or a keyword."""
+    found: list[cst.Name] = []
+
+    def visit(node: cst.CSTNode) -> None:
+        if isinstance(node, cst.Name):
+            if node.value == name:
+                found.append(node)
+        elif isinstance(node, (cst.Attribute, cst.Arg)):
+            visit(node.value)
+        else:
+            for child in node.children:
+                visit(child)
+
+    visit(scope)
+    return found
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """All names that a node mentions."""
+    return {one.value for one in descendants(node) if isinstance(one, cst.Name)}
+
+
+def import_name(alias: cst.ImportAlias) -> str:
+    """The name that a part of an import binds."""
+    named = alias.asname.name if alias.asname is not None else alias.name
+    return dotted(named).partition(".")[0]

@@ -1,0 +1,377 @@
+"""Rewrites of breaks that no condition causes: the texts they make, and what they leave alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.catalogue import candidates
+from fullgraph.fixes.site import Text
+from fullgraph_engine.protocol import Finding, Range
+from fullgraph_engine.protocol.evidence import BreakEvidence, SpecializationEvidence
+
+ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+SKIPPED = "Attempted to call function marked as skipped"
+DYNAMIC = "Dynamic shape operator"
+DATA = "aten._local_scalar_dense.default"
+
+
+def tried(marked: str, title: str = "", context: str = "") -> dict[str, list[Candidate]]:
+    """The candidates for a finding at what is between « and », by the name of their rewrite."""
+    start = marked.index("«")
+    end = marked.index("»") - 1
+    text = marked.replace("«", "").replace("»", "")
+    positions = TextPositions(text)
+    finding = Finding(
+        "graph-break/GB0000",
+        "Graph break",
+        Range(positions.at(start), positions.at(end)),
+        context=context,
+        evidence=BreakEvidence(title),
+    )
+    found: dict[str, list[Candidate]] = {}
+    for candidate in candidates(Text(text), finding):
+        found.setdefault(candidate.rewrite, []).append(candidate)
+    return found
+
+
+def body(text: str) -> str:
+    """What is behind the line of the text that ends the imports."""
+    return text.partition("# --\n")[2]
+
+
+IMPORTS = """\
+import copy, datetime, heapq, logging, math, os, random, sys, time, warnings
+import contextlib
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from tqdm import tqdm
+logger = logging.getLogger(__name__)
+pass  # --
+"""
+
+
+def rewritten(rewrite: str, source: str, title: str = "", context: str = "") -> str:
+    """The function that the first candidate of a rewrite makes of one."""
+    return body(tried(IMPORTS + source, title, context)[rewrite][0].text)
+
+
+GUARD = "if not torch.compiler.is_compiling():"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(
+            "def f(x):\n    # why\n    «print(x.shape)»  # how\n    return x\n",
+            f"def f(x):\n    # why\n    {GUARD}\n        print(x.shape)  # how\n    return x\n",
+            id="comments",
+        ),
+        pytest.param(
+            "@decorated\nclass M:\n\tdef f(self, x):\n\t\t«logger.info(x)»\n\t\treturn x\n",
+            f"@decorated\nclass M:\n\tdef f(self, x):\n\t\t{GUARD}\n\t\t\tlogger.info(x)\n"
+            "\t\treturn x\n",
+            id="tabs",
+        ),
+        pytest.param(
+            "def f(x):\n    if x.dim(): «print(x)»; y = 1\n    return x\n",
+            f"def f(x):\n    if x.dim():\n        {GUARD}\n            print(x)\n        y = 1\n"
+            "    return x\n",
+            id="one-line body",
+        ),
+        pytest.param(
+            "def f(x):\n    a = 1; «warnings.warn('w')»; b = 2  # c\n    return a\n",
+            f"def f(x):\n    a = 1\n    {GUARD}\n        warnings.warn('w')\n    b = 2  # c\n"
+            "    return a\n",
+            id="several on a line",
+        ),
+        pytest.param(
+            "def f(x):\n    def g():\n        print(\n            «x.sum().item()»,  # c\n"
+            "        )\n    g()\n",
+            f"def f(x):\n    def g():\n        {GUARD}\n            print(\n"
+            "                x.sum().item(),  # c\n            )\n    g()\n",
+            id="in an argument, nested",
+        ),
+        pytest.param(
+            "def f(x):\n    t = «time.time()»\n    y = x + 1\n    d = time.time() - t\n"
+            "    print(d)\n    return y\n",
+            f"def f(x):\n    {GUARD}\n        t = time.time()\n    y = x + 1\n    {GUARD}\n"
+            "        d = time.time() - t\n        print(d)\n    return y\n",
+            id="all that the time goes into",
+        ),
+        pytest.param(
+            "class M:\n    def f(self, x):\n        self.last = «x.sum().item()»\n"
+            "        return x\n",
+            f"class M:\n    def f(self, x):\n        {GUARD}\n"
+            "            self.last = x.sum().item()\n        return x\n",
+            id="a number that nothing reads",
+        ),
+    ],
+)
+def test_not_when_compiling(source: str, expected: str) -> None:
+    assert rewritten("not-when-compiling", source, ITEM) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def f(x):\n    v = «x.sum().item()»\n    return x * v\n", id="is returned"),
+        pytest.param(
+            "def f(x):\n    t = «time.time()»\n    if t > 3:\n        x = -x\n    return x\n",
+            id="decides",
+        ),
+        pytest.param("def f(x):\n    «x[x > 0]» += 1\n    return x\n", id="elements"),
+        pytest.param("def f(x):\n    x.data = «x.clone()»\n", id="a tensor's attribute"),
+        pytest.param(
+            "def f(self, x):\n    self.v = «x.sum().item()»\n    return x * self.v\n",
+            id="an attribute that is read",
+        ),
+        pytest.param("def f(self, x):\n    self.v = «x.mean()»\n    return x\n", id="a tensor"),
+        pytest.param("def f(x):\n    v = «self.step(x)»\n    print(v)\n", id="unknown call"),
+        pytest.param("def f(x):\n    «x.add_(1)»\n    return x\n", id="a change in place"),
+        pytest.param("def f(x):\n    t = «time.time()»\n    return lambda: t\n", id="a closure"),
+    ],
+)
+def test_what_something_needs_is_always_executed(source: str) -> None:
+    assert "not-when-compiling" not in tried(IMPORTS + source, ITEM)
+
+
+def test_line_ends_and_the_rest_of_the_text_are_kept() -> None:
+    source = "import torch\r\n\r\n\r\ndef f(x):\r\n    «print(x)»\r\n\r\n    return x  # é\r\n"
+    (candidate,) = tried(source)["not-when-compiling"]
+    assert candidate.text == source.replace("    «print(x)»", f"    {GUARD}\r\n        print(x)")
+
+
+def test_torch_is_imported_where_only_parts_of_it_are() -> None:
+    (candidate,) = tried("from torch import nn\n\ndef f(x):\n    «print(x)»\n")[
+        "not-when-compiling"
+    ]
+    assert candidate.text.partition("def f")[0] == "from torch import nn\nimport torch\n\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x * «x.sum().item()»", "x * x.sum().detach()"),
+        ("x * «x.detach().sum().item()»", "x * x.detach().sum()"),
+        ("x * «x.argmax().cpu().item()»", "x * x.argmax()"),
+        ("x * «float(x.sum())»", "x * x.sum().detach().float()"),
+        ("x * «int((x > 0).sum())»", "x * (x > 0).sum().long()"),
+        ("x / math.sqrt(«x.sum().item()» + 1)", "x / torch.sqrt(x.sum().detach() + 1)"),
+        ("x * float(np.sqrt(«x.sum().item()»))", "x * torch.sqrt(x.sum().detach()).float()"),
+        ("x * «math.exp(x.mean())»", "x * torch.exp(x.mean()).detach()"),
+        ("x * round(«x.sum().item()», 2)", "x * torch.round(x.sum().detach(), decimals=2)"),
+        ("x / max(«x.sum().item()», 1e-6)", "x / max(x.sum().detach(), 1e-6)"),
+        (
+            "torch.tensor([«x.sum().item()», x.max().item()], dtype=x.dtype)",
+            "torch.stack([x.sum().detach(), x.max().detach()]).to(dtype=x.dtype)",
+        ),
+        ("(lambda v: «v.sum().item()» * 2)(x)", "(lambda v: v.sum().detach() * 2)(x)"),
+        ("[v for v in «x.tolist()»]", "[v for v in x.detach()]"),
+    ],
+)
+def test_values_stay_tensors(expression: str, expected: str) -> None:
+    source = f"def f(x):\n    return {expression}\n"
+    assert rewritten("keep-tensor", source, ITEM) == f"def f(x):\n    return {expected}\n"
+
+
+def test_a_condition_on_a_tensor_is_no_better() -> None:
+    source = "def f(x):\n    if «x.sum().item()» > 0:\n        return x\n    return -x\n"
+    assert "keep-tensor" not in tried(IMPORTS + source, ITEM)
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "statement", "expected", "title"),
+    [
+        ("mask-reduction", "return «x[m]».sum()", "return x.masked_fill(~m, 0).sum()", DYNAMIC),
+        (
+            "mask-reduction",
+            "return 1 + «x[x > 0]».mean()",
+            "return 1 + (x.masked_fill(~(x > 0), 0).sum() / (x > 0).sum())",
+            DYNAMIC,
+        ),
+        (
+            "mask-reduction",
+            "return torch.max(«torch.masked_select(x, m)»)",
+            'return x.masked_fill(~m, float("-inf")).max()',
+            DYNAMIC,
+        ),
+        ("where-assignment", "x[m] = «y[m]» * 2", "x[...] = torch.where(m, y * 2, x)", DYNAMIC),
+        ("where-assignment", "«x[m]» += 1", "x[...] = torch.where(m, x + 1, x)", DYNAMIC),
+        (
+            "ignore-masked",
+            "return F.cross_entropy(«x[m]», y[m])",
+            "return F.cross_entropy(x.flatten(0, -2), torch.where(m, y, -100).flatten())",
+            DYNAMIC,
+        ),
+        (
+            "mask-loss",
+            "return F.mse_loss(«x[m]», y[m])",
+            'return F.mse_loss(x, y, reduction="none").masked_fill(~m, 0).sum() / m.sum()',
+            DYNAMIC,
+        ),
+        ("count", "return len(«torch.nonzero(m)»)", "return torch.count_nonzero(m)", DYNAMIC),
+        ("count", "return «m.nonzero()».shape[0]", "return torch.count_nonzero(m)", DYNAMIC),
+        ("index-by-tensor", "return «x[i]»", "return x[i.unsqueeze(0)].squeeze(0)", ITEM),
+        ("compare-as-tensor", "return x * «torch.equal(x, y)»", "return x * (x == y).all()", ""),
+        ("assert-async", "«torch._assert(m, 'a')»", "torch._assert_async(m, 'a')", ""),
+        ("random-uniform", "return «random.random()»", "return random.uniform(0.0, 1.0)", ""),
+        ("math-prod", "return int(«np.prod(x.shape)»)", "return math.prod(x.shape)", ""),
+        ("clone", "return «copy.deepcopy(x)»", "return x.detach().clone()", ""),
+        ("requires-grad-method", "«x.requires_grad = True»", "x.requires_grad_(True)", ""),
+        ("copy-data", "«x.data = y»", "x.data.copy_(y)", ""),
+        ("plain-tensor", "return «nn.Parameter(x)» * 2", "return x * 2", ""),
+        ("drop-progress", "return [i for i in «tqdm(x, desc='a')»]", "return [i for i in x]", ""),
+        (
+            "clock-when-not-compiling",
+            "return «time.time()» - 1",
+            "return (0.0 if torch.compiler.is_compiling() else time.time()) - 1",
+            SKIPPED,
+        ),
+    ],
+)
+def test_expressions(rewrite: str, statement: str, expected: str, title: str) -> None:
+    head = "def f(x, y, m, i):\n    # c\n    "
+    assert rewritten(rewrite, f"{head}{statement}\n", title) == f"{head}{expected}\n"
+
+
+def test_a_selection_that_is_only_reduced_is_not_made() -> None:
+    source = "def f(x):\n    # positive\n    p = «x[x > 0]»\n    return p.sum() * p.max()\n"
+    made = rewritten("mask-reduction", source, DYNAMIC)
+    assert made == (
+        "def f(x):\n    return x.masked_fill(~(x > 0), 0).sum()"
+        ' * x.masked_fill(~(x > 0), float("-inf")).max()\n'
+    )
+    escapes = "def f(x):\n    p = «x[x > 0]»\n    return p, p.sum()\n"
+    assert "mask-reduction" not in tried(IMPORTS + escapes, DYNAMIC)
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "title", "context", "line"),
+    [
+        ("capture-scalars", ITEM, "", "capture_scalar_outputs = True"),
+        ("capture-dynamic-outputs", DYNAMIC, "", "capture_dynamic_output_shape_ops = True"),
+        ("trace-autograd", "Unsupported Tensor.backward() call", "", "trace_autograd_ops = True"),
+        ("allow-rnn", "Attempted to wrap RNN, GRU, or LSTM", "", "allow_rnn = True"),
+    ],
+)
+def test_settings_stand_once_behind_the_imports(
+    rewrite: str, title: str, context: str, line: str
+) -> None:
+    head = '"""Doc."""\n\nimport os\nfrom torch import nn  # layers\n'
+    rest = "\n\ndef f(x):\n    return «x.g()»\n"
+    (candidate, *_) = tried(head + rest, title, context)[rewrite]
+    setting = f"torch._dynamo.config.{line}\n"
+    plain = rest.replace("«", "").replace("»", "")
+    assert candidate.text == f"{head}import torch\n\n{setting}{plain}"
+    assert candidate.gives_up
+    assert rewrite not in tried(f"{head}import torch\n\n{setting}{rest}", title, context)
+
+
+def test_a_size_gets_its_bounds() -> None:
+    source = "def f(x):\n    n = «x.sum().item()»\n    return x[:n]\n"
+    *_, checked = tried(IMPORTS + source, ITEM)["capture-scalars"]
+    assert body(checked.text) == (
+        "def f(x):\n    n = x.sum().item()\n    torch._check(n >= 0)\n"
+        "    torch._check(n <= x.shape[0])\n    return x[:n]\n"
+    )
+
+
+def test_managers_that_only_watch_are_not_entered() -> None:
+    source = (
+        "def f(x):\n    with «warnings.catch_warnings()»:\n"
+        "        warnings.simplefilter('ignore')\n        return x + 1\n"
+    )
+    assert rewritten("context-when-not-compiling", source, SKIPPED) == (
+        "def f(x):\n    with contextlib.nullcontext() if torch.compiler.is_compiling() else"
+        f" warnings.catch_warnings():\n        {GUARD}\n"
+        "            warnings.simplefilter('ignore')\n        return x + 1\n"
+    )
+    computing = "def f(x):\n    with «torch.no_grad()»:\n        return x + 1\n"
+    assert "context-when-not-compiling" not in tried(IMPORTS + computing)
+
+
+def test_a_decorator_that_disables_is_removed() -> None:
+    source = (
+        "@torch.compiler.disable  # c\n@other\ndef g(x):\n    return x\n\n"
+        "def f(x):\n    return «g(x)»\n"
+    )
+    title = "Skip calling `torch.compiler.disable()`d function"
+    made = rewritten("enable", source, title, "<function g at 0x7f>")
+    assert made == "@other\ndef g(x):\n    return x\n\ndef f(x):\n    return g(x)\n"
+
+
+def test_graph_breaks_that_were_asked_for_go() -> None:
+    alone = "def f(x):\n    if x.dim():\n        «torch._dynamo.graph_break()»\n    return x\n"
+    assert rewritten("drop-graph-break", alone) == (
+        "def f(x):\n    if x.dim():\n        pass\n    return x\n"
+    )
+    other = "def f(x):\n    «torch._dynamo.graph_break()»\n    return x\n"
+    assert rewritten("drop-graph-break", other) == "def f(x):\n    return x\n"
+
+
+def test_a_class_moves_out_of_its_function() -> None:
+    source = "# about f\ndef f(x):\n    «class P:\n        a = 1\n»    return x + P.a\n"
+    assert rewritten("move-class", source, "Invalid call to __build_class__") == (
+        "\nclass P:\n    a = 1\n# about f\ndef f(x):\n    return x + P.a\n"
+    )
+    closed = "def f(x):\n    y = 1\n    «class P:\n        a = y\n»    return x + P.a\n"
+    assert "move-class" not in tried(IMPORTS + closed, "Invalid call to __build_class__")
+
+
+def test_the_last_resort_is_the_smallest_call() -> None:
+    source = (
+        "# about f\n@decorated\ndef f(x, n):\n    h = [n]\n    y = x * «heapq.nlargest(n, h)»[0]\n"
+        "    return y\n"
+    )
+    found = tried(IMPORTS + source, SKIPPED)
+    assert body(found["disable"][0].text) == (
+        "@torch.compiler.disable\ndef _untraced_nlargest(n, h):\n    return heapq.nlargest(n, h)\n"
+        "\n\n# about f\n@decorated\ndef f(x, n):\n    h = [n]\n"
+        "    y = x * _untraced_nlargest(n, h)[0]\n    return y\n"
+    )
+    assert found["disable"][0].suggestion
+    assert list(found)[-3:] == ["nonstrict-trace", "disable", "allow-in-graph"]
+
+
+def test_what_differs_in_each_call_is_not_frozen_as_a_fix() -> None:
+    found = tried(IMPORTS + "def f(x):\n    return x * «random.gauss(0, 1)»\n", SKIPPED)
+    frozen = [*found["assume-constant"], *found["nonstrict-trace"]]
+    assert [one.suggestion for one in frozen] == [True, True]
+
+
+def test_only_equivalent_rewrites_preserve() -> None:
+    """The list of those that can be safe: each was looked at, whatever the verifier says."""
+    sources = {
+        "def f(x):\n    «torch._dynamo.graph_break()»\n    return x\n": {"drop-graph-break"},
+        "def f(x):\n    return x * «random.random()»\n": {"random-uniform"},
+        "def f(x):\n    return x.reshape(int(«np.prod(x.shape)»))\n": {
+            "math-prod",
+            "capture-scalars",
+        },
+        "def f(x):\n    return x.reshape(int(«np.prod(x)»))\n": {"capture-scalars"},
+        "def f(x):\n    «x.requires_grad = True»\n    return x\n": {"requires-grad-method"},
+        "def f(x):\n    v = «x.sum().item()»\n    print(v)\n    return x\n": {"capture-scalars"},
+        "def f(x):\n    return «copy.deepcopy(x)»\n": set(),
+    }
+    for source, expected in sources.items():
+        title = ITEM if "item" in source else SKIPPED
+        found = tried(IMPORTS + source, title)
+        kept = {one.rewrite for group in found.values() for one in group if one.preserves}
+        assert kept == expected, source
+
+
+def test_nothing_is_made_for_other_findings() -> None:
+    text = IMPORTS + "def f(x):\n    print(x.sum().item())\n    return x\n"
+    positions = TextPositions(text)
+    range_ = Range(positions.at(text.index("x.sum")), positions.at(text.index(")\n    return")))
+    finding = Finding(
+        "guard/specialised-dimension",
+        "A size",
+        range_,
+        evidence=SpecializationEvidence("s0", "L['x']", "3"),
+    )
+    assert candidates(Text(text), finding) == ()
