@@ -415,7 +415,6 @@ class Window(RuleBasedStateMachine):
         self.texts: dict[str, Text] = {}
         self.sent: list[Any] = []
         self.twice: list[Any] = []
-        self.analyses: dict[Any, str] = {}
         self.configuration: Any = {}
         self.trusted = True
         for name, text in zip(URIS, texts, strict=False):
@@ -531,9 +530,7 @@ class Window(RuleBasedStateMachine):
     def execute(self, command: str, at: int, named: str) -> None:
         uri = self.pick(at)
         params = {"command": command, "arguments": [uri, named] if named else [uri]}
-        number = self.send("workspace/executeCommand", params)
-        if command == ANALYZE:
-            self.analyses[number] = uri
+        self.send("workspace/executeCommand", params)
 
     @rule(command=st.sampled_from(COMMANDS), arguments=st.one_of(JSON, st.lists(JSON)))
     def execute_anything(self, command: str, arguments: Any) -> None:
@@ -566,8 +563,6 @@ class Window(RuleBasedStateMachine):
         self.place.operations += 1
         number = self.sent[-1 - back] if back < len(self.sent) else 10**6
         self.peer.notify("$/cancelRequest", {"id": number})
-        if number in self.analyses and self.analyses[number] in self.texts:
-            self.texts[self.analyses[number]].stale = True
 
     @rule(name=st.sampled_from(URIS))
     def use_an_id_twice(self, name: str) -> None:

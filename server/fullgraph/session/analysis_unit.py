@@ -133,6 +133,9 @@ class Unit:
         """When the text was last edited, by the loop's clock."""
         self._reason = Reason.CHANGED
         self._only: tuple[str, ...] = ()
+        """Targets of the run that is due, empty for all."""
+        self._asked = False
+        """The run that goes on or is due is wanted by requests alone."""
         self._complete: _Complete | None = None
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
@@ -178,11 +181,18 @@ class Unit:
             self._want(Reason.OPENED)
 
     def analyze(self, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
-        """Trace now, whatever is known; the future says how the run ended."""
+        """Trace now, whatever is known; the future says how the run ended.
+
+        What is traced already, or is due, is traced as well: somebody else waits for it.
+        """
         ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiters.append(ending)
         self._complete = None
-        self._only = only
+        ahead = self._ahead
+        if ahead is None:
+            self._asked, self._only = True, only
+        else:
+            self._only = tuple(dict.fromkeys((*ahead, *only))) if ahead and only else ()
         self._want(Reason.ASKED)
         return ending
 
@@ -190,12 +200,13 @@ class Unit:
         """Whoever asked does not want it any more; then nobody may."""
         if ending in self._waiters:
             self._waiters.remove(ending)
-        if self._run is not None and self._run.asked and not self._waiters:
-            self._run.cancel()
+        if self._asked and not self._waiters:
+            self.cancel()
 
     def cancel(self) -> None:
         self._end_forecast()
         self.schedule.withdraw()
+        self._only = ()
         if self._run is None:
             self._tell(Ending(self.document.generation, False, "Cancelled."))
 
@@ -277,24 +288,31 @@ class Unit:
 
     # -- runs ---------------------------------------------------------------------------------
 
+    @property
+    def _ahead(self) -> tuple[str, ...] | None:
+        """Targets of the run that goes on or is due, empty for all; None if there is no run."""
+        if self.schedule.pending:
+            return self._only
+        return self._run.only if self._run is not None and not self._run.obsolete else None
+
     def _want(self, reason: Reason) -> None:
         order = list(Reason)
         if not self.schedule.pending or order.index(reason) > order.index(self._reason):
             self._reason = reason
-        if reason is not Reason.ASKED and self._reason is not Reason.ASKED:
-            self._only = ()
-        trace_on = self.inputs.settings.trace_on
+        due = is_due(reason, self.inputs.settings.trace_on)
+        if due and reason is not Reason.ASKED:
+            self._asked, self._only = False, ()
         if reason is Reason.CHANGED:
             if self._known():
                 # The edit was taken back.
                 self.schedule.withdraw()
                 self._restore()
-            elif is_due(reason, trace_on):
+            elif due:
                 self.schedule.edited()
             else:
                 # What runs is of a text that is gone.
                 self.cancel()
-        elif is_due(reason, trace_on):
+        elif due:
             if self._known():
                 self._restore()
             elif self._run is not None and self._run.covers(self._basis()):
@@ -364,7 +382,7 @@ class Unit:
         basis = self._basis(due.only)
         analysis = engine.analyze(request)
         self.results.begin(due.only)
-        self._run = _Run(self, analysis, basis, asked=due.reason is Reason.ASKED)
+        self._run = _Run(self, analysis, basis)
         self._report(RunBegan())
         if self.results.empty:
             # That there will be something is all that there is to show.
@@ -509,11 +527,10 @@ class Unit:
 class _Run:
     """Takes the events of one analysis into its unit until the last."""
 
-    def __init__(self, unit: Unit, analysis: Analysis, basis: object, *, asked: bool) -> None:
+    def __init__(self, unit: Unit, analysis: Analysis, basis: object) -> None:
         self._unit = unit
         self._analysis = analysis
         self.basis = basis
-        self.asked = asked
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False

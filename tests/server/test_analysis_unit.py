@@ -1,0 +1,150 @@
+"""Which targets are traced when the editor and requests want different ones at the same time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from fullgraph.domain.positions import Encoding
+from fullgraph.engines import Analysis, Engine, EngineState, EngineStatus
+from fullgraph.session.analysis_unit import TraceInputs, Unit
+from fullgraph.session.documents import Change, Document
+from fullgraph.session.request import analyze_request
+from fullgraph.session.settings import Settings, TraceOn
+from fullgraph.session.unit_events import TraceDue, UnitEvent
+from fullgraph_engine.protocol import Analyze, Analyzed
+
+from .loop_clock import passed
+
+TEXT = "class A(nn.Module): pass\nclass B(nn.Module): pass\n"
+STATUS = EngineStatus(EngineState.READY, "Ready.", torch="2.13.0", python="3.11")
+
+
+class HeldEngine:
+    """Its analyses go on until the test ends them, or at once when they are cancelled."""
+
+    status = STATUS
+
+    def __init__(self) -> None:
+        self.analyses: list[Analysis] = []
+
+    def analyze(self, request: Analyze) -> Analysis:
+        analysis = Analysis(request, lambda asked: asked.put(asked.broken_off()))
+        self.analyses.append(analysis)
+        return analysis
+
+    @property
+    def traced(self) -> list[tuple[tuple[str, ...], bool]]:
+        """Of each run the targets, empty for all, and whether it was left to go on."""
+        return [(one.request.only, not one.cancelled) for one in self.analyses]
+
+    async def end(self) -> None:
+        last = self.analyses[-1]
+        last.put(Analyzed(0, last.request.generation, 0.0))
+        await passed(0.0)
+
+
+def unit_of(engine: HeldEngine, trace_on: TraceOn = "change") -> Unit:
+    """One that was opened."""
+    settings = Settings(trace_on=trace_on, forecast=False)
+
+    def emit(unit: Unit, event: UnitEvent) -> None:
+        if isinstance(event, TraceDue):
+            document = unit.document
+            request = analyze_request(
+                name=document.name,
+                text=document.text,
+                generation=document.generation,
+                settings=settings,
+                project=Path("/project"),
+                only=event.only,
+            )
+            unit.trace(event, cast("Engine", engine), request)
+
+    document = Document("file:///project/a.py", TEXT, 1, "python", Encoding.UTF8)
+    unit = Unit(document, TraceInputs(settings, ()), emit)
+    unit.open()
+    return unit
+
+
+def edit(unit: Unit) -> None:
+    unit.change([Change(TEXT + "\n")], unit.document.version + 1)
+
+
+async def test_one_target_asked_for_does_not_end_the_trace_of_all() -> None:
+    engine = HeldEngine()
+    asked = unit_of(engine).analyze(("B",))
+    assert engine.traced == [((), True)]
+    await engine.end()
+    assert asked.result().completed
+
+
+async def test_one_target_asked_for_does_not_replace_the_trace_of_an_edit() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine)
+    await engine.end()
+    edit(unit)
+    asked = unit.analyze(("B",))
+    assert engine.traced == [((), True), ((), True)]
+    await engine.end()
+    assert asked.result().completed
+
+
+async def test_an_edit_has_all_targets_traced_while_one_is_asked_for() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine)
+    await engine.end()
+    unit.analyze(("B",))
+    edit(unit)
+    await passed(60.0)
+    assert engine.traced == [((), True), (("B",), False), ((), True)]
+
+
+async def test_two_targets_asked_for_are_both_traced() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine, "manual")
+    first, second = unit.analyze(("A",)), unit.analyze(("B",))
+    await passed(0.0)
+    assert engine.traced == [(("A",), False), (("A", "B"), True)]
+    await engine.end()
+    assert first.result().completed and second.result().completed
+
+
+async def test_a_cancelled_request_ends_the_run_that_only_it_wants() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine, "manual")
+    first, second = unit.analyze(), unit.analyze()
+    unit.unask(first)
+    assert engine.traced == [((), True)]
+    unit.unask(second)
+    assert engine.traced == [((), False)]
+
+
+async def test_a_cancelled_request_leaves_the_trace_of_an_edit() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine)
+    await engine.end()
+    edit(unit)
+    unit.unask(unit.analyze())
+    assert engine.traced[1:] == [((), True)]
+
+
+async def test_a_cancelled_request_leaves_a_run_that_a_change_outside_wants() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine)
+    await engine.end()
+    asked = unit.analyze()
+    unit.refresh()
+    unit.unask(asked)
+    assert engine.traced[1:] == [((), True)]
+
+
+async def test_a_cancelled_request_leaves_nothing_due() -> None:
+    engine = HeldEngine()
+    unit = unit_of(engine, "manual")
+    first = unit.analyze(("A",))
+    second = unit.analyze(("B",))
+    unit.unask(first)
+    unit.unask(second)
+    await passed(60.0)
+    assert engine.traced == [(("A",), False)]
