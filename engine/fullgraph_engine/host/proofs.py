@@ -47,6 +47,9 @@ def _proven(pipeline: Proving, forks: bool) -> tuple[Degraded, ...]:
     if kept is not None:
         return kept
     answer = Branches()(pipeline.prove, _SECONDS) if forks else answer_of(pipeline.prove)
+    if forks and answer.value is None and not answer.late:
+        # Something else may have ended the process, and nothing would prove it later.
+        answer = Branches()(pipeline.prove, _SECONDS)
     if answer.value is None:
         return (Degraded("graphs", f"a test program could not be traced: {answer.lost}"),)
     if path is not None:
