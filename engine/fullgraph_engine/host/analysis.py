@@ -1320,8 +1320,11 @@ def _why(code: int | None, watched: Watched, request: Analyze) -> str:
         return f"files of more than {limits.memory} MiB were written"
     if cause == "processes":
         return f"it started more than {limits.processes} processes"
-    if code == run.LOST or (cause == "lost" and processes.was_killed(code)):
-        return "it closed, or used up, the file descriptors that results are reported through"
+    closed = "closed, or used up, the file descriptors that results are reported through"
+    if code == run.LOST:
+        return f"the process exited with status {code}, as it does when its code has {closed}"
+    if cause == "lost" and processes.was_killed(code):
+        return f"it {closed}"
     if code == run.BROKEN:
         return "code of fullgraph failed in it, perhaps as the file replaced what that code uses"
     if code is None:
