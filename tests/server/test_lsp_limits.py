@@ -101,6 +101,29 @@ async def test_why_there_is_no_engine_is_logged_once_and_not_at_each_edit(
     await editor.until(lambda: len(logged(editor, "no torch")) == 2)
 
 
+async def test_an_interpreter_that_was_put_right_is_found_when_the_user_comes_back(
+    open_editor: Any, tmp_path: Path
+) -> None:
+    python = tmp_path / "environment" / "python"
+    editor = await open_editor(configuration={"interpreter": str(python)})
+    uri = editor.open("model.py", NET)
+    await editor.until_state("unusable")
+    interpreter(python.parent)
+    editor.client.protocol.notify("fullgraph/focused", {})
+    await editor.until_seen(uri, BREAK)
+
+
+async def test_coming_back_traces_nothing_where_all_is_well(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "x = call()", "x = call(")
+    await editor.until_rest()
+    before = counter.analyzed
+    editor.client.protocol.notify("fullgraph/focused", {})
+    await editor.until_rest()
+    assert counter.analyzed == before
+
+
 async def test_an_analysis_without_an_interpreter_says_why(open_editor: Any) -> None:
     editor = await open_editor(configuration={"interpreter": "/nowhere/python"})
     uri = editor.open("model.py", NET)

@@ -35,6 +35,9 @@ export const changed = new NotificationType<{ readonly uri: string; readonly fin
   "fullgraph/changed",
 );
 
+/** The user came back to the window: what kept an engine from starting may have been put right. */
+export const focused = new NotificationType<Record<string, never>>("fullgraph/focused");
+
 /** What of a file is asked for: the target that is named, or that is at a line or above it. */
 export interface About {
   readonly target?: string;

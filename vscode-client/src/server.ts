@@ -68,6 +68,11 @@ export class Server implements vscode.Disposable {
           void this.restart();
         }
       }),
+      vscode.window.onDidChangeWindowState(({ focused }) => {
+        if (focused) {
+          void this.client?.sendNotification(protocol.focused, {});
+        }
+      }),
     );
   }
 

@@ -42,6 +42,14 @@ function M.register()
       require("fullgraph.server").written(event.buf)
     end,
   })
+  vim.api.nvim_create_autocmd("FocusGained", {
+    group = group,
+    callback = function()
+      for _, client in ipairs(vim.lsp.get_clients({ name = "fullgraph" })) do
+        client:notify("fullgraph/focused", vim.empty_dict())
+      end
+    end,
+  })
   vim.api.nvim_create_autocmd("BufReadCmd", {
     group = group,
     pattern = "fullgraph://*",

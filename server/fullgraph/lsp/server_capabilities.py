@@ -60,6 +60,8 @@ REDUCE_KIND = "source.fullgraph.reduce"
 
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
+FOCUSED = "fullgraph/focused"
+"""From clients whose user came back to the window."""
 TRACE = "fullgraph/trace"
 CHANGED = "fullgraph/changed"
 """For clients that show what ``TRACE`` answers: it may answer something else now."""

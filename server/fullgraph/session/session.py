@@ -184,6 +184,15 @@ class Session:
                 unit.cancel()
             self._check_trust()
 
+    def focused(self) -> None:
+        """The user came back: what kept an engine from starting may have been put right."""
+        failed = (EngineState.UNUSABLE, EngineState.CRASHED)
+        for unit in self._informed():
+            key = self._engine_key(unit)
+            status = self._engines.status(key) if key is not None else None
+            if status is None or status.state in failed:
+                unit.reconsider()
+
     def manifest_changed(self) -> None:
         """A pyproject.toml was written."""
         self._reconsider()

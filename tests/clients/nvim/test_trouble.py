@@ -100,6 +100,18 @@ def test_without_torch(one: Callable[..., Neovim], tmp_path: Path) -> None:
     nvim.sees("No torch in", "pip install torch")
 
 
+def test_an_interpreter_that_is_there_when_the_user_comes_back(
+    one: Callable[..., Neovim], tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    nvim = one(configuration=with_interpreter(python))
+    one_message(nvim, "The interpreter")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    nvim.command("doautocmd FocusGained")
+    nvim.finds("graph-break/")
+
+
 def test_with_an_old_torch(one: Callable[..., Neovim], tmp_path: Path) -> None:
     venv = tmp_path / "v"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
