@@ -67,6 +67,8 @@ def break_off(chance: random.Random, text: str) -> str:
 def move(chance: random.Random, text: str) -> str:
     """Two definitions change places."""
     blocks = re.split(r"\n\n\n(?=\S)", text)
+    if len(blocks) < 3:
+        return insert(chance, text)
     one, other = chance.randrange(1, len(blocks)), chance.randrange(1, len(blocks))
     blocks[one], blocks[other] = blocks[other], blocks[one]
     return "\n\n\n".join(blocks)
