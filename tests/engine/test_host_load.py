@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -118,6 +119,28 @@ def test_so_is_a_module(engine: Engine, signal: str) -> None:
     result = engine.analyze(text)
     assert [report.status for report in result.reports.values()] == ["traced"]
     assert not result.troubles
+
+
+def test_a_run_that_is_stopped_before_it_is_known_is_run_once_more(
+    engine: Engine, processes: str
+) -> None:
+    if processes == "spawn":
+        pytest.skip("the pid of what is spawned is known from its beginning")
+    text = """\
+        import os, tempfile
+        first = tempfile.gettempdir() + "/first"
+        def stop():
+            if not os.path.exists(first):
+                open(first, "w").close()
+                os.kill(os.getpid(), 19)
+        os.register_at_fork(after_in_child=stop)
+        """
+    limits = Limits(seconds=20.0, module_seconds=20.0)
+    began = time.monotonic()
+    result = engine.analyze(textwrap.dedent(text) + PLAIN, limits=limits)
+    assert [report.status for report in result.reports.values()] == ["traced"]
+    assert not result.troubles
+    assert time.monotonic() - began < limits.seconds / 2
 
 
 def test_a_run_that_stops_itself_each_time_is_reported(engine: Engine) -> None:

@@ -1112,6 +1112,7 @@ class Analysis:
         limits, shared = self.request.limits, seen.resident(os.getpid())
         full = self._held_by_files(seen.parents) > limits.memory * MIB + self._files
         for watched in self._processes():
+            watched.pid = watched.pid or self._stopped_fork(watched, seen)
             if not watched.pid or watched.cause is not None:
                 continue
             if watched.pid in seen.stopped:
@@ -1135,6 +1136,12 @@ class Analysis:
                 watched.kill_at = now + 1.0
             elif used.memory - used.processes * shared > most:
                 self._interrupt(watched, "memory", now)
+
+    def _stopped_fork(self, watched: Watched, seen: processes.Snapshot) -> int:
+        """The process that a signal has stopped before it could say whose it is; 0 if none has."""
+        source, known = self._forks(watched), {one.pid for one in self._processes()}
+        forks = (pid for pid in seen.stopped - known if seen.parents.get(pid) == source)
+        return next(forks, 0)
 
     def _held_by_files(self, parents: dict[int, int]) -> int:
         """Bytes of what processes have written, also if it was removed while it is open."""
