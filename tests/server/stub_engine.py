@@ -24,7 +24,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# repro: STEPS``          how repros go on, see ``stub_repros``
 
 ``STUB_ENGINE`` in the environment: ``unusable``, ``crash``, ``slow=SECONDS``, ``waits=FILE`` (the
-import of torch goes on until there is this file), ``python=VERSION``,
+import of torch goes on until there is this file), ``helper`` (it has a process beside),
+``python=VERSION``,
 ``count=FILE`` (a line for each start and each request), ``index=FILE`` (of operators; ``static=``
 for one that is incomplete), separated by commas.
 """
@@ -99,6 +100,9 @@ class Stub:
             self.say(p.Unusable("There is no torch in this interpreter.", "Install torch in it."))
             return
         time.sleep(float(self.options.get("slow", "0")))
+        if "helper" in self.options and not os.fork():
+            signal.alarm(60)
+            signal.pause()
         while (path := self.options.get("waits")) and not Path(path).exists():
             time.sleep(0.005)
         layers = (SandboxLayer("audit hook"), SandboxLayer("Landlock", "there is none"))

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus
@@ -442,6 +443,25 @@ async def test_a_forecast_that_an_engine_was_killed_over_keeps_no_trace_waiting(
     assert not forecast.ended and forecast.restarted
     forecast.cancel()
     assert isinstance((await events(forecast))[-1], Analyzed)
+
+
+async def test_an_engine_is_replaced_that_waits_for_what_a_signal_has_stopped(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("fullgraph.engines.engine.LOOK_AT_PROCESS", 0.05)
+    torch = tmp_path / "torch"
+    monkeypatch.setenv("STUB_ENGINE", f"helper,waits={torch}")
+    one = watched()
+    await one.engine.start()
+    while not one.engine.status.pid:
+        await asyncio.sleep(0.01)
+    while not (helpers := psutil.Process(one.engine.status.pid).children()):
+        await asyncio.sleep(0.01)
+    helpers[0].suspend()
+    while not any("killed" in status.message for status in one.statuses):
+        await asyncio.sleep(0.01)
+    torch.touch()
+    assert isinstance((await events(one.engine.analyze(asked())))[-1], Analyzed)
 
 
 async def test_an_engine_that_a_signal_has_stopped_is_replaced(

@@ -538,7 +538,7 @@ class Engine:
         """One that a signal has stopped answers nothing, and would not even end with the server."""
         if process is not self._process:
             return
-        is_stopped = process.is_stopped
+        is_stopped = process.is_stopped(starting=self._status.state is EngineState.STARTING)
         if is_stopped and was_stopped:
             process.kill()
         else:

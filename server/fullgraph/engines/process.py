@@ -216,17 +216,16 @@ class EngineProcess:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    @property
-    def is_stopped(self) -> bool:
-        """A signal has stopped it, as far as that can be known: on Linux."""
+    def is_stopped(self, *, starting: bool) -> bool:
+        """A signal has stopped it, as far as that can be known: on Linux.
+
+        ``starting``: or has stopped what it has started itself, which it may wait for until it is
+        ready and looks after that.
+        """
         if self._process is None:
             return False
-        try:
-            stat = Path(f"/proc/{self._process.pid}/stat").read_bytes()
-        except OSError:
-            return False
-        # The command between the parentheses may itself hold spaces and parentheses.
-        return stat[stat.rindex(b")") + 2 :].startswith(b"T")
+        pid = self._process.pid
+        return _is_stopped(pid) or (starting and any(map(_is_stopped, _children(pid))))
 
     @property
     def last_words(self) -> str:
@@ -304,3 +303,20 @@ class EngineProcess:
         text = line.decode(errors="replace") + "\n"
         self._last_words = (self._last_words + text)[-LAST_WORDS:]
         self._on_output(text)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    # The command between the parentheses may itself hold spaces and parentheses.
+    return stat[stat.rindex(b")") + 2 :].startswith(b"T")
+
+
+def _children(pid: int) -> list[int]:
+    """Those of the main thread; none where the kernel does not list them."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
