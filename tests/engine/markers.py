@@ -10,7 +10,9 @@ begins the range in the column of the ``#``; ``>`` behind the last one says that
 line, and ``>+2:9`` says where: two lines below, before byte 9. Then come the code, the count (one
 if none is given), the target (any), the versions that it is for and quoted parts of what a user
 reads: the message, explanation, context, hints and notes, or after ``related`` those of the related
-places, each ``file.py:12 words`` with the line counted from one.
+places, each ``file.py:12 words`` with the line counted from one; after ``cause`` what a break comes
+from, ``library rearrange einops.py:12``; after ``cost`` what it costs,
+``Net.forward 2+1 x3; met 3``.
 
 Where the finding depends on the Python or the torch that does the tracing, markers say for which
 they are; those that leave something open share the range::
@@ -70,7 +72,15 @@ if str(ENGINE) not in sys.path:
     sys.path.insert(0, str(ENGINE))
 
 from fullgraph_engine import protocol  # noqa: E402
-from fullgraph_engine.protocol import Finding, Position, Range, RunId, TargetReport  # noqa: E402
+from fullgraph_engine.protocol import (  # noqa: E402
+    BreakCause,
+    BreakCost,
+    Finding,
+    Position,
+    Range,
+    RunId,
+    TargetReport,
+)
 
 SECONDS = 120
 """Longest that one fixture may take before its processes are killed."""
@@ -83,7 +93,7 @@ _CODE = re.compile(r"(?P<code>[a-z-]+/[\w-]+)(?P<rest>.*)$")
 _BOUND = r"(?P<bound>since|before) (?P<torch>torch )?(?P<version>\d+\.\d+)"
 _PART = re.compile(
     rf"\s+(?:x(?P<count>\d+)|@(?P<target>\S+)|{_BOUND}"
-    r'|(?P<related>related\s+)?"(?P<text>[^"]*)")'
+    r'|(?:(?P<about>related|cause|cost)\s+)?"(?P<text>[^"]*)")'
 )
 _LAST_BOUND = re.compile(rf"\s+{_BOUND}$")
 _HEADER = re.compile(r"^# (?P<key>[a-z]+): (?P<value>.*\S)\s*$", re.M)
@@ -145,6 +155,8 @@ class Marker:
     target: str = ""
     texts: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    costs: tuple[str, ...] = ()
     versions: Versions = Versions()
 
     def lies_at(self, found: Range, columns: bool) -> bool:
@@ -315,8 +327,10 @@ def _marker(here: str, line: int, start: int, end: Position | None, code: str, r
             marker = dataclasses.replace(marker, target=part["target"])
         elif part["bound"]:
             marker = dataclasses.replace(marker, versions=marker.versions.bounded(part))
-        elif part["related"]:
-            marker = dataclasses.replace(marker, related=(*marker.related, part["text"]))
+        elif part["about"]:
+            name = {"related": "related", "cause": "causes", "cost": "costs"}[part["about"]]
+            said = (*getattr(marker, name), part["text"])
+            marker = dataclasses.replace(marker, **{name: said})
         else:
             marker = dataclasses.replace(marker, texts=(*marker.texts, part["text"]))
     return marker
@@ -387,6 +401,8 @@ def shown(finding: Finding) -> str:
     words.extend(f"      hint: {hint}" for hint in finding.hints)
     words.extend(f"      note: {note}" for note in finding.notes)
     words.extend(f"      related: {words}" for words in _related(finding))
+    words.extend(f"      cause: {_cause(cause)}" for cause in finding.causes)
+    words.extend([f"      cost: {_cost(finding.cost)}"] if finding.cost else [])
     return "\n".join(words)
 
 
@@ -437,11 +453,39 @@ def _differences(marker: Marker, finding: Finding, columns: bool) -> Iterable[st
     for text in marker.related:
         if text not in related:
             yield f'not related: "{text}"'
+    causes, cost = "\n".join(map(_cause, finding.causes)), _cost(finding.cost)
+    for text in marker.causes:
+        if text not in causes:
+            yield f'not its cause: "{text}"; it is: "{causes}"'
+    for text in marker.costs:
+        if text not in cost:
+            yield f'not its cost: "{text}"; it is: "{cost}"'
 
 
 def _related(finding: Finding) -> Iterable[str]:
     for place in finding.related:
         yield f"{Path(place.path).name}:{place.range.start.line + 1} {place.message}"
+
+
+def _cause(cause: BreakCause) -> str:
+    place = f" {Path(cause.path).name}:{cause.line + 1}" if cause.path else ""
+    return f"{cause.kind} {cause.function}{place} from {cause.entry}".removesuffix(" from ")
+
+
+def _cost(cost: BreakCost | None) -> str:
+    if cost is None:
+        return "unknown"
+    parts = [
+        f"{cut.function} {cut.before}+{cut.after}" + (f" x{cut.runs}" if cut.runs != 1 else "")
+        for cut in cost.cuts
+    ]
+    parts.append(f"{cost.ops} in {cost.graphs}")
+    parts.append(f"met {cost.met}")
+    parts.extend([f"{cost.sync} x{cost.syncs}"] if cost.sync else [])
+    parts.extend([f"eager {', '.join(cost.eager)} {cost.dropped}"] if cost.eager else [])
+    parts.append(f"resumes {cost.resumes}")
+    parts.append("worth fixing" if cost.worth_fixing else "not worth it")
+    return "; ".join(parts)
 
 
 def _quoted(lines: Sequence[str], marker: Marker) -> str:

@@ -17,6 +17,8 @@ import markers
 from fullgraph.engines.engine import Engine
 from fullgraph_engine.protocol import (
     Analyze,
+    BreakCause,
+    BreakCost,
     Failed,
     Finding,
     FindingFound,
@@ -100,7 +102,7 @@ async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> l
 TEXT = """\
 def f(x):
     print(x)
-    # ^^ graph-break/GB1 x2 @f "loud" related "other.py:5 reached"
+    # ^^ graph-break/GB1 x2 @f "loud" related "other.py:5 reached" cause "place f" cost "met 2"
     return g(
     #      ^^> op/odd
         x
@@ -128,7 +130,16 @@ def finding(code: str, start: tuple[int, int], end: tuple[int, int], **values: o
 def fitting() -> tuple[Finding, ...]:
     far = Related("/lib/other.py", Range(Position(4, 0), Position(4, 1)), "reached from here")
     return (
-        finding("graph-break/GB1", (1, 6), (1, 8), count=2, hints=("too loud",), related=(far,)),
+        finding(
+            "graph-break/GB1",
+            (1, 6),
+            (1, 8),
+            count=2,
+            hints=("too loud",),
+            related=(far,),
+            causes=(BreakCause("1", "place", "f"),),
+            cost=BreakCost("f", met=2),
+        ),
         finding("op/odd", (3, 11), (5, 5)),
         finding("a/b", (6, 0), (6, 6)),
         finding("a/e", (6, 0), (6, 6)),
@@ -168,6 +179,8 @@ def test_a_found_finding_that_is_not_marked_is_unexpected(tmp_path: Path) -> Non
         (0, {"target": "g"}, "@f expected, @g found"),
         (0, {"hints": ()}, 'not said: "loud"'),
         (0, {"related": ()}, "not related"),
+        (0, {"causes": (BreakCause("1", "call", "f"),)}, "not its cause"),
+        (0, {"cost": BreakCost("f", met=1)}, "not its cost"),
         (0, {"range": Range(Position(1, 6), Position(1, 9))}, "another range"),
         (0, {"range": Range(Position(1, 6), Position(2, 8))}, "another range"),
         (0, {"range": Range(Position(1, 5), Position(1, 8))}, "another range"),

@@ -11,6 +11,7 @@ from ..torch_internals.breaks import slug
 from ..torch_internals.frames import does_nothing
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
+from . import break_causes
 from .places import SourceText, identity, related_to
 
 _OUTCOMES = {
@@ -49,6 +50,7 @@ def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
         notes=notes_on(record.causes, record.operator),
         identity=identity(code, place.range),
         evidence=BreakEvidence(first.kind, record.outcome),
+        causes=(break_causes.of_break(code, record, place, source),),
     )
 
 

@@ -93,6 +93,16 @@ class SourceText:
         """The full name of a function around a line, if it is one of this file."""
         return self._names.at(name, line) if path == self.path else name
 
+    def occurrences(self, text: str, function: str, end: Position) -> int:
+        """How often a text stands in a function, by its full name, before ``end``."""
+        sought, name = text.encode(), function.rpartition(".")[2]
+        before = (*self._lines[: end.line], self._lines[end.line][: end.byte])
+        return sum(
+            line.count(sought)
+            for number, line in enumerate(before)
+            if sought in line and self.function(self.path, name, number) == function
+        )
+
     @cached_property
     def _names(self) -> FunctionNames:
         return FunctionNames(self.tree)

@@ -61,6 +61,7 @@ from . import (
     value_guards,
     values,
 )
+from .break_costs import BreakCosts
 from .data_sizes import DataSizes
 from .forecast import Answer, Branch, Forecast, Forecaster
 from .paths import Asked, Explorer, Known, Policy, Traveled, altered, answers_of, flags_of
@@ -650,6 +651,7 @@ class _Attempt:
     def _amend(self, recording: Recording) -> None:
         """Say what takes time to find out, of findings that are told already."""
         sizes = DataSizes(recording, self.source)
+        costs = BreakCosts(recording, self.source, self.target.range, self.target.name)
         explainer = self._explainer(recording) if self._tapes else None
         for finding in self.ledger.findings:
             event = self._unexplained.get(finding.identity)
@@ -658,8 +660,12 @@ class _Attempt:
             if not finding.code.startswith("graph-break/"):
                 continue
             amended = explainer.amended(finding) if explainer is not None else finding
-            amended = sizes.amended(amended)
-            if amended is not finding:
+            amended = dataclasses.replace(
+                sizes.amended(amended),
+                causes=costs.causes(finding.identity) or finding.causes,
+                cost=costs.cost(finding),
+            )
+            if amended != finding:
                 self.ledger.amend(amended)
 
     def _report_failure(self, failure: Failure, call: Call | None) -> None:

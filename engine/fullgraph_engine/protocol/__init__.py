@@ -23,6 +23,9 @@ from .behavior import Compared as Compared
 from .behavior import ComparedCase as ComparedCase
 from .behavior import Fill as Fill
 from .behavior import Observe as Observe
+from .breaks import BreakCause as BreakCause
+from .breaks import BreakCost as BreakCost
+from .breaks import GraphCut as GraphCut
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
 from .evidence import Evidence as Evidence
@@ -139,6 +142,10 @@ class Finding:
     one it takes."""
     allowance: Union[Allowance, None] = None
     """What would let the code do what was refused, where that may be why."""
+    causes: tuple[BreakCause, ...] = ()
+    """Of a graph break: what it comes from; several where a call leads to several breaks."""
+    cost: Union[BreakCost, None] = None
+    """Of a graph break; None until the run is through, and where this torch hides graphs."""
 
     def wanted(self) -> Wanted:
         """This finding, to be reproduced."""

@@ -128,3 +128,55 @@ def link(number: str) -> str:
 def slug(words: str) -> str:
     """A stable name for a break without a number: its type in kebab case."""
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:60].rstrip("-") or "unknown"
+
+
+_OPERATOR = ("Data dependent operator", "Dynamic shape operator")
+"""Titles of breaks whose context names an operator with a result that depends on data."""
+_READS = {
+    "Unsupported Tensor.item()": "Tensor.item()",
+    "Tensor.tolist()": "Tensor.tolist()",
+    "Tensor.numpy()": "Tensor.numpy()",
+    "Data-dependent value": "Tensor.item()",
+    "Data-dependent branching": "bool(Tensor)",
+    "Data-dependent assertion": "bool(Tensor)",
+    "Dynamic slicing with Tensor": "Tensor.__index__()",
+    "Indexing list with non-scalar tensor": "Tensor.__index__()",
+}
+"""Beginnings of titles, and what reads the value of a tensor there."""
+_BUILTIN = re.compile(r"^builtin (?P<name>\w+) (?P<types>.*)$", re.S)
+_READING_BUILTINS = ("print", "str", "repr", "format", "int", "float", "complex", "bool")
+
+
+def read_by(title: str, context: str) -> str:
+    """What waits for a tensor's value where Dynamo broke the graph: ``Tensor.item()``; empty if
+    nothing is known to."""
+    if title.startswith(_OPERATOR):
+        return context.strip()
+    for beginning, reads in _READS.items():
+        if title.startswith(beginning):
+            # A condition on a size is one on a number that was read already.
+            return "" if "SymNodeVariable" in context else reads
+    builtin = _BUILTIN.match(context)
+    if builtin is None or "TensorVariable" not in builtin["types"]:
+        return ""
+    return f"{builtin['name']}(Tensor)" if builtin["name"] in _READING_BUILTINS else ""
+
+
+_CALLEES = (
+    re.compile(r"^module: (?P<module>[^,]*), qualname: (?P<name>[^,]+), skip reason: "),
+    re.compile(r"^qualname: (?P<name>[^,]+), name: "),
+    re.compile(r"^<(?:bound method|function) (?P<name>[^ >]+)[^>]* at 0x"),
+    re.compile(r"^method: .*\.(?P<name>\w+), args: "),
+    # Of the builtins that one, which `reorderable_logging_functions` is about.
+    re.compile(r"^builtin (?P<name>print) "),
+)
+
+
+def callee(context: str) -> str:
+    """The function that Dynamo traces at none of its calls, if that is what a break is about."""
+    for pattern in _CALLEES:
+        found = pattern.match(context)
+        if found is not None:
+            module = found.groupdict().get("module") or "None"
+            return found["name"] if module == "None" else f"{module}.{found['name']}"
+    return ""

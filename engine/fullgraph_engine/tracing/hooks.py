@@ -158,6 +158,7 @@ def _compile(
         code.co_filename,
         code.co_firstlineno - 1,
         resumed=name != code.co_name,
+        code=recorder.number_of(code),
     )
     started = _clock()
 

@@ -29,12 +29,21 @@ def ops_of(module: Any) -> tuple[tuple[Op, ...], dict[str, Sizes]]:
         size = _sizes(value)
         if size is not None:
             sizes[node.name] = size
-        if node.op in ("placeholder", "output", "get_attr"):
+        if node.op in _NO_CALLS:
             continue
         target = node.target if isinstance(node.target, str) else _target_name(node.target)
         stack: Stack = stacks.join((), stacks.of_raw(node.meta.get(_LOCATION, ())))
         ops.append(Op(node.name, target, describe_value(value), stack))
     return tuple(ops), sizes
+
+
+_NO_CALLS = ("placeholder", "output", "get_attr")
+
+
+def count(translator: Any) -> int:
+    """How many calls are in the graph that a symbolic interpreter is filling."""
+    graph = getattr(getattr(translator, "output", None), "graph", None)
+    return sum(node.op not in _NO_CALLS for node in getattr(graph, "nodes", ()))
 
 
 def _target_name(target: Any) -> str:

@@ -80,6 +80,7 @@ class Recorder:
         self.on_break = on_break
         self._open: list[int] = []
         self._frames = 0
+        self._codes: list[types.CodeType] = []
         self._assert_stacks: dict[tuple[int, str], Stack] = {}
         self._last_unlogged: BaseException | None = None
         self._last_skip = ""
@@ -123,6 +124,14 @@ class Recorder:
                 self.witness.entered(self.frame, code)
         return self._frames - 1
 
+    def number_of(self, code: types.CodeType) -> int:
+        """Which code object it is, of those that were compiled. Equal ones are several."""
+        for number, known in enumerate(self._codes):
+            if known is code:
+                return number
+        self._codes.append(code)
+        return len(self._codes) - 1
+
     def leave_frame(self, frame: TracedFrame) -> None:
         self._open.pop()
         self.recording.frames.append(frame)
@@ -156,6 +165,8 @@ class Recorder:
             href=breaks.link(number),
             inlined=len(traced),
             operator=str(getattr(error, "_hop_name", "")),
+            hook=stacks.hook_on(self.bottom, traced),
+            ops=nodes.count(frames.translator()),
         )
         self.recording.breaks.append(record)
         if self.witness is not None:

@@ -45,6 +45,10 @@ class Break:
     """How many frames the tracer was in: 1 where the compiled function itself broke."""
     operator: str = ""
     """The higher order operator that was being traced: ``torch.cond``."""
+    hook: str = ""
+    """The function of a library that a module called as a hook, if one led here."""
+    ops: int = 0
+    """Operators that the tracer had in its graph."""
 
     @property
     def kind(self) -> str:
@@ -259,7 +263,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class TracedFrame:
-    """One compilation of one code object. Lines are zero-based.
+    """One compilation of one code object, which ``code`` numbers. Lines are zero-based.
 
     ``resumed``: it is what is left of a function behind a break.
     """
@@ -274,6 +278,7 @@ class TracedFrame:
     resumed: bool = False
     seconds: float = 0.0
     """Wall time, of which the recorder takes a part."""
+    code: int = -1
 
 
 @dataclass(frozen=True)

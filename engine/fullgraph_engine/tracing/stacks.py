@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import linecache
+import re
 import sys
 import types
 from collections.abc import Iterable
@@ -148,6 +151,36 @@ def is_torch(path: str) -> bool:
     if path.startswith(("<", _TORCH)):
         return True
     return path.startswith(_STDLIB) and "site-packages" not in path
+
+
+def is_library(path: str) -> bool:
+    """Whether a file was installed, be it with torch, with the interpreter or as a package."""
+    return is_torch(path) or "site-packages" in path or "dist-packages" in path
+
+
+def hook_on(bottom: types.CodeType | None, traced: Stack) -> str:
+    """The function of a library that a module calls as a hook, on the way from ``bottom`` to the
+    end of ``traced``; empty if none."""
+    live: list[Frame] = []
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not bottom:
+        if enters_tracer(frame.f_code):
+            live.clear()
+        else:
+            live.append(Frame(frame.f_code.co_filename, frame.f_code.co_name, frame.f_lineno - 1))
+        frame = frame.f_back
+    frames = (*reversed(live), *traced)
+    for caller, called in itertools.pairwise(frames):
+        if caller.path.endswith(_MODULE) and is_library(called.path):
+            text = linecache.getline(caller.path, caller.line + 1)
+            if _HOOK_CALL.search(text) is not None:
+                return original_name(called.function)
+    return ""
+
+
+_MODULE = "/torch/nn/modules/module.py"
+_HOOK_CALL = re.compile(r"\bhook\(")
+"""How ``torch.nn.Module`` calls each of its hooks."""
 
 
 def innermost(stack: Stack) -> Frame | None:

@@ -1,0 +1,73 @@
+"""What graph breaks come from."""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+
+from ..protocol import BreakCause, Frame
+from ..protocol.breaks import CauseKind
+from ..torch_internals.breaks import callee
+from ..tracing.recording import Break
+from ..tracing.stacks import is_library
+from .places import FindingPlace, SourceText
+
+_INSTALLED = re.compile(r".*/(?:site-packages|dist-packages|lib/python3\.\d+)/")
+_WRAPPERS = ("/torch/nn/parallel/", "/torch/distributed/")
+"""Code of torch that runs around a module's own."""
+
+
+def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) -> BreakCause:
+    """The cause of one break; ``code`` and ``place`` are those of its finding."""
+    if place.deeper:
+        inner = place.deeper[-1]
+        around = next((frame for frame in place.deeper if _wraps(frame.path)), None)
+        hook = record.hook or (around.function if around is not None else "")
+        return BreakCause(
+            _identity(code, _portable(inner.path, source), inner.function, *_instruction(inner)),
+            _kind(inner.path, hook),
+            hook or inner.function,
+            inner.path,
+            inner.line,
+            place.deeper[0].function,
+        )
+    called = callee(record.causes[0].context)
+    if called:
+        return BreakCause(_identity(code, "call", called), "call", called)
+    line = place.range.start.line
+    frame = place.stack[-1] if place.stack else None
+    function = source.function(source.path, frame.function, line) if frame is not None else ""
+    text = source.text_of(place.range)
+    before = source.occurrences(text, function, place.range.start)
+    return BreakCause(_identity(code, "place", function, text, str(before)), "place", function)
+
+
+def _kind(path: str, hook: str) -> CauseKind:
+    if not is_library(path):
+        return "module"
+    return "hook" if hook else "library"
+
+
+def _wraps(path: str) -> bool:
+    return any(part in path for part in _WRAPPERS)
+
+
+def _instruction(frame: Frame) -> tuple[str, str]:
+    """The line of a frame, and how many lines of its file before it have the same text."""
+    lines = linecache.getlines(frame.path)
+    text = lines[frame.line].strip() if frame.line < len(lines) else ""
+    before = sum(line.strip() == text for line in lines[: frame.line])
+    return text, f"{before}:{frame.byte}"
+
+
+def _portable(path: str, source: SourceText) -> str:
+    """A path without the folder that depends on the machine."""
+    if is_library(path):
+        return _INSTALLED.sub("", path)
+    folder = source.path.rpartition("/")[0] + "/"
+    return path.removeprefix(folder)
+
+
+def _identity(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
