@@ -6,7 +6,15 @@ from typing import Any
 from fullgraph.domain.codes import Severity
 from fullgraph.session.findings import merge
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Finding, Position, Range, Related, RunId
+from fullgraph_engine.protocol import (
+    BreakCause,
+    BreakCost,
+    Finding,
+    Position,
+    Range,
+    Related,
+    RunId,
+)
 
 PLACE = Range(Position(4, 2), Position(4, 9))
 BREAK = Finding("graph-break/GB0059", "Broken", PLACE, "Net", identity="a", run=RunId("Net"))
@@ -71,6 +79,21 @@ def test_related_places_are_listed_once() -> None:
         Settings(),
     )
     assert item.finding.related == (related, other)
+
+
+def test_causes_of_all_runs_are_kept_and_the_highest_cost() -> None:
+    printed, read = BreakCause("1", "call", "print"), BreakCause("2", "place", "forward")
+    cheap, dear = BreakCost("Net"), BreakCost("Other", sync="Tensor.item()", syncs=1)
+    (item,) = merge(
+        [
+            change(causes=(printed,), cost=cheap),
+            change(run=RunId("Net", 1), causes=(printed, read), cost=dear),
+            change(run=RunId("Net", 2)),
+        ],
+        Settings(),
+    )
+    assert item.finding.causes == (printed, read)
+    assert item.finding.cost == dear
 
 
 def test_a_finding_is_of_real_tensors_only_if_no_fake_run_had_it() -> None:

@@ -8,6 +8,8 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# file: CODE MESSAGE``    a finding of no target
 ``# fix: TEXT``             the finding on the line before gets a fix that replaces its range
 ``# related: MESSAGE``      the finding on the line before gets related information at this line
+``# cause: IDENTITY``       the finding on the line before is a break with this cause
+``# cost: BEFORE AFTER``    it cuts a graph into parts of so many operators
 ``# unnecessary``           the finding on the line before is grayed
 ``# allow: KIND VALUE``     the finding on the line before is of something that this would allow
 ``# slow: SECONDS``         the run stops there for a while
@@ -58,8 +60,11 @@ SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 BEHAVIOR = re.compile(r"#\s*behavior: (\w+)(?:: (.*))?$", re.MULTILINE)
 FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
 PATTERN = re.compile(
-    r"#\s*(break|file|fix|related|unnecessary|allow|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
+    r"#\s*(break|file|fix|related|cause|cost|unnecessary|allow|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
 )
+
+
+_EXTENSIONS = ("fix", "related", "cause", "cost", "unnecessary", "allow")
 
 
 def width(text: str) -> int:
@@ -276,7 +281,7 @@ class Stub:
             if match is None or number in self.cancelled:
                 continue
             word, rest = match[1], match[2].strip()
-            if held is not None and word in ("fix", "related", "unnecessary", "allow"):
+            if held is not None and word in _EXTENSIONS:
                 held = self.extended(held, word, rest, request.path, row, lines)
                 continue
             if held is not None:
@@ -327,6 +332,14 @@ class Stub:
         if word == "related":
             place = self.code(row, lines[row], len(lines[row]))
             return replace(held, related=(*held.related, p.Related(path, place, rest)))
+        if word == "cause":
+            cause = p.BreakCause(rest, "call", rest)
+            return replace(held, causes=(*held.causes, cause))
+        if word == "cost":
+            before, after = map(int, rest.split())
+            cut = p.GraphCut("forward", before, after)
+            cost = p.BreakCost(held.target, cuts=(cut,), graphs=2, ops=before + after)
+            return replace(held, cost=cost)
         if word == "allow":
             kind, _, value = rest.partition(" ")
             return replace(held, allowance=p.Allowance(cast("AllowanceKind", kind), value))

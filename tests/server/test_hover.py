@@ -46,6 +46,15 @@ async def test_a_function(open_text: Any) -> None:
     assert editor.offers.hover_provider
 
 
+async def test_what_a_graph_break_costs(open_text: Any) -> None:
+    text = "class Other(nn.Module):\n    stop()  # break: A break\n    # cost: 5 7\n"
+    editor, uri = await open_text(text)
+    hover = await editor.hover(uri, "    st", "op()")
+    assert content(hover).startswith("**Cost of this graph break** in one call of `Other`\n\n")
+    assert "- in `forward`: cuts 12 ops into 5 + 7" in content(hover)
+    assert editor.at(uri, hover.range) == "stop()"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 async def test_places_are_counted_as_the_client_counts(open_text: Any, encoding: str) -> None:
     editor, uri = await open_text('y = "😀é", torch.ops.aten.max.dim\n', encoding=encoding)

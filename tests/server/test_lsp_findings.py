@@ -57,6 +57,52 @@ async def test_a_diagnostic_brings_the_whole_story(editor: Any) -> None:
     assert described == (editor.profile == "vscode")
 
 
+PRINTS = """\
+class Net(nn.Module):
+    first()  # break: A break
+    # cause: print
+    second()  # break: A break
+    # cause: print
+    third()  # break: A break
+    # cause: other
+    fourth()  # break: A break
+    # cause: print
+    # cause: other
+"""
+
+
+async def test_breaks_of_one_cause_are_one_problem(editor: Any) -> None:
+    uri = editor.open("model.py", PRINTS)
+    await editor.until_state("ready")
+    await editor.until_seen(
+        uri,
+        ("A break", "first()"),
+        ("Same cause as line 2: A break", "second()"),
+        ("A break", "third()"),
+        ("Same cause as line 2: A break", "fourth()"),
+    )
+    first, second, third, fourth = await editor.diagnostics(uri)
+    assert "\nThe same cause breaks graphs on lines 4 and 8.\n" in first.message
+    hint, warning = types.DiagnosticSeverity.Hint, types.DiagnosticSeverity.Warning
+    severities = [one.severity for one in (first, second, third, fourth)]
+    assert severities == [warning, hint, warning, hint]
+    places = [related.location.range for related in first.related_information]
+    assert places == [second.range, fourth.range]
+    (back,) = second.related_information
+    assert (back.location.uri, back.location.range) == (uri, first.range)
+    assert third.related_information is None
+
+
+async def test_where_the_first_of_a_cause_is_ignored_the_next_is_the_first(editor: Any) -> None:
+    text = PRINTS.replace("# break: A break", "# fullgraph: ignore  # break: A break", 1)
+    uri = editor.open("model.py", text)
+    await editor.until_state("ready")
+    second, third, fourth = await editor.diagnostics(uri)
+    hint, warning = types.DiagnosticSeverity.Hint, types.DiagnosticSeverity.Warning
+    assert [one.severity for one in (second, third, fourth)] == [warning, warning, hint]
+    assert fourth.message == "Same cause as line 4: A break"
+
+
 async def test_pushed_or_pulled_but_never_both(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_seen(uri, BREAK)

@@ -22,14 +22,15 @@ def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) 
     """The cause of one break; ``code`` and ``place`` are those of its finding."""
     if place.deeper:
         inner = place.deeper[-1]
-        around = next((frame for frame in place.deeper if _wraps(frame.path)), None)
-        hook = record.hook or (around.function if around is not None else "")
+        around = next((frame for frame in reversed(place.deeper) if _wraps(frame.path)), None)
+        wrapped = bool(record.hook) or around is not None
+        shown = around or inner
         return BreakCause(
             _identity(code, _portable(inner.path, source), inner.function, *_instruction(inner)),
-            _kind(inner.path, hook),
-            hook or inner.function,
-            inner.path,
-            inner.line,
+            _kind(inner.path, wrapped=wrapped),
+            shown.function,
+            shown.path,
+            shown.line,
             place.deeper[0].function,
         )
     called = callee(record.causes[0].context)
@@ -43,10 +44,10 @@ def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) 
     return BreakCause(_identity(code, "place", function, text, str(before)), "place", function)
 
 
-def _kind(path: str, hook: str) -> CauseKind:
+def _kind(path: str, *, wrapped: bool) -> CauseKind:
     if not is_library(path):
         return "module"
-    return "hook" if hook else "library"
+    return "hook" if wrapped else "library"
 
 
 def _wraps(path: str) -> bool:

@@ -20,7 +20,8 @@ class BreakCause:
     every file that is led to the same function.
 
     ``function`` is the function that is called, or in which the instruction is. ``path`` and
-    ``line``, zero-based, are where it is; the path is empty where it is the place of the finding.
+    ``line``, zero-based, are where it is, of a wrapper its own innermost line; the path is empty
+    where it is the place of the finding.
     ``entry`` is the function of another file that the analyzed one calls to get there.
     """
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from fullgraph.cli import sources
 from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.domain.causes import by_cause
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
@@ -257,7 +258,8 @@ class Check:
             seconds=time.monotonic() - began,
             problem=problem,
         )
-        return self._settle(traced)
+        settled = self._settle(traced)
+        return dataclasses.replace(settled, findings=by_cause(settled.findings))
 
 
 def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:

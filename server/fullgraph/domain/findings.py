@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fullgraph.domain.codes import Severity
-from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol import Finding, Range
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class FileFinding:
     href: str
     told: tuple[Finding, ...] = ()
     """What each run said."""
+    same_as: Range | None = None
+    """The place of the first finding that has its causes, where it is another one."""
+    also: tuple[Range, ...] = ()
+    """Of a first one: the places of the others."""
 
     def of_run(self, target: str, probe: int) -> Finding | None:
         """What the run of a target with one of its probes said; None if it did not reach it."""

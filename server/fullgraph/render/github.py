@@ -51,6 +51,8 @@ def _message(item: FileFinding) -> str:
     finding = item.finding
     hints = [f"hint: {hint}" for hint in finding.hints]
     reached = f"reached {finding.count} times" if finding.count > 1 else ""
+    if item.same_as is not None:
+        return f"Same cause as line {item.same_as.start.line + 1}: {finding.message}"
     parts = (finding.message, finding.explanation, *hints, reached, item.href)
     return "\n".join(part for part in parts if part)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from fullgraph.domain.causes import costliest
 from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.places import Span, shown_path, span
 from fullgraph_engine.protocol import (
+    BreakCost,
     Fix,
     ForecastFound,
     Frame,
@@ -50,7 +52,7 @@ def _file(file: CheckedFile) -> dict[str, Any]:
         "path": file.path,
         "seconds": round(file.seconds, 3),
         "targets": [_target(file, report) for report in file.targets],
-        "findings": [_finding(file, item) for item in file.findings],
+        "findings": _findings(file),
     }
     if file.known:
         plain["known"] = file.known
@@ -128,7 +130,12 @@ def finding_words(file: CheckedFile, item: FileFinding) -> str:
     return " ".join(file.text.between(item.finding.range).split())
 
 
-def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
+def _findings(file: CheckedFile) -> list[dict[str, Any]]:
+    ranks = {id(item): number for number, item in enumerate(costliest(file.findings), 1)}
+    return [_finding(file, item, ranks.get(id(item))) for item in file.findings]
+
+
+def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str, Any]:
     finding = item.finding
     return {
         "code": finding.code,
@@ -147,6 +154,11 @@ def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
             for related in finding.related
         ],
         "href": item.href,
+        "causes": [
+            {**to_plain(cause), "path": shown_path(file, cause.path) if cause.path else ""}
+            for cause in finding.causes
+        ],
+        "cost": _cost(finding.cost, rank),
         "data": {
             "evidence": to_plain(finding.evidence),
             "explanation": finding.explanation,
@@ -160,6 +172,14 @@ def _finding(file: CheckedFile, item: FileFinding) -> dict[str, Any]:
             "fixes": [_fix(file, fix) for fix in finding.fixes],
         },
     }
+
+
+def _cost(cost: BreakCost | None, rank: int | None) -> dict[str, Any] | None:
+    """``rank`` is 1 for the costliest of the file."""
+    if cost is None:
+        return None
+    derived = {"separated": cost.separated, "worth_fixing": cost.worth_fixing}
+    return {**to_plain(cost), **derived, "rank": rank}
 
 
 def _frame(file: CheckedFile, frame: Frame) -> dict[str, Any]:

@@ -93,7 +93,11 @@ def _result(file: CheckedFile, item: FileFinding, rule: int) -> dict[str, Any]:
         "locations": [_location(file, file.path, finding.range)],
         "occurrenceCount": max(1, finding.count),
         "partialFingerprints": {"fullgraph/v1": _fingerprint(file, item)},
-        "properties": {"targets": list(item.targets), "mode": finding.mode},
+        "properties": {
+            "targets": list(item.targets),
+            "mode": finding.mode,
+            "causes": [cause.identity for cause in finding.causes],
+        },
     }
     if finding.related:
         result["relatedLocations"] = [

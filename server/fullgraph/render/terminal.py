@@ -7,17 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.domain.causes import costliest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
+from fullgraph.render.breaks import cause_words, clause
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.excerpt import Excerpt, margin
 from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
 from fullgraph.render.stack import Folded, folded, is_library, short_path
 from fullgraph.render.summary import target_line
 from fullgraph_engine.protocol import Finding, Fix, Frame, Related
+
+_MOST_COSTLY = 3
+"""Graph breaks of a file that its summary names."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ def finding_text(item: FileFinding, place: FindingFile, paint: Paint = PLAIN) ->
 def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -> str:
     """Everything about one file; empty where there is nothing to say."""
     place = FindingFile(file.path, file.absolute, file.text)
-    blocks = [finding_text(item, place, paint) for item in file.findings]
+    firsts = (item for item in file.findings if item.same_as is None)
+    blocks = [finding_text(item, place, paint) for item in firsts]
     if not quiet and (file.targets or file.notes):
         blocks.append("\n".join(_file_summary(file, paint)))
     return "\n\n".join(blocks)
@@ -97,6 +103,16 @@ def _finding(item: FileFinding, place: FindingFile, paint: Paint) -> Iterator[st
     yield from _related(item, place, notes)
     for note in (*finding.notes, *_reach(item)):
         yield from notes.named("note", note)
+    for cause in finding.causes:
+        if item.also or cause.kind != "place":
+            yield from notes.named("cause", cause_words(cause, start.line, place.shown))
+    if item.also:
+        shown = [
+            f"{other.start.line + 1}:{place.text.column(other.start) + 1}" for other in item.also
+        ]
+        yield from notes.named("also", f"the same cause breaks graphs at {listing(shown)}")
+    if finding.cost is not None:
+        yield from notes.named("cost", clause(finding.cost))
     for fix in _shown_fixes(finding):
         yield from _fix(fix, place, excerpt, notes)
     if item.href:
@@ -217,8 +233,32 @@ def _file_summary(file: CheckedFile, paint: Paint) -> Iterator[str]:
         bad = report.status in ("failed", "timeout", "crashed")
         name = paint(Style.ERROR if bad else Style.STRONG, cells.printable(report.name))
         yield f"  {name}: {line}"
+    for words in _causes(file, FindingFile(file.path, file.absolute, file.text)):
+        yield f"  {cells.printable(words)}"
     for note in file.notes:
         yield f"  {paint(Style.DIM, cells.printable(note))}"
+
+
+def _causes(file: CheckedFile, place: FindingFile) -> Iterator[str]:
+    """Causes of several findings, and what costs most."""
+    for item in file.findings:
+        if item.also:
+            words = listing(
+                cause_words(cause, item.finding.range.start.line, place.shown)
+                for cause in item.finding.causes
+            )
+            places = amount(1 + len(item.also), "place")
+            causes = amount(len(item.finding.causes), "cause")
+            yield f"{places}, {causes}: {words}: {_title(item.finding)}"
+    for number, item in enumerate(costliest(file.findings)[:_MOST_COSTLY]):
+        cost, line = item.finding.cost, item.finding.range.start.line + 1
+        if cost is not None and cost.worth_fixing:
+            head = "costliest" if number == 0 else "then"
+            yield f"{head}: line {line}, {clause(cost)}"
+
+
+def _title(finding: Finding) -> str:
+    return finding.message.removeprefix("Graph break: ").partition(";")[0]
 
 
 def _findings(number: int, severity: Severity) -> str:
@@ -232,6 +272,10 @@ def _extent(checked: Checked) -> Iterator[str]:
     reports = [report for file in checked.files for report in file.targets]
     names = {(file.path, r.name, r.range) for file in checked.files for r in file.targets}
     yield f"{amount(len(names), 'target')} in {amount(len(checked.files), 'file')}"
+    broken = [item.finding.causes for item in checked.findings() if item.finding.causes]
+    causes = {cause.identity for causes in broken for cause in causes}
+    if len(causes) < len(broken):
+        yield f"{amount(len(causes), 'cause')} of {amount(len(broken), 'graph break')}"
     by_status = Counter(report.status for report in reports)
     words = {
         "failed": "failed",

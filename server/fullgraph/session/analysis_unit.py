@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import Analysis, Engine, sentences
@@ -249,7 +250,7 @@ class Unit:
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
-        return kept(self.found(), self.document.positions)
+        return by_cause(kept(self.found(), self.document.positions))
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()

@@ -72,6 +72,8 @@ def _merged(group: list[Finding], severity: Severity) -> FileFinding:
         notes=_distinct(note for finding in group for note in finding.notes),
         fixes=_distinct(fix for finding in group for fix in finding.fixes),
         # Real tensors only where no fake run saw the same.
+        causes=tuple({one.identity: one for f in group for one in f.causes}.values()),
+        cost=max((f.cost for f in group if f.cost), key=lambda one: one.rank, default=None),
         mode="fake" if any(finding.mode == "fake" for finding in group) else first.mode,
     )
     href = first.href or codes.href(first.code)

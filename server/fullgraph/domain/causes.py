@@ -1,0 +1,41 @@
+"""Graph breaks by what they come from, and by what they cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from fullgraph.domain.findings import FileFinding
+
+
+def by_cause(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """The same findings, each with the places that share its causes.
+
+    The first that has a cause stands for it. One that has no cause of its own is ``same_as`` it.
+    """
+    items = list(findings)
+    first_of: dict[str, int] = {}
+    others: dict[int, list[int]] = {}
+    for number, item in enumerate(items):
+        causes = [cause.identity for cause in item.finding.causes]
+        if causes and all(cause in first_of for cause in causes):
+            others[first_of[causes[0]]].append(number)
+            continue
+        others[number] = []
+        for cause in causes:
+            first_of.setdefault(cause, number)
+    for first, numbers in others.items():
+        if numbers:
+            also = tuple(items[number].finding.range for number in numbers)
+            items[first] = dataclasses.replace(items[first], also=also)
+        for number in numbers:
+            items[number] = dataclasses.replace(items[number], same_as=items[first].finding.range)
+    return tuple(items)
+
+
+def costliest(findings: Iterable[FileFinding]) -> tuple[FileFinding, ...]:
+    """Graph breaks of which the cost is known, the costliest first; those of one rank stay in
+    their order."""
+    known = [(item.finding.cost, item) for item in findings]
+    ranked = [(cost.rank, item) for cost, item in known if cost is not None]
+    return tuple(item for _, item in sorted(ranked, key=lambda one: one[0], reverse=True))

@@ -1,0 +1,22 @@
+"""What the graph break under the cursor costs."""
+
+from __future__ import annotations
+
+from fullgraph.lsp.context import Context
+from fullgraph.lsp.hovers.section import Section
+from fullgraph.render import breaks, shapes
+from fullgraph.session.analysis_unit import Unit
+
+
+def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    """The costs of the breaks at ``offset`` (code points); None if there are none."""
+    positions, pages = unit.document.positions, []
+    extent = 0, len(unit.document.text)
+    for item in unit.findings():
+        cost, range_ = item.finding.cost, item.finding.range
+        start, end = positions.offset(range_.start), positions.offset(range_.end)
+        if cost is not None and start <= offset <= end:
+            pages.append(breaks.page(cost))
+            extent = min(extent, (start, end), key=lambda one: one[1] - one[0])
+    text = "\n\n".join(dict.fromkeys(pages))
+    return Section(text, shapes.plain(text), *extent) if text else None

@@ -1,0 +1,78 @@
+"""Causes and costs of graph breaks in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fullgraph.domain.phrases import amount, listing
+from fullgraph.render.stack import short_path
+from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
+
+_MOST_CUTS = 6
+"""On a page."""
+
+
+def cause_words(cause: BreakCause, line: int, shown: Callable[[str], str] = short_path) -> str:
+    """``the call of `print```, ``line 12``; ``line``, zero-based, is that of the finding, and
+    ``shown`` says how paths are shown."""
+    if cause.kind == "call":
+        return f"the call of `{cause.function}`"
+    if cause.kind == "place":
+        return f"line {line + 1}"
+    where = f"`{cause.function}` ({shown(cause.path)}:{cause.line + 1})"
+    return f"{where}, a hook or wrapper of a library" if cause.kind == "hook" else where
+
+
+def clause(cost: BreakCost) -> str:
+    """``cuts 340 ops into 120 + 220, syncs with the device (`Tensor.item()`)``, and so on."""
+    facts = [_eager(cost)] if cost.eager else []
+    dividing = [cut for cut in cost.cuts if cut.before and cut.after]
+    if len(dividing) == 1 == len(cost.cuts):
+        facts.append(_cut(dividing[0]))
+    elif dividing:
+        facts.append(f"cuts {amount(cost.ops, 'op')} into {amount(cost.graphs, 'graph')}")
+    elif not cost.eager:
+        facts.append("cuts no graph in two")
+    if cost.sync:
+        times = f" {cost.syncs:,} times" if cost.syncs not in (1, cost.met) else ""
+        facts.append(f"syncs with the device{times} (`{cost.sync}`)")
+    if cost.met > 1:
+        facts.append(f"{cost.met:,} times per call")
+    if not cost.worth_fixing:
+        facts.append("not worth fixing")
+    return ", ".join(facts)
+
+
+def page(cost: BreakCost) -> str:
+    """All that is known of what a graph break costs, in Markdown."""
+    often = f", to which it comes {cost.met:,} times" if cost.met > 1 else ""
+    lines = [f"**Cost of this graph break** in one call of `{cost.target}`{often}", ""]
+    lines += [f"- {_eager(cost)}"] if cost.eager else []
+    if cost.sync:
+        times = f" {cost.syncs:,} times" if cost.syncs > 1 else ""
+        lines.append(f"- waits{times} for the device: `{cost.sync}`")
+    for cut in cost.cuts[:_MOST_CUTS]:
+        times = f", {cut.runs:,} times" if cut.runs > 1 else ""
+        lines.append(f"- in `{cut.function}`: {_cut(cut)}{times}")
+    if len(cost.cuts) > _MOST_CUTS:
+        lines.append(f"- {amount(len(cost.cuts) - _MOST_CUTS, 'more cut')}")
+    if cost.resumes:
+        compiled = amount(cost.resumes, "resume function")
+        lines.append(f"- {compiled} with {amount(cost.guards, 'guard')}")
+    if not cost.worth_fixing:
+        lines += ["", "Not worth fixing: at most one operator is kept apart, and nothing waits."]
+    return "\n".join(lines)
+
+
+def _cut(cut: GraphCut) -> str:
+    if cut.before and cut.after:
+        whole = amount(cut.before + cut.after, "op")
+        return f"cuts {whole} into {cut.before:,} + {cut.after:,}"
+    side = "before" if cut.before else "behind"
+    return f"{amount(cut.before or cut.after, 'op')} {side} it, none on the other side"
+
+
+def _eager(cost: BreakCost) -> str:
+    names = listing(f"`{name}`" for name in cost.eager)
+    traced = f" ({amount(cost.dropped, 'op')} traced before it)" if cost.dropped else ""
+    return f"leaves {names} to eager mode{traced}"
