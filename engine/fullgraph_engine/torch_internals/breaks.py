@@ -166,6 +166,7 @@ _CALLEES = (
     re.compile(r"^module: (?P<module>[^,]*), qualname: (?P<name>[^,]+), skip reason: "),
     re.compile(r"^qualname: (?P<name>[^,]+), name: "),
     re.compile(r"^<(?:bound method|function) (?P<name>[^ >]+)[^>]* at 0x"),
+    re.compile(r"^(?P<name>RNN|LSTM|GRU)\("),
     re.compile(r"^method: .*\.(?P<name>\w+), args: "),
     # Of the builtins that one, which `reorderable_logging_functions` is about.
     re.compile(r"^builtin (?P<name>print) "),
