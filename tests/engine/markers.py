@@ -329,8 +329,8 @@ def _marker(here: str, line: int, start: int, end: Position | None, code: str, r
             marker = dataclasses.replace(marker, versions=marker.versions.bounded(part))
         elif part["about"]:
             name = {"related": "related", "cause": "causes", "cost": "costs"}[part["about"]]
-            said = (*getattr(marker, name), part["text"])
-            marker = dataclasses.replace(marker, **{name: said})
+            said: dict[str, Any] = {name: (*getattr(marker, name), part["text"])}
+            marker = dataclasses.replace(marker, **said)
         else:
             marker = dataclasses.replace(marker, texts=(*marker.texts, part["text"]))
     return marker

@@ -11,8 +11,8 @@ from lsprotocol import types
 
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
-from fullgraph.lsp.edits import text_edits
 from fullgraph.domain.phrases import listing
+from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import OtherTexts, range_in
 from fullgraph.render.terminal import FindingFile, finding_text
 from fullgraph.session.analysis_unit import Unit
