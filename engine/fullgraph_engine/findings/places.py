@@ -96,7 +96,8 @@ class SourceText:
     def occurrences(self, text: str, function: str, end: Position) -> int:
         """How often a text stands in a function, by its full name, before ``end``."""
         sought, name = text.encode(), function.rpartition(".")[2]
-        before = (*self._lines[: end.line], self._lines[end.line][: end.byte])
+        last = [line[: end.byte] for line in self._lines[end.line : end.line + 1]]
+        before = (*self._lines[: end.line], *last) if sought else ()
         return sum(
             line.count(sought)
             for number, line in enumerate(before)
