@@ -239,8 +239,10 @@ async def test_debug_information(editor: Any) -> None:
 # -- progress and cancelling ------------------------------------------------------------------
 
 
-async def test_a_long_run_shows_progress_and_can_be_ended_there(editor: Any) -> None:
+async def test_a_long_run_shows_progress_and_can_be_ended_there(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"traceOn": "manual"})
     uri = editor.open("model.py", SLOW)
+    asked = asyncio.create_task(editor.command("fullgraph.server.analyze", uri))
     await editor.until_seen(uri, BREAK)
     reports = editor.client.progress_reports
     (token, values) = await editor.until(
@@ -250,8 +252,17 @@ async def test_a_long_run_shows_progress_and_can_be_ended_there(editor: Any) -> 
     assert "model.py" in values[0].title and values[0].cancellable
     editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
     await editor.until(lambda: isinstance(values[-1], types.WorkDoneProgressEnd))
-    await editor.until_state("ready")
+    assert not (await asked)["completed"]
     assert await editor.seen(uri) == [BREAK]
+
+
+async def test_a_run_that_nobody_asked_for_has_no_button(editor: Any) -> None:
+    """Clients show progress that can be cancelled over the text, beside where one types."""
+    uri = editor.open("model.py", SLOW)
+    reports = editor.client.progress_reports
+    values = await editor.until(lambda: next((each for each in reports.values() if each), None))
+    assert "model.py" in values[0].title and not values[0].cancellable
+    await editor.command("fullgraph.server.cancel", uri)
 
 
 async def test_what_is_being_imported_is_shown(editor: Any) -> None:

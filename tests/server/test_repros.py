@@ -134,8 +134,51 @@ async def test_a_script_is_written_and_opened(editor: Any) -> None:
     answer = await repro(editor, place(uri))
     path = editor.root / "fullgraph-repros" / "gb0059-net.py"
     assert answer["uri"] == path.as_uri() == editor.client.shown_documents[-1].uri
+    # The user may be typing elsewhere by now.
+    assert editor.client.shown_documents[-1].take_focus is False
     assert path.read_text() == SCRIPT and answer["lines"] == 12
     assert "text" not in answer and not answer["reason"] and told(editor) == []
+
+
+async def test_a_script_is_offered_by_a_message_with_a_button(open_editor: Any) -> None:
+    def buttons(capabilities: types.ClientCapabilities) -> None:
+        capabilities.experimental = {"messageButtons": True}
+
+    editor = await open_editor(name="vscode", adjust=buttons)
+    messages: list[types.ShowMessageRequestParams] = []
+    pressed: asyncio.Future[types.MessageActionItem | None] = asyncio.Future()
+
+    @editor.client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)
+    async def ask(params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:
+        messages.append(params)
+        return await pressed
+
+    uri = await opened(editor)
+    answer = await repro(editor, place(uri))
+    assert not answer["shown"] and answer["verified"]
+    (message,) = await editor.until(lambda: messages)
+    assert message.type is types.MessageType.Info
+    assert message.message.startswith("fullgraph: gb0059-net.py: 12 lines")
+    assert [action.title for action in message.actions] == ["Open"]
+    assert editor.client.shown_documents == []
+    pressed.set_result(message.actions[0])
+    (document,) = await editor.until(lambda: editor.client.shown_documents)
+    assert document.uri == answer["uri"] and document.take_focus is True
+
+
+async def test_another_time_limit_holds_for_what_goes_on(editor: Any, counter: Any) -> None:
+    uri = await opened(editor, NET + "# repro: 143 37 wait\n")
+    making = asyncio.create_task(repro(editor, place(uri)))
+    await until_waiting(editor, counter)
+    configured = editor.client.get_configuration(section="fullgraph")
+    editor.configure(**configured, repro={"timeBudget": 120})
+    await editor.until(lambda: counter.words.count("reproduce-waits") == 2)
+    assert not making.done()
+    # What does not change the limit, changes nothing.
+    editor.configure(**configured, repro={"timeBudget": 120, "folder": "elsewhere"})
+    await editor.command("fullgraph.server.cancel", uri)
+    assert (await making)["reason"].startswith("It was cancelled")
+    assert counter.words.count("reproduce") == 2
 
 
 async def test_what_is_there_is_opened_again(editor: Any, counter: Any) -> None:

@@ -26,8 +26,10 @@ interface Spot {
 export function registerCommands(parts: Parts): vscode.Disposable[] {
   const { context, server, view, texts, log } = parts;
   const commands: Record<string, (...parameters: never[]) => unknown> = {
-    "fullgraph.showTrace": (spot?: Spot) =>
-      spot ? view.show(vscode.Uri.parse(spot.uri), { line: spot.line }) : view.showAtCursor(),
+    "fullgraph.showTrace": (spot?: Spot | vscode.Uri) =>
+      spot === undefined || spot instanceof vscode.Uri
+        ? view.showAtCursor(spot)
+        : view.show(vscode.Uri.parse(spot.uri), { line: spot.line }),
     // What the lens above a target does.
     "fullgraph.showTarget": ({ uri, target = "", run = 0 }: Place) =>
       view.show(vscode.Uri.parse(uri), { target, run }),
@@ -41,6 +43,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       }
     },
     "fullgraph.allow": allow,
+    "fullgraph.reproTimeBudget": reproTimeBudget,
     "fullgraph.analyzeFile": () => inEditor((uri) => server.command(names.analyze, uri)),
     "fullgraph.cancelAnalysis": () => server.command(names.cancel),
     "fullgraph.showGraph": () => view.atTarget((place) => server.command(names.showGraph, place)),
@@ -80,6 +83,24 @@ async function allow({ entry }: { readonly entry: string }): Promise<void> {
   if ((await vscode.window.showInformationMessage(words, "Show Setting")) !== undefined) {
     const command = "workbench.action.openSettings";
     await vscode.commands.executeCommand(command, "fullgraph.sandbox.allow");
+  }
+}
+
+/** Asks how long repros may take. One that is being made begins anew with another limit. */
+async function reproTimeBudget(): Promise<void> {
+  const settings = vscode.workspace.getConfiguration("fullgraph");
+  const now = settings.get<number>("repro.timeBudget");
+  const items = [30, 60, 120, 300, 600].map((seconds) => ({
+    label: seconds < 60 ? `${seconds} seconds` : `${seconds / 60} min`,
+    ...(seconds === now ? { description: "now" } : {}),
+    seconds,
+  }));
+  const chosen = await vscode.window.showQuickPick(items, {
+    title: "Time limit for making a minified repro",
+    placeHolder: "A repro that is being made starts again with the new limit",
+  });
+  if (chosen && chosen.seconds !== now) {
+    await settings.update("repro.timeBudget", chosen.seconds, vscode.ConfigurationTarget.Global);
   }
 }
 

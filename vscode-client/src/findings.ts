@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import type { HoverMiddleware } from "vscode-languageclient/node";
 
+import { columnBeside } from "./documents";
 import type { FindingData } from "./protocol";
 
 const SCHEME = "fullgraph-finding";
@@ -64,7 +65,7 @@ export class FindingTexts implements vscode.TextDocumentContentProvider, vscode.
     this.#changed.fire(shown);
     const document = await vscode.workspace.openTextDocument(shown);
     await vscode.window.showTextDocument(document, {
-      viewColumn: vscode.ViewColumn.Beside,
+      viewColumn: columnBeside(),
       preserveFocus: true,
       preview: true,
     });

@@ -1,5 +1,5 @@
-// What takes long enough to want to end it gets a notification with a button for that. Everything
-// else stays in the status bar, where the language client shows it.
+// What somebody asked for and takes long gets a notification with a button to end it. Everything
+// else, above all the trace of an edit, stays in the status bar, where the language client shows it.
 
 import * as vscode from "vscode";
 import {
@@ -12,6 +12,11 @@ import {
 } from "vscode-languageclient/node";
 
 type Value = WorkDoneProgressBegin | WorkDoneProgressReport | WorkDoneProgressEnd;
+
+/** What else can be done with a job of a kind, which its token names. */
+const LINKS: Readonly<Record<string, string>> = {
+  repro: "[Change time limit…](command:fullgraph.reproTimeBudget)",
+};
 
 /** Milliseconds that something may take before it is more than a word in the status bar. */
 const PATIENCE = 5000;
@@ -31,7 +36,8 @@ export class LongProgress implements vscode.Disposable {
       case "begin":
         if (value.cancellable) {
           const cancel = (): void => this.#cancel(token);
-          this.#running.set(token, new Running(value, this.starting, cancel));
+          const link = LINKS[String(token).split("/")[1] ?? ""];
+          this.#running.set(token, new Running(value, this.starting, cancel, link));
         }
         break;
       case "report":
@@ -73,6 +79,7 @@ class Running {
     private readonly begin: WorkDoneProgressBegin,
     private readonly starting: () => boolean,
     private readonly cancel: () => void,
+    private readonly link: string | undefined,
   ) {
     this.#message = begin.message;
     this.#percentage = begin.percentage ?? 0;
@@ -121,6 +128,7 @@ class Running {
   #tell(): void {
     const increment = Math.max(0, this.#percentage - this.#shown);
     this.#shown += increment;
-    this.#progress?.report({ ...(this.#message ? { message: this.#message } : {}), increment });
+    const message = [this.#message, this.link].filter(Boolean).join(" · ");
+    this.#progress?.report({ ...(message ? { message } : {}), increment });
   }
 }

@@ -18,6 +18,7 @@ import {
   State as ClientState,
 } from "vscode-languageclient/node";
 
+import { showBeside } from "./documents";
 import { hoverWithLinks } from "./findings";
 import { type Interpreters, NoInterpreter } from "./interpreter";
 import * as protocol from "./protocol";
@@ -213,6 +214,7 @@ export class Server implements vscode.Disposable {
   #middleware(): Middleware {
     return {
       provideHover: hoverWithLinks,
+      window: { showDocument: showBeside },
       handleWorkDoneProgress: (token, value, next) => {
         this.#progress.heard(token, value);
         next(token, value);
@@ -322,6 +324,7 @@ class ExperimentalCapabilities implements StaticFeature {
       changed: true,
       // Those of machines, which VS Code takes from no workspace.
       userSettings: true,
+      messageButtons: true,
     };
   }
 

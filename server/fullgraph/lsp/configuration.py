@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from lsprotocol import types
@@ -19,9 +20,12 @@ PATIENCE = 5.0
 class Configuration:
     """What the client last said is set, put in force as soon as it says so."""
 
-    def __init__(self, connection: Connection, session: Session) -> None:
+    def __init__(
+        self, connection: Connection, session: Session, changed: Callable[[], None]
+    ) -> None:
         self._connection = connection
         self._session = session
+        self._changed = changed
         self._said: dict[str, Any] = {}
         """By folder, and under the empty name what is set for none."""
         self._asked = 0
@@ -37,12 +41,16 @@ class Configuration:
         if self.may_be_asked:
             self._connection.in_background(self._ask())
         else:
-            self._session.configure(self._said)
+            self._configure()
 
     def take(self, settings: Any) -> None:
         """A client that cannot be asked sent its settings of itself."""
         self._said = {"": _plain(settings)}
+        self._configure()
+
+    def _configure(self) -> None:
         self._session.configure(self._said)
+        self._changed()
 
     async def _ask(self) -> None:
         self._asked += 1
@@ -70,7 +78,7 @@ class Configuration:
         if isinstance(answers, (list, tuple)) and question > self._answered:
             self._answered = question
             self._said = dict(zip(scopes, map(_plain, answers), strict=False))
-        self._session.configure(self._said)
+        self._configure()
 
 
 def _plain(value: Any) -> Any:

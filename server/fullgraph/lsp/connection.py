@@ -69,11 +69,15 @@ class Connection:
 
         self.in_background(send())
 
-    async def show_document(self, uri: str, client: ClientCapabilities) -> bool:
-        """Have the client open a document, if it can; says whether it did."""
+    async def show_document(self, uri: str, client: ClientCapabilities, *, focus: bool) -> bool:
+        """Have the client open a document, if it can; says whether it did.
+
+        ``focus``: the user asked for it just now. What comes later must not take the keystrokes
+        that are meant for another text.
+        """
         if not client.show_document or self.protocol.is_shut_down:
             return False
-        params = types.ShowDocumentParams(uri, external=False, take_focus=True)
+        params = types.ShowDocumentParams(uri, external=False, take_focus=focus)
         try:
             result = await self.request(types.WINDOW_SHOW_DOCUMENT, params)
         except JsonRpcException:
@@ -84,6 +88,16 @@ class Connection:
         """Show a message that the user should read now."""
         params = types.ShowMessageParams(_LEVELS[level], f"fullgraph: {message}")
         self.notify(types.WINDOW_SHOW_MESSAGE, params)
+
+    async def offer(self, level: MessageLevel, message: str, *choices: str) -> str:
+        """Show a message with buttons and wait for the user; the one pressed, empty if none."""
+        actions = [types.MessageActionItem(title=choice) for choice in choices]
+        params = types.ShowMessageRequestParams(_LEVELS[level], f"fullgraph: {message}", actions)
+        try:
+            chosen = await self.request(types.WINDOW_SHOW_MESSAGE_REQUEST, params)
+        except JsonRpcException:
+            return ""
+        return getattr(chosen, "title", "")
 
     def log(self, text: str) -> None:
         """Write to the client's log, up to ``MOST_LOG`` characters for one run."""

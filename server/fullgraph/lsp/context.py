@@ -32,15 +32,16 @@ class Context:
     @classmethod
     def of(cls, connection: Connection, session: Session) -> Context:
         progress = Progress(connection, session)
+        repros = Repros(connection, session, progress)
         return cls(
             connection,
             session,
             Publication(connection, session),
             progress,
             VirtualDocuments(connection, session, progress),
-            Repros(connection, session, progress),
+            repros,
             FixJobs(session),
-            Configuration(connection, session),
+            Configuration(connection, session, repros.jobs.settings_changed),
         )
 
     @property

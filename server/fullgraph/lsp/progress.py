@@ -32,11 +32,15 @@ class Progress:
         self._bars: dict[Unit, _Bar] = {}
         self._jobs: dict[JobBar, Callable[[], None]] = {}
 
-    def began(self, unit: Unit) -> None:
+    def began(self, unit: Unit, *, asked: bool) -> None:
+        """A run began. Only of one that was asked for the client may make more than a word.
+
+        Where progress can be cancelled, clients show a button for that over the text.
+        """
         if not self._session.client.work_done_progress:
             return
         name = unit.document.name.rsplit("/", 1)[-1]
-        self._bars[unit] = self._bar(f"Tracing {name}")
+        self._bars[unit] = self._bar(f"Tracing {name}", cancellable=asked)
 
     def advanced(self, unit: Unit, event: Event) -> None:
         if (bar := self._bars.get(unit)) is not None:
@@ -52,18 +56,18 @@ class Progress:
         """A document is being written; what is returned is to be called when it is."""
         return self.job(f"Writing down {TITLES[kind]} of {target}", cancel).end
 
-    def job(self, title: str, cancel: Callable[[], None]) -> JobBar:
-        """Something else goes on, which ``cancel`` ends."""
+    def job(self, title: str, cancel: Callable[[], None], kind: str = "") -> JobBar:
+        """Something else goes on, which ``cancel`` ends; ``kind`` is a part of its token."""
         bar: _Bar | None = None
         if self._session.client.work_done_progress:
-            bar = self._bar(title)
+            bar = self._bar(title, kind)
         job = JobBar(bar, lambda: self._jobs.pop(job, None))
         self._jobs[job] = cancel
         return job
 
-    def _bar(self, title: str) -> _Bar:
-        token = f"fullgraph/{next(self._tokens)}"
-        return _Bar(self._connection, self._session, title, token)
+    def _bar(self, title: str, kind: str = "", *, cancellable: bool = True) -> _Bar:
+        token = "/".join(filter(None, ("fullgraph", kind, str(next(self._tokens)))))
+        return _Bar(self._connection, self._session, title, token, cancellable)
 
     def cancel(self, token: int | str) -> None:
         """The user pressed the button."""
@@ -97,8 +101,16 @@ class JobBar:
 
 
 class _Bar:
-    def __init__(self, connection: Connection, session: Session, title: str, token: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        title: str,
+        token: str,
+        cancellable: bool,
+    ) -> None:
         self.token = token
+        self._cancellable = cancellable
         self._connection = connection
         self._session = session
         self._title = title
@@ -123,7 +135,7 @@ class _Bar:
         self._send(
             types.WorkDoneProgressBegin(
                 title=self._title,
-                cancellable=True,
+                cancellable=self._cancellable,
                 message="importing torch" if waiting else words,
                 percentage=percentage,
             )

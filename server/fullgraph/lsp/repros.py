@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -87,6 +88,10 @@ class Repros:
                 MessageLevel.WARNING, sentences("There is no repro", made.reason)
             )
             return answer
+        words = sentences(outcome_words(outcome), made.reason)
+        if kept is not None and self._session.client.message_buttons:
+            self._connection.in_background(self._offer(kept.path, words, calm=not made.reason))
+            return {**answer, "uri": kept.path.as_uri(), "shown": False}
         if kept is not None:
             uri: str | None = kept.path.as_uri()
             shown = await self._show(kept.path.as_uri())
@@ -129,8 +134,17 @@ class Repros:
             self._connection.show_message(MessageLevel.INFORMATION, words)
         return {**answer, "uri": kept.path.as_uri(), "shown": shown}
 
+    async def _offer(self, path: Path, words: str, *, calm: bool) -> None:
+        """Say that a script is there; it opens when the user wants it to."""
+        level = MessageLevel.INFORMATION if calm else MessageLevel.WARNING
+        chosen = await self._connection.offer(level, f"{path.name}: {words}", "Open")
+        if chosen:
+            client = self._session.client
+            await self._connection.show_document(path.as_uri(), client, focus=True)
+
     async def _show(self, uri: str) -> bool:
-        return await self._connection.show_document(uri, self._session.client)
+        """Beside what the user does meanwhile: making it took a while."""
+        return await self._connection.show_document(uri, self._session.client, focus=False)
 
     async def _unsaved(self, name: str, text: str) -> str | None:
         """A document that is only in the editor, with this text; None if it makes none."""
@@ -153,18 +167,17 @@ class Repros:
     def _shown(self, request: Reproduce, cancel: Callable[[], None]) -> Bar:
         wanted = request.wanted
         what = wanted.backend or wanted.code.rpartition("/")[2]
-        bar = self._progress.job(f"Reducing {what} of {wanted.target}", cancel)
-        return _ReductionBar(bar, request.seconds)
+        bar = self._progress.job(f"Reducing {what} of {wanted.target}", cancel, kind="repro")
+        return _ReductionBar(bar)
 
 
 class _ReductionBar:
-    def __init__(self, bar: JobBar, seconds: float) -> None:
+    def __init__(self, bar: JobBar) -> None:
         self._bar = bar
-        self._seconds = seconds
 
-    def advance(self, state: ReductionState) -> None:
+    def advance(self, state: ReductionState, seconds: float) -> None:
         spent = state.last.seconds if state.last is not None else 0.0
-        self._bar.say(reduction_words(state), min(99, int(100 * spent / self._seconds)))
+        self._bar.say(reduction_words(state), min(99, int(100 * spent / seconds)))
 
     def end(self) -> None:
         self._bar.end()

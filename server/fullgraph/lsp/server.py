@@ -90,9 +90,9 @@ class Server(LanguageServer):
         self._context.publication.changed(unit, final=final)
         self._context.fixes.consider(unit, final=final)
 
-    def run_began(self, unit: Unit) -> None:
+    def run_began(self, unit: Unit, *, asked: bool) -> None:
         self._connection.reset_log()
-        self._context.progress.began(unit)
+        self._context.progress.began(unit, asked=asked)
 
     def run_advanced(self, unit: Unit, event: Event) -> None:
         self._context.progress.advanced(unit, event)

@@ -96,12 +96,12 @@ class VirtualDocuments:
         client = self._session.client
         address = Address(kind, target, unit.document.uri, probe)
         if client.text_document_content:
-            shown = await self._connection.show_document(str(address), client)
+            shown = await self._connection.show_document(str(address), client, focus=True)
             return {"uri": str(address), "shown": shown}
         text = await self._service.text(unit, kind, target, probe)
         if client.show_document:
             uri = self._file(address, text).as_uri()
-            if await self._connection.show_document(uri, client):
+            if await self._connection.show_document(uri, client, focus=False):
                 return {"uri": uri, "shown": True}
         return {"uri": str(address), "shown": False, "text": text}
 

@@ -384,7 +384,7 @@ class Unit:
         analysis = engine.analyze(request)
         self.results.begin(due.only)
         self._run = _Run(self, analysis, basis)
-        self._report(RunBegan())
+        self._report(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
             # That there will be something is all that there is to show.
             self._report(ResultsChanged(final=False))

@@ -61,6 +61,8 @@ class ClientCapabilities:
     """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
     changed: bool = False
     """It wants to be told when what is known of a text is not what it was."""
+    message_buttons: bool = False
+    """Messages with buttons appear beside the text, and wait without taking keystrokes."""
     user_settings: bool = False
     """Settings that a workspace may not set are the user's own where it says them."""
     commands: frozenset[str] = frozenset()
@@ -133,6 +135,7 @@ class ClientCapabilities:
             show_document=flag("window.showDocument.support"),
             text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
             changed=flag("experimental.changed"),
+            message_buttons=flag("experimental.messageButtons"),
             user_settings=flag("experimental.userSettings"),
             commands=_commands(get("experimental.commands")),
         )

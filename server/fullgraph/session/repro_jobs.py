@@ -29,7 +29,8 @@ _MOST_KEPT = 8
 class Bar(Protocol):
     """Shows how a job goes on."""
 
-    def advance(self, state: ReductionState) -> None: ...
+    def advance(self, state: ReductionState, seconds: float) -> None:
+        """``seconds``: how long it may take in all."""
 
     def end(self) -> None: ...
 
@@ -82,6 +83,8 @@ class _Job:
         self.key = unit.document.hash, self.uri, self.request.wanted, settings.tracing()
         self.waiters = 0
         self.cancelled = False
+        self.again = False
+        """It ends only to begin anew, with another time limit."""
         self.reproduction: Reproduction | None = None
         self.task: asyncio.Task[Made] | None = None
 
@@ -92,6 +95,15 @@ class _Job:
             self.reproduction.cancel()
         elif self.task is not None:
             self.task.cancel()
+
+    def limit(self, seconds: float) -> None:
+        """Allow it another time: the engine plans for all of it, so it begins anew."""
+        if seconds == self.request.seconds:
+            return
+        self.request = dataclasses.replace(self.request, seconds=seconds)
+        if self.reproduction is not None:
+            self.again = True
+            self.reproduction.cancel()
 
 
 class ReproJobs:
@@ -141,6 +153,11 @@ class ReproJobs:
             if uri in ("", job.uri):
                 job.cancel()
 
+    def settings_changed(self) -> None:
+        """Jobs that go on follow the time limit."""
+        for job in self._jobs.values():
+            job.limit(self._session.settings(job.unit).repro_time_budget)
+
     async def _work(self, job: _Job) -> Made:
         try:
             made = await self._kept(job)
@@ -170,8 +187,15 @@ class ReproJobs:
                 engine = self._session.engine_on_demand(job.unit)
                 if isinstance(engine, str):
                     return ReproOutcome(job.request.wanted, reason=engine, failed=True)
-                job.reproduction = engine.reproduce(job.request)
-                return await followed(job.reproduction, bar.advance)
+                while True:
+                    job.again = False
+                    job.reproduction = engine.reproduce(job.request)
+                    seconds = job.request.seconds
+                    outcome = await followed(
+                        job.reproduction, lambda state, of=seconds: bar.advance(state, of)
+                    )
+                    if not job.again or job.cancelled or outcome.verified:
+                        return outcome
 
     @contextlib.contextmanager
     def _bar(self, job: _Job) -> Iterator[Bar]:

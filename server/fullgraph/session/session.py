@@ -103,7 +103,7 @@ class Listener(Protocol):
 
     def results_changed(self, unit: Unit, *, final: bool) -> None: ...
 
-    def run_began(self, unit: Unit) -> None: ...
+    def run_began(self, unit: Unit, *, asked: bool) -> None: ...
 
     def run_advanced(self, unit: Unit, event: Event) -> None: ...
 
@@ -304,8 +304,8 @@ class Session:
             case ResultsChanged(final):
                 if self.units.get(unit.document.uri) is unit:
                     self._listener.results_changed(unit, final=final)
-            case RunBegan():
-                self._listener.run_began(unit)
+            case RunBegan(asked):
+                self._listener.run_began(unit, asked=asked)
                 self._refresh_status(unit)
             case RunAdvanced(advance):
                 if isinstance(advance, Log):

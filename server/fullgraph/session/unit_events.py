@@ -39,7 +39,9 @@ class TraceDue:
 
 @dataclass(frozen=True)
 class RunBegan:
-    """A run of the text began."""
+    """A run of the text began; ``asked``: by command."""
+
+    asked: bool
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,12 @@ export class TraceView implements vscode.Disposable {
     );
   }
 
-  /** Shows the target under the cursor. */
-  async showAtCursor(): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
+  /** Shows the target under the cursor, of a file that is visible or of the one with the focus. */
+  async showAtCursor(uri?: vscode.Uri): Promise<void> {
+    const visible = vscode.window.visibleTextEditors;
+    const editor =
+      visible.find((one) => one.document.uri.toString() === uri?.toString()) ??
+      vscode.window.activeTextEditor;
     if (editor?.document.languageId === "python") {
       await this.show(editor.document.uri, { line: editor.selection.active.line });
     } else {
@@ -237,8 +240,6 @@ export class TraceView implements vscode.Disposable {
         if (shown) {
           const name = message.kind === "graph" ? protocol.server.showGraph : protocol.server.showGuards;
           const { uri, target, number, runs } = shown;
-          // It opens where the focus is: beside this view, not over it.
-          await reveal(vscode.Uri.parse(uri), shown.range, true);
           await this.server.command(name, { uri, target, ...(runs.length > 1 ? { probe: number } : {}) });
         }
         break;

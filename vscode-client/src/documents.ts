@@ -1,0 +1,58 @@
+// Documents that the server opens: beside the text that they are about, which keeps the focus.
+
+import * as vscode from "vscode";
+import type {
+  RequestHandler,
+  ShowDocumentParams,
+  ShowDocumentResult,
+} from "vscode-languageclient/node";
+
+type Handler = RequestHandler<ShowDocumentParams, ShowDocumentResult, void>;
+
+/** Only a file that the user opens by a button takes the focus. */
+export async function showBeside(
+  params: ShowDocumentParams,
+  token: vscode.CancellationToken,
+  next: Handler,
+): Promise<ShowDocumentResult> {
+  const uri = vscode.Uri.parse(params.uri);
+  if (params.external === true) {
+    const answer = await next(params, token);
+    return "success" in answer ? answer : { success: false };
+  }
+  try {
+    await vscode.window.showTextDocument(uri, {
+      viewColumn: columnOf(uri) ?? columnBeside(),
+      preserveFocus: uri.scheme === "fullgraph" || params.takeFocus !== true,
+    });
+    return { success: true };
+  } catch {
+    return { success: false };
+  }
+}
+
+/** The column that has a tab of this document. */
+function columnOf(uri: vscode.Uri): vscode.ViewColumn | undefined {
+  for (const { tabs, viewColumn } of vscode.window.tabGroups.all) {
+    for (const { input } of tabs) {
+      if (input instanceof vscode.TabInputText && input.uri.toString() === uri.toString()) {
+        return viewColumn;
+      }
+    }
+  }
+  return undefined;
+}
+
+/** The next column to the right of the active one that does not show the trace view. */
+export function columnBeside(): vscode.ViewColumn {
+  const { activeTabGroup, all } = vscode.window.tabGroups;
+  if (!activeTabGroup.activeTab) {
+    return activeTabGroup.viewColumn;
+  }
+  let column = activeTabGroup.viewColumn + 1;
+  const views = all.filter(({ activeTab }) => activeTab?.input instanceof vscode.TabInputWebview);
+  while (views.some(({ viewColumn }) => viewColumn === column)) {
+    column += 1;
+  }
+  return column;
+}
