@@ -72,6 +72,11 @@ def width(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
 
 
+LONG_ERROR = (
+    "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x16 and 8x8), which is a sentence "
+    "that has no end"
+)
+
 class Stub:
     def __init__(self, read: int, write: int, allowed: str) -> None:
         self.allowed = allowed
@@ -213,6 +218,27 @@ class Stub:
             probe = p.ProbeInfo("convention", "f32[4, 16]", source="get_inputs")
             if match[2] == "found":
                 probe = p.ProbeInfo("synthesis", "f32[4, 16]", comment="f32[4, 16]")
+            above = [at for at in range(row) if lines[at].startswith(f"# fullgraph: {match[1]}(")]
+            for written, at in enumerate(above):
+                source = f"line {at + 1}"
+                self.say(
+                    p.TargetDone(
+                        number,
+                        p.TargetReport(
+                            info.name,
+                            "module",
+                            info.range,
+                            "traced" if written == 0 else "failed",
+                            probe=p.ProbeInfo("comment", "f32[4, 16]", source=source),
+                            graphs=1,
+                            guards=41,
+                            error=None if written == 0 else LONG_ERROR,
+                            probe_number=written,
+                        ),
+                    )
+                )
+            if above:
+                continue
             self.say(
                 p.TargetDone(
                     number,

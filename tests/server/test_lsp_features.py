@@ -42,6 +42,56 @@ async def test_a_lens_on_each_target(editor: Any) -> None:
     assert (editor.lens_refreshes > 0) == (editor.profile == "vscode")
 
 
+PROBES = """\
+# fullgraph: Net(f32[4, 16])
+# fullgraph: Net(f32[4, 17])
+class Net(nn.Module):
+    pass
+"""
+
+
+async def test_a_lens_above_each_comment(editor: Any) -> None:
+    uri = editor.open("model.py", PROBES)
+    await editor.until_state("ready")
+    await editor.command("fullgraph.server.analyze", uri)
+    lenses = await editor.lenses(uri)
+    assert [editor.at(uri, lens.range) for lens in lenses] == [
+        "Net(f32[4, 16])",
+        "Net(f32[4, 16])",
+        "Net(f32[4, 17])",
+        "Net(f32[4, 17])",
+    ]
+    # The probe is right below, and the whole of an error is where one looks for it.
+    assert await editor.titles(uri) == [
+        "1 graph · no breaks",
+        "41 guards",
+        "failed: RuntimeError: mat1 and mat2 shapes …",
+        "41 guards",
+    ]
+    assert "(4x16 and 8x8), which is a sentence" in lenses[2].command.tooltip
+    assert [lens.command.arguments[0]["probe"] for lens in lenses] == [0, 0, 1, 1]
+    # They stay there while one types.
+    editor.edit(uri, "# fullgraph: Net(f32[4, 16])", "\n\n# fullgraph: Net(f32[4, 16])")
+    assert [lens.range.start.line for lens in await editor.lenses(uri)] == [2, 2, 3, 3]
+
+
+async def test_lenses_can_be_hidden_and_have_icons(open_editor: Any) -> None:
+    def icons(capabilities: types.ClientCapabilities) -> None:
+        capabilities.experimental = {"icons": True}
+
+    editor = await open_editor(name="vscode", adjust=icons)
+    uri = editor.open("model.py", NET)
+    await editor.until_state("ready")
+    assert (await editor.titles(uri))[0].startswith("$(git-compare) 2 graphs")
+    configured = editor.client.get_configuration(section="fullgraph")
+    editor.configure(**configured, codeLens={"enabled": False})
+
+    async def none() -> bool:
+        return await editor.lenses(uri) == []
+
+    await editor.until(none)
+
+
 async def test_a_probe_that_was_found_can_be_written_above_its_target(editor: Any) -> None:
     text = "if True:\n    pass\n@final\nclass Net(nn.Module):  # stub: found\n    pass\n"
     uri = editor.open("model.py", text)

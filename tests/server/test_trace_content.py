@@ -208,6 +208,17 @@ async def test_each_probe_has_its_own_course(editor: Any) -> None:
     assert [step["kind"] for step in second["steps"]] == ["graph", "break", "graph"]
     assert first["steps"][0]["lines"][0]["shapes"] == ["y: f32[4]"]
     assert second["steps"][0]["lines"][0]["shapes"] == ["y: f32[2, 3]"]
+    # A cursor on a comment means the run with that probe.
+    on_comment = [await ask(editor, uri, line=line) for line in (3, 4, 5)]
+    assert [(one["target"], one["run"], one["atProbe"]) for one in on_comment] == [
+        ("f", 0, True),
+        ("f", 1, True),
+        ("f", 2, True),
+    ]
+    by_number = await ask(editor, uri, target="f", probe=1)
+    assert (by_number["run"], by_number["atProbe"]) == (1, True)
+    below = await ask(editor, uri, line=7)
+    assert (below["run"], below["atProbe"]) == (0, False)
     # There is no fourth one.
     assert (await ask(editor, uri, target="f", run=3))["run"] == 2
 

@@ -31,8 +31,8 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
         ? view.showAtCursor(spot)
         : view.show(vscode.Uri.parse(spot.uri), { line: spot.line }),
     // What the lens above a target does.
-    "fullgraph.showTarget": ({ uri, target = "", run = 0 }: Place) =>
-      view.show(vscode.Uri.parse(uri), { target, run }),
+    "fullgraph.showTarget": ({ uri, target = "", probe = 0 }: Place) =>
+      view.show(vscode.Uri.parse(uri), { target, probe }),
     "fullgraph.showFinding": (spot: Spot) =>
       texts.show(vscode.Uri.parse(spot.uri), new vscode.Position(spot.line, spot.character)),
     "fullgraph.copyIssue": async (place: Place) => {

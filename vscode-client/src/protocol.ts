@@ -44,6 +44,8 @@ export interface About {
   readonly line?: number;
   /** Which of its runs, one for each probe, from 0. */
   readonly run?: number;
+  /** The run with the probe of this number. */
+  readonly probe?: number;
 }
 
 /** What a run did. */
@@ -74,7 +76,8 @@ export const server = {
 export interface Place {
   readonly uri: string;
   readonly target?: string;
-  readonly run?: number;
+  /** The number of one of its probes. */
+  readonly probe?: number;
 }
 
 /** Findings that the server made, as the hover and the trace view show them. */

@@ -325,6 +325,7 @@ class ExperimentalCapabilities implements StaticFeature {
       // Those of machines, which VS Code takes from no workspace.
       userSettings: true,
       messageButtons: true,
+      icons: true,
     };
   }
 

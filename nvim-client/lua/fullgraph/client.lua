@@ -152,7 +152,11 @@ M.commands = {
     local client = vim.lsp.get_client_by_id(ctx.client_id)
     local argument = (command.arguments or {})[1]
     if client and argument then
-      require("fullgraph.trace").open(client, { uri = argument.uri, target = argument.target })
+      require("fullgraph.trace").open(client, {
+        uri = argument.uri,
+        target = argument.target,
+        probe = argument.probe,
+      })
       -- Neovim takes away the lens that was run.
       require("fullgraph.lenses").refresh(client, ctx.bufnr)
     end

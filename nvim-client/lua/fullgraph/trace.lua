@@ -15,6 +15,7 @@ local marks = vim.api.nvim_create_namespace("fullgraph.trace")
 ---@field bufnr integer
 ---@field about { uri: string, target?: string, line?: integer } what is asked for
 ---@field target? string what is shown
+---@field moved? boolean what it is about was chosen since the last answer
 ---@field runs table<string, integer> which run of a target is shown, from zero; the first if none
 ---@field page? fullgraph.Page
 ---@field asked integer answers to earlier questions are dropped
@@ -91,7 +92,8 @@ local function ask(it, missing)
   end
   it.asked = it.asked + 1
   local number = it.asked
-  local run = it.runs[about.target or it.target]
+  -- The server knows which run a place or a probe means; after that it is the one that was chosen.
+  local run = not it.moved and it.runs[about.target or it.target] or nil
   local params = vim.tbl_extend("force", about, { run = run })
   on:request("fullgraph/trace", params, function(err, trace)
     if current() ~= it or it.asked ~= number then
@@ -104,7 +106,10 @@ local function ask(it, missing)
       say(it, require("fullgraph.status").explanation(on.id))
     else
       show(it, trace)
-      if trace.run ~= math.min(it.runs[trace.target] or 0, math.max(#trace.runs - 1, 0)) then
+      it.moved = false
+      if trace.atProbe then
+        it.runs[trace.target] = trace.run
+      elseif trace.run ~= math.min(it.runs[trace.target] or 0, math.max(#trace.runs - 1, 0)) then
         -- It is another target than the one whose run was asked for.
         ask(it)
       end
@@ -264,6 +269,7 @@ local function follow(event)
       local uri = vim.uri_from_bufnr(bufnr)
       if bufnr == event.buf and client.with(uri) then
         it.about = { uri = uri, line = vim.api.nvim_win_get_cursor(0)[1] - 1 }
+        it.moved = true
         ask(it)
       end
     end)
@@ -283,6 +289,7 @@ function M.open(on, about)
     view = it
   end
   it.about = about
+  it.moved = true
   local window = windows.show(it.bufnr, false)
   vim.wo[window].wrap = false
   vim.wo[window].number = false

@@ -15,6 +15,7 @@ from fullgraph.domain.guards import sentences
 from fullgraph.domain.shapes import brief
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import range_in
+from fullgraph.probes import ProbeComment, comment_on, definition_of, number_of
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.ignores import kept
@@ -85,20 +86,43 @@ class _Subject:
 
 
 def trace_content(
-    unit: Unit, name: str | None, line: int | None, run: int = 0
+    unit: Unit,
+    name: str | None,
+    line: int | None,
+    run: int | None = None,
+    probe: int | None = None,
 ) -> dict[str, Any] | None:
     """None where no target is known. The target that is named, or at or above a line.
 
-    ``run`` says which of its runs, one for each probe, from 0.
+    It may have several runs, one for each probe: ``run`` says which, from 0, or ``probe``, by the
+    number of its probe. Where neither does, it is that of the probe comment on the line.
     """
     subjects = _subjects(unit)
+    written = None
+    if line is not None:
+        written = comment_on(unit.document.positions, line)
+        line = definition_of(unit.document.positions, line)
     chosen = _chosen(unit, subjects, name, line)
     if chosen is None:
         return None
     names = [subject.name for subject in subjects if subject.name]
     if not chosen.runs:
         return _awaited(unit, chosen, names)
-    return _Content(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1)).plain()
+    reports = [shown.report for shown in chosen.runs]
+    if written is not None and probe is None:
+        probe = _probe_number(unit, written, reports)
+    at_probe = run is None and probe is not None
+    if run is None:
+        run = next((at for at, one in enumerate(reports) if one.probe_number == probe), 0)
+    content = _Content(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1))
+    return {**content.plain(), "atProbe": at_probe}
+
+
+def _probe_number(unit: Unit, comment: ProbeComment, reports: Sequence[TargetReport]) -> int | None:
+    """That of the probe that a comment says, if it was traced."""
+    said = [one for one in reports if one.probe is not None and one.probe.origin == "comment"]
+    number = number_of(unit.document.positions, comment)
+    return said[number].probe_number if number < len(said) and not comment.directive else None
 
 
 def _subjects(unit: Unit) -> list[_Subject]:
@@ -168,6 +192,7 @@ def _awaited(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, A
         **_about(unit, subject, names),
         "current": True,
         "run": 0,
+        "atProbe": False,
         "number": 0,
         "status": "tracing",
         "error": "",

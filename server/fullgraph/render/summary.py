@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from fullgraph.domain.phrases import SEPARATOR, amount, seconds
 from fullgraph_engine.protocol import ProbeInfo, TargetReport
 
+MOST_CLAUSE = 48
+"""Characters of an error in the title of a lens."""
+
 
 def target_line(report: TargetReport) -> str:
     """``3 graphs · 13 ops · 2 breaks · 41 guards · f32[4, 16] from get_inputs · fake · 0.52 s``."""
@@ -29,14 +32,25 @@ def target_line(report: TargetReport) -> str:
     return SEPARATOR.join(facts)
 
 
-def lens_title(report: TargetReport) -> str:
-    """``3 graphs · 2 breaks · f32[4, 16] from get_inputs``; guards have a lens of their own."""
+def lens_title(report: TargetReport, *, with_probe: bool = True) -> str:
+    """``3 graphs · 2 breaks · f32[4, 16] from get_inputs``; guards have a lens of their own.
+
+    Short where the run failed: ``lens_tooltip`` has the rest. ``with_probe`` is false where the
+    probe stands right below.
+    """
     if report.status == "no-probe":
         return "not traced, no inputs are known"
-    facts = list(_outcome(report))
+    facts = [_clause(words) for words in _outcome(report)]
     if report.status == "traced":
         facts += [amount(report.graphs, "graph"), *_breaks(report)]
-    return SEPARATOR.join([*facts, *_inputs(report.probe)])
+    return SEPARATOR.join([*facts, *(_inputs(report.probe) if with_probe else ())])
+
+
+def _clause(words: str) -> str:
+    """The beginning of a message, as far as a title has room for it."""
+    if len(words) <= MOST_CLAUSE:
+        return words
+    return words[:MOST_CLAUSE].rpartition(" ")[0].rstrip(",;:") + " …"
 
 
 def lines_words(report: TargetReport) -> str:
@@ -47,8 +61,9 @@ def lines_words(report: TargetReport) -> str:
 
 
 def lens_tooltip(report: TargetReport) -> str:
-    """How much of the code was traced, and along which other paths."""
-    found = [lines_words(report)] if report.lines else []
+    """What a title leaves out of an error, how much of the code was traced, on which paths."""
+    found = [words for words in _outcome(report) if _clause(words) != words]
+    found += [lines_words(report)] if report.lines else []
     traced = [path.words for path in report.paths if path.status == "traced"]
     if traced:
         found.append(f"also {'; '.join(traced)}")

@@ -61,6 +61,8 @@ class ClientCapabilities:
     """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
     changed: bool = False
     """It wants to be told when what is known of a text is not what it was."""
+    icons: bool = False
+    """It shows an icon for ``$(play)`` in the title of a code lens."""
     message_buttons: bool = False
     """Messages with buttons appear beside the text, and wait without taking keystrokes."""
     user_settings: bool = False
@@ -135,6 +137,7 @@ class ClientCapabilities:
             show_document=flag("window.showDocument.support"),
             text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
             changed=flag("experimental.changed"),
+            icons=flag("experimental.icons"),
             message_buttons=flag("experimental.messageButtons"),
             user_settings=flag("experimental.userSettings"),
             commands=_commands(get("experimental.commands")),

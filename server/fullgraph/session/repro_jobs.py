@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -190,10 +191,8 @@ class ReproJobs:
                 while True:
                     job.again = False
                     job.reproduction = engine.reproduce(job.request)
-                    seconds = job.request.seconds
-                    outcome = await followed(
-                        job.reproduction, lambda state, of=seconds: bar.advance(state, of)
-                    )
+                    report = partial(bar.advance, seconds=job.request.seconds)
+                    outcome = await followed(job.reproduction, report)
                     if not job.again or job.cancelled or outcome.verified:
                         return outcome
 

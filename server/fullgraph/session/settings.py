@@ -459,6 +459,12 @@ class Settings:
         "What is offered while a name of torch is typed.",
         feature="completion",
     )
+    code_lens_enabled: bool = _setting(
+        True,
+        Flag(),
+        "Show above each target, or above each of its probe comments, how it was traced.",
+        feature="code_lens",
+    )
     inlay_hints_shapes: ShapeHints = _setting(
         "changed",
         Choice(

@@ -115,6 +115,8 @@ export interface Trace extends Run {
   readonly busy: boolean;
   /** Which of the runs this is, from 0. */
   readonly run: number;
+  /** It is the run with the probe that was asked for, by its number or its comment. */
+  readonly atProbe: boolean;
   readonly runs: readonly Run[];
   readonly steps: readonly Step[];
   readonly guardGroups: readonly GuardGroup[];

@@ -188,7 +188,10 @@ export class TraceView implements vscode.Disposable {
     const { line } = subject.about;
     const trace = await this.traces.of(subject.uri, subject.about);
     const shown = this.#shown;
-    if (shown?.target !== trace?.target || shown?.uri !== trace?.uri || !shown) {
+    const other = shown?.target !== trace?.target || shown?.uri !== trace?.uri;
+    // On a probe comment it is about the run with that probe.
+    const probe = trace?.atProbe === true && shown?.run !== trace.run;
+    if (other || probe || !shown) {
       this.#subject = subject;
       await this.#refresh();
     }
@@ -232,7 +235,8 @@ export class TraceView implements vscode.Disposable {
       case "run":
         if (this.#subject) {
           const { uri, about } = this.#subject;
-          this.#subject = { uri, about: { ...about, run: message.run } };
+          const { target } = about;
+          this.#subject = { uri, about: { ...(target ? { target } : {}), run: message.run } };
           await this.#refresh();
         }
         break;

@@ -1,7 +1,12 @@
-"""``textDocument/codeLens``: a line on each target, at its name, and the way to its guards."""
+"""``textDocument/codeLens``: a line for each probe, and the way to the guards of its run.
+
+It stands above the comment that says the probe, else at the name of the target.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from lsprotocol import types
@@ -10,48 +15,89 @@ from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
+from fullgraph.probes import ProbeComment, comment_on, comments_of
 from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.results import ShownReport
-from fullgraph_engine.protocol import to_plain
+from fullgraph_engine.protocol import Position, Range, to_plain
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
 _SHOW_TARGET = "fullgraph.showTarget"
 """A command of clients that have somewhere to show a target; others trace it again."""
 
+_ICONS = {"traced": "git-compare", "no-probe": "add"}
+_FAILED = "error"
+_GUARDS = "shield"
+
 
 def handle(context: Context, params: types.CodeLensParams) -> list[types.CodeLens]:
     unit = context.unit(params.text_document.uri)
-    if unit is None:
+    if unit is None or not context.session.settings(unit).code_lens_enabled:
         return []
-    command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
-    lenses = []
+    runs: dict[str, list[ShownReport]] = defaultdict(list)
     for shown in unit.reports():
-        range_ = range_in(unit.document, shown.report.range)
+        runs[shown.report.name].append(shown)
+    return [lens for its in runs.values() for lens in _of_target(context, unit, its)]
+
+
+def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterator[types.CodeLens]:
+    command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
+    comments = _comments(unit, runs)
+
+    def titled(icon: str, title: str) -> str:
+        return f"$({icon}) {title}" if context.client.icons else title
+
+    for shown in runs:
+        report = shown.report
+        comment = comments.get(report.probe_number)
+        place = report.range if comment is None else _range(unit, comment)
+        range_ = range_in(unit.document, place)
         argument = _argument(unit, shown)
-        lenses.append(
-            types.CodeLens(
-                range_,
-                types.Command(
-                    _title(unit, shown),
-                    command,
-                    tooltip=lens_tooltip(shown.report) or None,
-                    arguments=[argument],
-                ),
-            )
+        title = titled(
+            _ICONS.get(report.status, _FAILED), _title(unit, shown, with_probe=comment is None)
         )
-        if shown.report.guards and shown.report.status != "no-probe":
-            place = {"uri": argument["uri"], "target": argument["target"]}
-            title = amount(shown.report.guards, "guard")
-            guards = types.Command(title, SHOW_GUARDS, arguments=[place])
-            lenses.append(types.CodeLens(range_, guards))
-    return lenses
+        tooltip = lens_tooltip(report) or None
+        shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
+        yield types.CodeLens(range_, shows)
+        if report.guards and report.status != "no-probe":
+            about = {"uri": argument["uri"], "target": argument["target"]}
+            if len(runs) > 1:
+                about["probe"] = report.probe_number
+            title = titled(_GUARDS, amount(report.guards, "guard"))
+            yield types.CodeLens(range_, types.Command(title, SHOW_GUARDS, arguments=[about]))
 
 
-def _title(unit: Unit, shown: ShownReport) -> str:
-    title = lens_title(shown.report)
+def _comments(unit: Unit, runs: list[ShownReport]) -> dict[int, ProbeComment]:
+    """The comments that say the probes of a target, by the numbers of these."""
+    positions = unit.document.positions
+    said = [one for one in runs if one.report.probe and one.report.probe.origin == "comment"]
+    found: dict[int, ProbeComment] = {}
+    above = comments_of(positions, said[0].report.range.start.line) if said else ()
+    for number, shown in enumerate(said):
+        probe = shown.report.probe
+        comment = above[number] if len(above) == len(said) else None
+        if shown.current and probe is not None:
+            # It may be anywhere in the head of a class.
+            line = probe.source.removeprefix("line ")
+            comment = comment_on(positions, int(line) - 1) if line.isdecimal() else comment
+        if comment is not None:
+            found[shown.report.probe_number] = comment
+    return found
+
+
+def _range(unit: Unit, comment: ProbeComment) -> Range:
+    line = unit.document.positions.line(comment.line)
+    start = len(line[: comment.start].encode())
+    return Range(
+        Position(comment.line, start),
+        Position(comment.line, start + len(comment.text.encode())),
+    )
+
+
+def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
+    title = lens_title(shown.report, with_probe=with_probe)
     forecast = unit.forecast(shown.report.name)
     if forecast is not None and (words := brief(forecast.rows)):
         title += f"{SEPARATOR}{words}"
@@ -71,7 +117,7 @@ def _argument(unit: Unit, shown: ShownReport) -> dict[str, Any]:
     return {
         "uri": unit.document.uri,
         "target": shown.report.name,
-        "run": shown.report.probe_number,
+        "probe": shown.report.probe_number,
         "version": unit.document.version,
         "current": shown.current,
         "report": report,

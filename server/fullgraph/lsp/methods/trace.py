@@ -14,15 +14,19 @@ METHOD = TRACE
 async def handle(context: Context, params: Any) -> dict[str, Any] | None:
     """Of the target that is named, else of the one at or above a line, else of the first.
 
-    It may have several runs, one for each probe: ``run`` says which, from 0.
+    It may have several runs, one for each probe: ``run`` says which, from 0, or ``probe``, by the
+    number of its probe.
     """
-    keys = ("uri", "target", "line", "run")
-    uri, name, line, run = (getattr(params, key, None) for key in keys)
+    uri, name = getattr(params, "uri", None), getattr(params, "target", None)
+    line, run, probe = (_number(params, key) for key in ("line", "run", "probe"))
     # Before that nothing is being traced, though something soon will be.
     await context.session.configured()
     unit = context.unit(uri) if isinstance(uri, str) else None
     if unit is None:
         return None
-    target = name if isinstance(name, str) else None
-    at = line if isinstance(line, int) else None
-    return trace_content(unit, target, at, run if isinstance(run, int) else 0)
+    return trace_content(unit, name if isinstance(name, str) else None, line, run, probe)
+
+
+def _number(params: Any, key: str) -> int | None:
+    value = getattr(params, key, None)
+    return value if isinstance(value, int) else None

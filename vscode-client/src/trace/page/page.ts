@@ -156,7 +156,7 @@ function header(trace: Trace): HTMLElement {
         ]
       : []),
     ...(traced && trace.probe ? [calledWith(trace)] : []),
-    ...(trace.error ? [element("p", { class: "error", role: "alert" }, sentence(trace.error))] : []),
+    ...(trace.error ? [element("p", { class: "error", role: "alert" }, ...prose(sentence(trace.error)))] : []),
     ...(traced
       ? [
           element(
@@ -524,11 +524,17 @@ function sentence(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Words with code between backticks. */
+/** Words with code between backticks, and with links. */
 function prose(words: string): Child[] {
   return words
     .split("`")
-    .map((part, index) => (index % 2 ? element("code", {}, part) : part));
+    .flatMap((part, index) => (index % 2 ? [element("code", {}, part)] : linked(part)));
+}
+
+function linked(words: string): Child[] {
+  return words
+    .split(/(https?:\/\/[^\s)>\]]*[^\s)>\].,;:])/)
+    .map((part, index) => (index % 2 ? element("a", { href: part }, part) : part));
 }
 
 function rangeOf(step: Graph | Break): Range | null {
