@@ -55,6 +55,20 @@ async def test_what_a_graph_break_costs(open_text: Any) -> None:
     assert editor.at(uri, hover.range) == "stop()"
 
 
+async def test_a_finding_comes_first(open_text: Any) -> None:
+    def bare(capabilities: types.ClientCapabilities) -> None:
+        capabilities.experimental = {"hoverFindings": True}
+
+    text = "class Broken(nn.Module):\n    torch.max(x, 1)  # break: A break\n    # fix: mended()\n"
+    editor, uri = await open_text(text, name="neovim", adjust=bare)
+    page = content(await editor.hover(uri, "torch.m", "ax"))
+    reason, rest = page.split("\n\n---\n\n", 1)
+    assert reason.startswith("**A break**") and "- Write mended()" in reason
+    assert "graph-break/GB0059" in reason and rest.startswith("```python\n")
+    # Links before what a window has no room for.
+    assert rest.index("[Documentation](") < rest.index("\n#### ")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 async def test_places_are_counted_as_the_client_counts(open_text: Any, encoding: str) -> None:
     editor, uri = await open_text('y = "😀é", torch.ops.aten.max.dim\n', encoding=encoding)

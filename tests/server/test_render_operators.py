@@ -57,6 +57,8 @@ PT2-compliant · core ATen (`max.dim`)
 
 The maximum of all elements of `input`.
 
+[Documentation](https://pytorch.org/docs/stable/generated/torch.max.html)
+
 #### Schemas
 
 ```python
@@ -97,8 +99,6 @@ aten::max.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)
 #### Also called by
 
 `torch.Tensor.max`
-
-[Documentation](https://pytorch.org/docs/stable/generated/torch.max.html)
 """
     )
 

@@ -18,7 +18,7 @@ function findingsAt(
     .filter((one) => one.source === "fullgraph" && one.range.contains(position));
 }
 
-/** What the server says of a place, and below it the ways to what was traced there. */
+/** The ways to what was traced at a place, and below them what the server says of it. */
 export const hoverWithLinks: NonNullable<HoverMiddleware["provideHover"]> = async (
   document,
   position,
@@ -42,7 +42,7 @@ export const hoverWithLinks: NonNullable<HoverMiddleware["provideHover"]> = asyn
   );
   links.isTrusted = { enabledCommands: ["fullgraph.showTrace", "fullgraph.showFinding"] };
   const first = findings[0];
-  return new vscode.Hover([...(hover?.contents ?? []), links], hover?.range ?? first?.range);
+  return new vscode.Hover([links, ...(hover?.contents ?? [])], hover?.range ?? first?.range);
 };
 
 /** Shows findings as text, each in a read-only document of its own. */

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 
+from .formulas import plain_formula
+
 SITE = "https://docs.pytorch.org/docs/stable/"
 
 _PAGES = {
@@ -122,9 +124,9 @@ def plain(text: str) -> str:
 
 
 def _spoken(formula: re.Match[str]) -> str:
-    """A formula of LaTeX without its commands."""
-    text = re.sub(r"\\(?:text|mathrm|mathbf|operatorname)\{([^{}]*)\}", r"\1", formula.group(1))
-    return "`" + re.sub(r"\\+([A-Za-z]*)", r"\1", text) + "`"
+    """A formula of LaTeX as plain characters; one that has no such form is left out."""
+    text = plain_formula(formula.group(1))
+    return f"`{text}`" if text else "…"
 
 
 def first_sentence(text: str) -> str:

@@ -190,7 +190,7 @@ class IndexHeader:
 
 # -- the file ---------------------------------------------------------------------------------
 
-INDEX_FORMAT = 1
+INDEX_FORMAT = 2
 
 EntryKind = Union[NameKind, Literal["operator"]]
 

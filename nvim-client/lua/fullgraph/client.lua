@@ -20,6 +20,7 @@ M.capabilities = {
   },
   experimental = {
     changed = true,
+    hoverFindings = true,
     commands = { commands = { M.COPY_ISSUE, M.SHOW_TARGET, M.ALLOW } },
   },
 }

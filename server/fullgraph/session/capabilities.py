@@ -61,6 +61,8 @@ class ClientCapabilities:
     """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
     changed: bool = False
     """It wants to be told when what is known of a text is not what it was."""
+    hover_findings: bool = False
+    """Its hover has no diagnostics of its own: the server says there why there is a finding."""
     icons: bool = False
     """It shows an icon for ``$(play)`` in the title of a code lens."""
     message_buttons: bool = False
@@ -137,6 +139,7 @@ class ClientCapabilities:
             show_document=flag("window.showDocument.support"),
             text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
             changed=flag("experimental.changed"),
+            hover_findings=flag("experimental.hoverFindings"),
             icons=flag("experimental.icons"),
             message_buttons=flag("experimental.messageButtons"),
             user_settings=flag("experimental.userSettings"),

@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers import breaks, forecasts, guards, operators, shapes
+from fullgraph.lsp.hovers import breaks, findings, forecasts, guards, operators, shapes
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.session.analysis_unit import Unit
 
-_PARTS = (breaks.section, shapes.section, forecasts.section, guards.section, operators.section)
+_PARTS = (
+    findings.section,
+    breaks.section,
+    shapes.section,
+    forecasts.section,
+    guards.section,
+    operators.section,
+)
 
 
 def sections(context: Context, unit: Unit, offset: int) -> Iterator[Section]:

@@ -28,13 +28,14 @@ def _blocks(page: OperatorPage) -> Iterator[str]:
     if page.summary:
         yield page.summary
     yield from page.remarks
+    # Above what a window has no room for.
+    if page.href:
+        yield f"[Documentation]({page.href})"
     if page.hidden:
         yield _section(Section(page.all_of_them))
         yield _fenced(_code(page.signatures, page.numbered))
     for section in page.sections:
         yield _section(section)
-    if page.href:
-        yield f"[Documentation]({page.href})"
 
 
 def _section(section: Section) -> str:
