@@ -18,7 +18,7 @@ PACKAGES = {
 LAYERS = (
     ("fullgraph_engine.protocol",),
     ("fullgraph.domain", "fullgraph.engines", "fullgraph.operators"),
-    ("fullgraph.fixes",),
+    ("fullgraph.fixes", "fullgraph.probes"),
     ("fullgraph.session", "fullgraph.render"),
     ("fullgraph.lsp",),
     ("fullgraph.cli",),

@@ -1,8 +1,11 @@
 """Formulas of docstrings in plain characters."""
 
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import pytest
+
 from fullgraph_engine.operators import documentation
 from fullgraph_engine.operators.formulas import plain_formula
 

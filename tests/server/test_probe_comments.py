@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.probes import ProbeComment, comment_on, definition_of, number_of
+from fullgraph.probes import ProbeComment, comment_on, comments_of, definition_of
 
 TEXT = """\
 import torch
@@ -67,10 +67,7 @@ def test_what_they_belong_to() -> None:
     assert definition_of(LINES, last) == last
 
 
-def test_their_numbers() -> None:
-    numbers = [
-        number_of(LINES, comment)
-        for line in range(len(LINES))
-        if (comment := comment_on(LINES, line)) is not None and not comment.directive
-    ]
-    assert numbers == [0, 1, 0, 0]
+def test_those_of_a_definition() -> None:
+    of_net = comments_of(LINES, line_of("class Net"))
+    assert [comment.text for comment in of_net] == ["f32[4]", "f32[b=2, 4]"]
+    assert [comment.text for comment in comments_of(LINES, line_of("def f("))] == ["i64[3]"]

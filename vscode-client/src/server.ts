@@ -317,6 +317,9 @@ const BUTTONS: Record<Remedy | "Show Logs", string> = {
 /** Tells the server what this client can do that LSP has no word for. */
 class ExperimentalCapabilities implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
+    // Of several servers VS Code takes the tokens of one: ours must not replace those of Python's.
+    // A grammar of this extension colors probe comments.
+    delete capabilities.textDocument?.semanticTokens;
     const known: unknown = capabilities.experimental;
     capabilities.experimental = {
       ...(typeof known === "object" ? known : {}),

@@ -1,5 +1,7 @@
 """Formulas of LaTeX, as the docstrings of torch have them, in one line of plain characters."""
 
+# ruff: noqa: RUF001
+
 from __future__ import annotations
 
 import re
@@ -117,17 +119,17 @@ _SYMBOLS = {
     "&": "&",
     "$": "$",
 }
-_FUNCTIONS = frozenset(
-    "log ln exp sin cos tan sinh cosh tanh arcsin arccos arctan max min sup inf lim arg det dim "
-    "gcd mod bmod Re Im sqrt erf erfc sinc".split()
+_FUNCTIONS = re.compile(
+    "log|ln|exp|(?:arc)?(?:sin|cos|tan)|(?:sin|cos|tan)h|max|min|sup|inf|lim|arg|det|dim|gcd|b?mod|"
+    "Re|Im|erfc?|sinc"
 )
 _LETTERS = {"R": "ℝ", "C": "ℂ", "Z": "ℤ", "N": "ℕ", "K": "𝕂", "E": "𝔼", "F": "𝔽"}
 _ROUNDED = {"lceil": "ceil(", "lfloor": "floor(", "rceil": ")", "rfloor": ")"}
-_MARKS = frozenset("hat bar tilde vec overline underline widehat widetilde boldsymbol bm".split())
+_MARKS = re.compile("hat|bar|tilde|vec|(?:over|under)line|wide(?:hat|tilde)|boldsymbol|bm")
 
 
 def plain_formula(latex: str) -> str:
-    """``\\left\\lceil \\frac{a}{b} \\right\\rceil`` as ``ceil(a / b)``; empty if it has no such form."""
+    r"""``\left\lceil \frac{a}{b} \right\rceil`` as ``ceil(a / b)``; empty if that fails."""
     if "\\begin" in latex:
         return ""
     # Docstrings that are no raw strings say a backslash by two.
@@ -151,7 +153,7 @@ class _Reader:
         self._at = 0
 
     def all(self, end: str = "") -> str:
-        parts = []
+        parts: list[str] = []
         while self._at < len(self._tokens):
             if end and self._tokens[self._at] == end:
                 self._at += 1
@@ -186,11 +188,11 @@ class _Reader:
         if name == "mathbb":
             letter = self._argument()
             return _LETTERS.get(letter, letter)
-        if name in _MARKS:
+        if _MARKS.fullmatch(name):
             return self._argument()
         if name in _ROUNDED:
             return _ROUNDED[name]
-        if name in _FUNCTIONS:
+        if _FUNCTIONS.fullmatch(name):
             return f" {name}" if name in ("mod", "bmod") else name
         if name in _SYMBOLS:
             return _SYMBOLS[name]

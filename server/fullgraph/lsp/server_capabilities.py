@@ -58,6 +58,19 @@ FIX_ALL_KIND = "source.fixAll.fullgraph"
 REDUCE_KIND = "source.fullgraph.reduce"
 """Of code actions that compile a target with a backend, which nothing else does."""
 
+TOKEN_TYPES = (
+    "type",
+    "variable",
+    "number",
+    "parameter",
+    "class",
+    "method",
+    "keyword",
+    "string",
+    "enumMember",
+)
+"""Of semantic tokens, in the order of the legend."""
+
 STATUS = "fullgraph/status"
 TRUST = "fullgraph/trust"
 FOCUSED = "fullgraph/focused"
@@ -80,8 +93,9 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "inlayHintProvider": {"resolveProvider": True},
         "codeLensProvider": {"resolveProvider": False},
         "completionProvider": {
-            # Not "(" and ",": there a list would cover what signature help shows.
-            "triggerCharacters": [".", "=", '"', "'"],
+            # Not ",": there a list would cover what signature help shows. Blanks and brackets are
+            # for probe comments, and answered with nothing elsewhere.
+            "triggerCharacters": [".", "=", '"', "'", " ", "[", "@", "("],
             "resolveProvider": True,
         },
         "signatureHelpProvider": {
@@ -91,6 +105,11 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
         "executeCommandProvider": {"commands": list(COMMANDS)},
         "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
     }
+    if client.semantic_tokens:
+        capabilities["semanticTokensProvider"] = {
+            "legend": {"tokenTypes": list(TOKEN_TYPES), "tokenModifiers": []},
+            "full": True,
+        }
     if client.code_action_literals:
         capabilities["codeActionProvider"] = {
             "codeActionKinds": [

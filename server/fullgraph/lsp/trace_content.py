@@ -15,10 +15,11 @@ from fullgraph.domain.guards import sentences
 from fullgraph.domain.shapes import brief
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import range_in
-from fullgraph.probes import ProbeComment, comment_on, definition_of, number_of
+from fullgraph.probes import comment_on, definition_of
 from fullgraph.render.summary import probe_inputs, probe_words
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.ignores import kept
+from fullgraph.session.probe_runs import run_of_comment
 from fullgraph.session.repro import reproducible
 from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
@@ -108,21 +109,15 @@ def trace_content(
     names = [subject.name for subject in subjects if subject.name]
     if not chosen.runs:
         return _awaited(unit, chosen, names)
-    reports = [shown.report for shown in chosen.runs]
     if written is not None and probe is None:
-        probe = _probe_number(unit, written, reports)
+        traced = run_of_comment(unit.document.positions, chosen.runs, written)
+        probe = traced.report.probe_number if traced is not None else None
     at_probe = run is None and probe is not None
     if run is None:
-        run = next((at for at, one in enumerate(reports) if one.probe_number == probe), 0)
+        numbers = [shown.report.probe_number for shown in chosen.runs]
+        run = numbers.index(probe) if probe in numbers else 0
     content = _Content(unit, chosen, names, min(max(run, 0), len(chosen.runs) - 1))
     return {**content.plain(), "atProbe": at_probe}
-
-
-def _probe_number(unit: Unit, comment: ProbeComment, reports: Sequence[TargetReport]) -> int | None:
-    """That of the probe that a comment says, if it was traced."""
-    said = [one for one in reports if one.probe is not None and one.probe.origin == "comment"]
-    number = number_of(unit.document.positions, comment)
-    return said[number].probe_number if number < len(said) and not comment.directive else None
 
 
 def _subjects(unit: Unit) -> list[_Subject]:

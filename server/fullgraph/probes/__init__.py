@@ -9,7 +9,17 @@ from fullgraph.probes.comments import (
     comment_on,
     comments_of,
     definition_of,
-    number_of,
 )
+from fullgraph.probes.completion import complete_probe
+from fullgraph.probes.scope import scope_at
+from fullgraph.probes.tokens import tokens
 
-__all__ = ["ProbeComment", "comment_on", "comments_of", "definition_of", "number_of"]
+__all__ = [
+    "ProbeComment",
+    "comment_on",
+    "comments_of",
+    "complete_probe",
+    "definition_of",
+    "scope_at",
+    "tokens",
+]

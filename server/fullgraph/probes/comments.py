@@ -52,32 +52,31 @@ def definition_of(positions: TextPositions, line: int) -> int:
             return at if at > line and _DEFINITION.match(text) else line
         if not stripped.startswith("#"):
             # A decorator may go on for some lines.
-            depth += sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
+            depth -= _closing(text)
     return line
-
-
-def number_of(positions: TextPositions, comment: ProbeComment) -> int:
-    """How many probe comments stand in the same block above this one."""
-    number = 0
-    for at in range(comment.line - 1, -1, -1):
-        text = positions.line(at).lstrip()
-        if not text.startswith(("#", "@")):
-            break
-        above = comment_on(positions, at)
-        number += above is not None and not above.directive
-    return number
 
 
 def comments_of(positions: TextPositions, line: int) -> tuple[ProbeComment, ...]:
     """The probes in the block above the definition on a line, and behind it."""
     found: list[ProbeComment] = []
-    at = line
-    while at >= 0 and (at == line or positions.line(at).lstrip().startswith(("#", "@"))):
+    depth = 0
+    for at in range(line, max(line - MOST_LINES, -1), -1):
+        text = positions.line(at)
+        stripped = text.lstrip()
+        if at != line and not stripped.startswith("#"):
+            # From below, a decorator that goes on for some lines begins with what closes it.
+            depth += _closing(text)
+            if not depth and not stripped.startswith("@"):
+                break
         comment = comment_on(positions, at)
         if comment is not None and not comment.directive:
             found.append(comment)
-        at -= 1
     return tuple(reversed(found))
+
+
+def _closing(text: str) -> int:
+    """How many brackets a line closes that it does not open."""
+    return sum(map(text.count, ")]}")) - sum(map(text.count, "([{"))
 
 
 def _in_string(before: str) -> bool:

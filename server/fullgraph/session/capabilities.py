@@ -56,6 +56,7 @@ class ClientCapabilities:
     """Each signature may have an active parameter of its own."""
     signature_no_active_parameter: bool = False
     hover_markdown: bool = False
+    semantic_tokens: bool = False
     show_document: bool = False
     text_document_content: bool = False
     """It opens URIs of a scheme that a server has registered, and asks the server for the text."""
@@ -136,6 +137,7 @@ class ClientCapabilities:
             signature_active_parameter=flag(f"{signature}.activeParameterSupport"),
             signature_no_active_parameter=flag(f"{signature}.noActiveParameterSupport"),
             hover_markdown="markdown" in texts("textDocument.hover.contentFormat"),
+            semantic_tokens=present("textDocument.semanticTokens"),
             show_document=flag("window.showDocument.support"),
             text_document_content=flag("workspace.textDocumentContent.dynamicRegistration"),
             changed=flag("experimental.changed"),

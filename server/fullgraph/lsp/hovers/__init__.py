@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fullgraph.lsp.context import Context
-from fullgraph.lsp.hovers import breaks, findings, forecasts, guards, operators, shapes
+from fullgraph.lsp.hovers import breaks, findings, forecasts, guards, operators, probes, shapes
 from fullgraph.lsp.hovers.section import Section
 from fullgraph.session.analysis_unit import Unit
 
 _PARTS = (
     findings.section,
     breaks.section,
+    probes.section,
     shapes.section,
     forecasts.section,
     guards.section,

@@ -15,10 +15,11 @@ from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
-from fullgraph.probes import ProbeComment, comment_on, comments_of
+from fullgraph.probes import ProbeComment
 from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.probe_runs import comments_of_runs
 from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import Position, Range, to_plain
 
@@ -44,7 +45,7 @@ def handle(context: Context, params: types.CodeLensParams) -> list[types.CodeLen
 
 def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterator[types.CodeLens]:
     command = _SHOW_TARGET if _SHOW_TARGET in context.client.commands else ANALYZE
-    comments = _comments(unit, runs)
+    comments = comments_of_runs(unit.document.positions, runs)
 
     def titled(icon: str, title: str) -> str:
         return f"$({icon}) {title}" if context.client.icons else title
@@ -67,24 +68,6 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
                 about["probe"] = report.probe_number
             title = titled(_GUARDS, amount(report.guards, "guard"))
             yield types.CodeLens(range_, types.Command(title, SHOW_GUARDS, arguments=[about]))
-
-
-def _comments(unit: Unit, runs: list[ShownReport]) -> dict[int, ProbeComment]:
-    """The comments that say the probes of a target, by the numbers of these."""
-    positions = unit.document.positions
-    said = [one for one in runs if one.report.probe and one.report.probe.origin == "comment"]
-    found: dict[int, ProbeComment] = {}
-    above = comments_of(positions, said[0].report.range.start.line) if said else ()
-    for number, shown in enumerate(said):
-        probe = shown.report.probe
-        comment = above[number] if len(above) == len(said) else None
-        if shown.current and probe is not None:
-            # It may be anywhere in the head of a class.
-            line = probe.source.removeprefix("line ")
-            comment = comment_on(positions, int(line) - 1) if line.isdecimal() else comment
-        if comment is not None:
-            found[shown.report.probe_number] = comment
-    return found
 
 
 def _range(unit: Unit, comment: ProbeComment) -> Range:

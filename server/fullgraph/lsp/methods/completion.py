@@ -11,6 +11,7 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.lsp.context import Context
+from fullgraph.lsp.probe_completion import TRIGGERS, probe_completion
 from fullgraph.operators.completion import (
     CandidateKind,
     CompletionCandidate,
@@ -49,6 +50,11 @@ def handle(context: Context, params: types.CompletionParams) -> dict[str, Any]:
     if unit is None:
         return _NOTHING
     mode = context.session.settings(unit).completion_mode
+    at = params.position
+    if mode != "off" and (of_probe := probe_completion(unit.document, at.line, at.character)):
+        return of_probe
+    if params.context is not None and params.context.trigger_character in TRIGGERS:
+        return _NOTHING
     if mode == "off" or (index := context.session.index(unit)) is None:
         return _NOTHING
     document = unit.document

@@ -1,0 +1,44 @@
+"""What the word under the cursor means in a probe comment, and what was traced with the probe."""
+
+from __future__ import annotations
+
+from fullgraph.lsp.context import Context
+from fullgraph.lsp.hovers.section import Section
+from fullgraph.probes import ProbeComment, comment_on, scope_at, tokens
+from fullgraph.probes.meaning import meaning
+from fullgraph.render import shapes
+from fullgraph.render.summary import lens_tooltip, target_line
+from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.probe_runs import run_of_comment
+
+
+def section(context: Context, unit: Unit, offset: int) -> Section | None:
+    """The probe whose comment ``offset`` (code points) is in; None if it is in none."""
+    positions = unit.document.positions
+    line = positions.at(offset).line
+    comment = comment_on(positions, line)
+    begin = positions.start(line) + (comment.start if comment is not None else 0)
+    if comment is None or not begin <= offset <= begin + len(comment.text):
+        return None
+    at = offset - begin
+    token = next((one for one in tokens(comment.text) if one.start <= at <= one.end), None)
+    parts = []
+    if token is not None:
+        parts.append(meaning(comment.text, token, scope_at(unit.document.text, positions, line)))
+    if not comment.directive:
+        parts.append(_traced(unit, comment))
+    page = "\n\n".join(filter(None, parts))
+    if not page:
+        return None
+    start, end = (token.start, token.end) if token is not None else (0, len(comment.text))
+    return Section(page, shapes.plain(page), begin + start, begin + end)
+
+
+def _traced(unit: Unit, comment: ProbeComment) -> str:
+    shown = run_of_comment(unit.document.positions, unit.reports(), comment)
+    if shown is None:
+        return "Nothing was traced with this probe yet."
+    old = "" if shown.current else " (before the last edit)"
+    words = f"**{shown.report.name}**{old}: {target_line(shown.report)}"
+    more = lens_tooltip(shown.report)
+    return "\n\n".join(filter(None, (words, more.replace("\n", "\n\n"))))

@@ -1,0 +1,58 @@
+"""Completion inside a probe comment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lsprotocol import types
+
+from fullgraph.probes import ProbeComment, comment_on, complete_probe, scope_at
+from fullgraph.probes.completion import ProbeItemKind
+from fullgraph.session.documents import Document
+
+TRIGGERS = frozenset(" [@(")
+"""Characters that have completion begin only inside of a probe comment."""
+
+_KINDS: dict[ProbeItemKind, types.CompletionItemKind] = {
+    "dtype": types.CompletionItemKind.Constant,
+    "size": types.CompletionItemKind.Unit,
+    "device": types.CompletionItemKind.EnumMember,
+    "parameter": types.CompletionItemKind.Variable,
+    "class": types.CompletionItemKind.Class,
+    "method": types.CompletionItemKind.Method,
+    "constant": types.CompletionItemKind.Keyword,
+}
+
+
+def probe_completion(document: Document, line: int, character: int) -> dict[str, Any] | None:
+    """What may stand at a place, as an LSP list; None outside of probe comments."""
+    positions = document.positions
+    comment = comment_on(positions, line)
+    column = document.offset_at(line, character) - positions.start(line)
+    if comment is None or column < comment.start:
+        return None
+    # With the blanks at its end, behind which the cursor may be.
+    whole = ProbeComment(line, comment.start, positions.line(line)[comment.start :])
+    offset = column - comment.start
+    found = complete_probe(whole, offset, scope_at(document.text, positions, line))
+    start = positions.start(line) + comment.start + found.start
+    begin, end = document.position_at(start), (line, character)
+    items = []
+    for number, one in enumerate(found.items):
+        edit = {
+            "range": {
+                "start": {"line": begin[0], "character": begin[1]},
+                "end": {"line": end[0], "character": end[1]},
+            },
+            "newText": one.label,
+        }
+        items.append(
+            {
+                "label": one.label,
+                "kind": _KINDS[one.kind].value,
+                "sortText": f"{number:04}",
+                "textEdit": edit,
+                **({"detail": one.detail} if one.detail else {}),
+            }
+        )
+    return {"isIncomplete": False, "items": items}

@@ -1,0 +1,45 @@
+"""What a word of a probe means, in Markdown."""
+
+from __future__ import annotations
+
+from fullgraph.probes.scope import Scope
+from fullgraph.probes.tokens import ALIASES, DTYPES, ProbeToken, tokens
+
+
+def meaning(text: str, token: ProbeToken, scope: Scope) -> str:
+    """One paragraph; empty where the word says all itself."""
+    word = token.text
+    if token.kind == "dtype":
+        name = ALIASES.get(word, word)
+        return f"`{word}[…]`: a tensor of `torch.{DTYPES[name]}`, of the sizes in the brackets."
+    if token.kind == "size":
+        hint = _hint(text, word)
+        run = f" It is {hint} in the run." if hint else " The run takes a small number for it."
+        return f"`{word}`: a symbolic size, the same wherever it has this name.{run}"
+    if token.kind == "device":
+        return (
+            f"`@{word}`: the device of the tensor. Fake tensors can be traced for a device that "
+            "this machine does not have."
+        )
+    if token.kind == "method":
+        called = "constructor" if word == "init" else f"method `{word}`"
+        return f"`{word}(…)`: what the {called} is called with."
+    if token.kind == "directive":
+        if word == "off":
+            return "`off`: what is below is not traced."
+        return "`ignore[CODE]` behind the code of a line hides the findings of that line."
+    if token.kind == "class":
+        known = next((one for one in scope.classes if one.name == word), None)
+        fields = ", ".join(one.name for one in known.parameters) if known is not None else ""
+        return f"`{word}({fields or '…'})`: an object of the file, made before the run."
+    if token.kind == "parameter":
+        return f"`{word}=`: a keyword argument."
+    return ""
+
+
+def _hint(text: str, name: str) -> str:
+    read = tokens(text)
+    for first, middle, last in zip(read, read[1:], read[2:], strict=False):
+        if (first.text, middle.text, last.kind) == (name, "=", "number"):
+            return last.text
+    return ""

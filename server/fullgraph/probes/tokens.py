@@ -1,0 +1,173 @@
+"""The words of a probe, also of one that is being written.
+
+The engine reads probes, and says what is wrong with one. Here each word is told apart by what
+stands around it, for colors, completion and hovers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+DTYPES: Mapping[str, str] = {
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f64": "float64",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "b8": "bool",
+    "c64": "complex64",
+    "c128": "complex128",
+    "c32": "complex32",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "f8e4m3fn": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0fnu": "float8_e8m0fnu",
+    "f4e2m1fnx2": "float4_e2m1fn_x2",
+    "b1x8": "bits1x8",
+    "b2x4": "bits2x4",
+    "b4x2": "bits4x2",
+    "b8x1": "bits8",
+    "b16x1": "bits16",
+}
+"""Dynamo's names of dtypes, the usual ones first, with torch's."""
+
+ALIASES: Mapping[str, str] = {
+    "bool": "b8",
+    "float": "f32",
+    "int": "i64",
+    "long": "i64",
+    "half": "f16",
+    "double": "f64",
+}
+
+DEVICES = ("cpu", "cuda", "mps", "xpu", "meta")
+CONSTANTS = ("True", "False", "None", "inf", "nan")
+
+ProbeTokenKind = Literal[
+    "directive",
+    "method",
+    "class",
+    "parameter",
+    "dtype",
+    "size",
+    "device",
+    "number",
+    "string",
+    "constant",
+    "name",
+    "operator",
+]
+
+_TOKEN = re.compile(
+    r"""(?P<number>\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+)
+    | (?P<word>[^\W\d][\w.]*)
+    | (?P<string>'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?)
+    | (?P<operator>//|[][(){},:=@*+\-])
+    | (?P<end>\#)
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class ProbeToken:
+    """A word; ``start`` and ``end`` are offsets in the text of the comment."""
+
+    kind: ProbeTokenKind
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a place in a probe is inside of.
+
+    ``calls``: names before the round brackets that are open there, the innermost last. ``sizes``:
+    it is between the square brackets of a tensor.
+    """
+
+    calls: tuple[str, ...] = ()
+    sizes: bool = False
+
+
+def tokens(text: str) -> tuple[ProbeToken, ...]:
+    """The words of the text behind ``# fullgraph:``, up to another comment."""
+    return tuple(token for token, _ in _read(text))
+
+
+def around(text: str, offset: int) -> Around:
+    """What is open at an offset of the text."""
+    found = Around()
+    for token, inside in _read(text):
+        if token.end > offset:
+            break
+        found = inside
+    return found
+
+
+def _read(text: str) -> list[tuple[ProbeToken, Around]]:
+    """Each word, with what is open behind it."""
+    raw = []
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup == "end":
+            break
+        raw.append(match)
+    found: list[tuple[ProbeToken, Around]] = []
+    open_: list[tuple[str, str]] = []
+    for number, match in enumerate(raw):
+        word = match[0]
+        before = raw[number - 1][0] if number else ""
+        behind = raw[number + 1] if number + 1 < len(raw) else None
+        after = behind[0] if behind is not None and behind.start() == match.end() else ""
+        sizes = bool(open_) and open_[-1][0] == "sizes"
+        if word in ("[", "(", "{"):
+            of_dtype = bool(found) and found[-1][0].kind in ("dtype", "name")
+            named = found[-1][0].text if found and found[-1][0].end == match.start() else ""
+            kind = "sizes" if word == "[" and of_dtype and named else word
+            open_.append((kind, named if word == "(" else ""))
+        elif word in ("]", ")", "}") and open_:
+            open_.pop()
+        calls = tuple(name for kind, name in open_ if kind == "(" and name)
+        inside = Around(calls, bool(open_) and open_[-1][0] == "sizes")
+        token_kind = _kind(match, before, after, sizes, at_start=not number, deep=bool(open_))
+        found.append((ProbeToken(token_kind, word, match.start(), match.end()), inside))
+    return found
+
+
+def _kind(
+    match: re.Match[str], before: str, after: str, sizes: bool, *, at_start: bool, deep: bool
+) -> ProbeTokenKind:
+    word = match[0]
+    if match.lastgroup == "number":
+        return "number"
+    if match.lastgroup == "string":
+        return "string"
+    if match.lastgroup == "operator":
+        return "operator"
+    if at_start and word in ("off", "ignore") and after != "(":
+        return "directive"
+    if before == "@":
+        return "device"
+    if word in CONSTANTS:
+        return "constant"
+    if sizes:
+        return "size"
+    if after == "(":
+        return "class" if deep or word[:1].isupper() else "method"
+    if word in DTYPES or word in ALIASES:
+        return "dtype"
+    if after == "=":
+        return "parameter"
+    return "name"
