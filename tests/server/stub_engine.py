@@ -221,6 +221,15 @@ class Stub:
             above = [at for at in range(row) if lines[at].startswith(f"# fullgraph: {match[1]}(")]
             for written, at in enumerate(above):
                 source = f"line {at + 1}"
+                if written:
+                    raised = p.Finding(
+                        "trace/eager-error",
+                        f"The code raises here, with or without torch.compile: {LONG_ERROR}",
+                        info.range,
+                        info.name,
+                        run=p.RunId(info.name, written),
+                    )
+                    self.say(p.FindingFound(number, raised))
                 self.say(
                     p.TargetDone(
                         number,

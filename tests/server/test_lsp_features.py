@@ -70,6 +70,13 @@ async def test_a_lens_above_each_comment(editor: Any) -> None:
     ]
     assert "(4x16 and 8x8), which is a sentence" in lenses[2].command.tooltip
     assert [lens.command.arguments[0]["probe"] for lens in lenses] == [0, 0, 1, 1]
+    # The code works with the other probe, so this one is what is wrong.
+    (misfit,) = await editor.diagnostics(uri)
+    assert editor.at(uri, misfit.range) == "Net(f32[4, 17])"
+    assert misfit.code == "probe/invalid"
+    assert misfit.message.startswith("These inputs do not fit: RuntimeError: mat1 and mat2 shapes")
+    (raised,) = misfit.related_information
+    assert (editor.at(uri, raised.location.range), raised.message) == ("Net", "raised here")
     # They stay there while one types.
     editor.edit(uri, "# fullgraph: Net(f32[4, 16])", "\n\n# fullgraph: Net(f32[4, 16])")
     assert [lens.range.start.line for lens in await editor.lenses(uri)] == [2, 2, 3, 3]

@@ -18,7 +18,9 @@ from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
+from fullgraph.session.probe_runs import on_probes
 from fullgraph.session.request import analyze_request, may_have_targets
+from fullgraph.session.results import ShownReport
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import (
@@ -249,11 +251,13 @@ class Check:
             reports.values(),
             key=lambda report: (report.range.start.line, report.range.start.byte),
         )
+        runs = [ShownReport(report, current=True) for report in ordered]
+        placed = on_probes(findings, runs, file.text, file.absolute)
         traced = dataclasses.replace(
             file,
             targets=tuple(ordered),
             forecasts=tuple(forecasts),
-            findings=kept(merge(findings, self._settings, names), file.text),
+            findings=kept(merge(placed, self._settings, names), file.text),
             notes=tuple(notes),
             seconds=time.monotonic() - began,
             problem=problem,

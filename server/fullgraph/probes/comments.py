@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
+from fullgraph_engine.protocol import Position, Range
 
 _MARK = re.compile(r"#[ \t]*fullgraph:[ \t]*")
 _DIRECTIVE = re.compile(r"(off|ignore)\b(?!\()")
@@ -23,6 +24,13 @@ class ProbeComment:
     line: int
     start: int
     text: str
+
+    def range(self, positions: TextPositions) -> Range:
+        """Where the text is."""
+        line = positions.line(self.line)
+        start = len(line[: self.start].encode("utf-8", "surrogatepass"))
+        width = len(self.text.encode("utf-8", "surrogatepass"))
+        return Range(Position(self.line, start), Position(self.line, start + width))
 
     @property
     def directive(self) -> str:

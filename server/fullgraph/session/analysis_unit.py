@@ -20,6 +20,7 @@ from fullgraph.session.forecasts import Forecast
 from fullgraph.session.guards import guard_findings
 from fullgraph.session.ignores import kept
 from fullgraph.session.indices import Extended
+from fullgraph.session.probe_runs import on_probes
 from fullgraph.session.request import forecast_request, may_have_targets
 from fullgraph.session.results import Results, ShownReport
 from fullgraph.session.scheduling import REST, Schedule
@@ -237,7 +238,10 @@ class Unit:
     def found(self) -> tuple[FileFinding, ...]:
         """All findings, also those that a comment of the text hides."""
         settings = self.inputs.settings
-        findings = self.results.findings(foretold=settings.forecast)
+        positions, name = self.document.positions, self.document.name
+        findings = on_probes(
+            self.results.findings(foretold=settings.forecast), self.reports(), positions, name
+        )
         found = merge(findings, settings, self.results.names)
         if not (self.guards_shown or self.untraced_shown):
             return found

@@ -1,13 +1,19 @@
-"""Which probe comment of a text says the probe of which run."""
+"""Which probe comment of a text says the probe of which run, and what is wrong with it."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.probes import ProbeComment, comment_on, comments_of
 from fullgraph.session.results import ShownReport
+from fullgraph_engine.protocol import Finding, Related
+
+_RAISES = "trace/eager-error"
+_MISFIT = "probe/invalid"
+_HINT = "Another probe of this target was traced, so change the sizes or dtypes of this one."
 
 
 def comments_of_runs(
@@ -43,3 +49,41 @@ def run_of_comment(
             if said is not None and said.line == comment.line:
                 return shown
     return None
+
+
+def on_probes(
+    findings: Iterable[Finding], runs: Sequence[ShownReport], positions: TextPositions, path: str
+) -> tuple[Finding, ...]:
+    """The findings of a file at ``path``, with those about inputs at the comment that says them.
+
+    Where a target was traced with another probe, code that raises is no error of the code.
+    """
+    reports: dict[str, list[ShownReport]] = defaultdict(list)
+    for shown in runs:
+        reports[shown.report.name].append(shown)
+    works = {shown.report.name for shown in runs if shown.report.status == "traced"}
+    comments = {name: comments_of_runs(positions, its) for name, its in reports.items()}
+    return tuple(
+        _on_probe(finding, comments[finding.target], positions, path)
+        if finding.code == _RAISES and finding.target in works
+        else finding
+        for finding in findings
+    )
+
+
+def _on_probe(
+    finding: Finding, comments: Mapping[int, ProbeComment], positions: TextPositions, path: str
+) -> Finding:
+    comment = comments.get(finding.run.probe) if finding.run is not None else None
+    if comment is None:
+        return finding
+    words = finding.message.partition("torch.compile: ")[2] or finding.message
+    return dataclasses.replace(
+        finding,
+        code=_MISFIT,
+        message=f"These inputs do not fit: {words}",
+        range=comment.range(positions),
+        hints=(_HINT,),
+        related=(Related(path, finding.range, "raised here"), *finding.related),
+        identity=f"{finding.identity} {finding.run}",
+    )

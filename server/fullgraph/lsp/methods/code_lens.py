@@ -15,13 +15,12 @@ from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
-from fullgraph.probes import ProbeComment
 from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import comments_of_runs
 from fullgraph.session.results import ShownReport
-from fullgraph_engine.protocol import Position, Range, to_plain
+from fullgraph_engine.protocol import to_plain
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
 
@@ -53,7 +52,7 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
     for shown in runs:
         report = shown.report
         comment = comments.get(report.probe_number)
-        place = report.range if comment is None else _range(unit, comment)
+        place = report.range if comment is None else comment.range(unit.document.positions)
         range_ = range_in(unit.document, place)
         argument = _argument(unit, shown)
         title = titled(
@@ -68,15 +67,6 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
                 about["probe"] = report.probe_number
             title = titled(_GUARDS, amount(report.guards, "guard"))
             yield types.CodeLens(range_, types.Command(title, SHOW_GUARDS, arguments=[about]))
-
-
-def _range(unit: Unit, comment: ProbeComment) -> Range:
-    line = unit.document.positions.line(comment.line)
-    start = len(line[: comment.start].encode())
-    return Range(
-        Position(comment.line, start),
-        Position(comment.line, start + len(comment.text.encode())),
-    )
 
 
 def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
