@@ -3,14 +3,18 @@
 import * as vscode from "vscode";
 
 import { Environments } from "./environments";
-import type { FindingTexts } from "./findings";
+import { installedPythons } from "./interpreter";
+import { type FindingTexts, goToFinding } from "./findings";
+import { showMenu } from "./menu";
 import { type Place, server as names } from "./protocol";
 import type { Server } from "./server";
+import type { LanguageStatus } from "./status";
 import type { TraceView } from "./trace/view";
 
 interface Parts {
   readonly context: vscode.ExtensionContext;
   readonly server: Server;
+  readonly status: LanguageStatus;
   readonly view: TraceView;
   readonly texts: FindingTexts;
   readonly log: vscode.LogOutputChannel;
@@ -24,7 +28,7 @@ interface Spot {
 }
 
 export function registerCommands(parts: Parts): vscode.Disposable[] {
-  const { context, server, view, texts, log } = parts;
+  const { context, server, status, view, texts, log } = parts;
   const commands: Record<string, (...parameters: never[]) => unknown> = {
     "fullgraph.showTrace": (spot?: Spot | vscode.Uri) =>
       spot === undefined || spot instanceof vscode.Uri
@@ -35,6 +39,9 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
       view.show(vscode.Uri.parse(uri), { target, probe }),
     "fullgraph.showFinding": (spot: Spot) =>
       texts.show(vscode.Uri.parse(spot.uri), new vscode.Position(spot.line, spot.character)),
+    "fullgraph.nextFinding": () => goToFinding(true),
+    "fullgraph.previousFinding": () => goToFinding(false),
+    "fullgraph.showMenu": () => showMenu(context.extension, status),
     "fullgraph.copyIssue": async (place: Place) => {
       const answer = await server.command<{ text?: string }>(names.reproIssue, place);
       if (answer?.text) {
@@ -121,21 +128,36 @@ async function selectInterpreter(): Promise<void> {
     return;
   }
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
-  const chosen = await vscode.window.showOpenDialog({
-    title: "The Python that has torch",
-    openLabel: "Select Interpreter",
-    canSelectFolders: false,
-    ...(folder ? { defaultUri: folder } : {}),
-  });
-  const python = chosen?.[0];
+  const python = await pickInterpreter(folder);
   if (python) {
     const target = folder
       ? vscode.ConfigurationTarget.Workspace
       : vscode.ConfigurationTarget.Global;
-    await vscode.workspace
-      .getConfiguration("fullgraph")
-      .update("interpreter", python.fsPath, target);
+    await vscode.workspace.getConfiguration("fullgraph").update("interpreter", python, target);
   }
+}
+
+/** One of the environments that are found here, or a file that the user looks for. */
+async function pickInterpreter(folder: vscode.Uri | undefined): Promise<string | undefined> {
+  const found = (await installedPythons(folder)).map(({ path, name, version }) => ({
+    label: name,
+    description: version,
+    detail: path,
+    path,
+  }));
+  const browse = { label: "$(folder-opened) Browse…", description: "", detail: "", path: "" };
+  const title = "The Python that has torch";
+  const chosen = await vscode.window.showQuickPick([...found, browse], { title, matchOnDetail: true });
+  if (chosen !== browse) {
+    return chosen?.path;
+  }
+  const files = await vscode.window.showOpenDialog({
+    title,
+    openLabel: "Select Interpreter",
+    canSelectFolders: false,
+    ...(folder ? { defaultUri: folder } : {}),
+  });
+  return files?.[0]?.fsPath;
 }
 
 async function showDebugInformation(server: Server): Promise<void> {

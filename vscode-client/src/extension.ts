@@ -8,6 +8,7 @@ import { FindingTexts } from "./findings";
 import { Gutter } from "./gutter";
 import { Interpreters } from "./interpreter";
 import { Server } from "./server";
+import { StatusBar } from "./menu";
 import { LanguageStatus } from "./status";
 import { TraceView } from "./trace/view";
 import { Traces } from "./trace/traces";
@@ -32,7 +33,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     view,
     texts,
     new Gutter(context, traces),
-    ...registerCommands({ context, server, view, texts, log }),
+    new StatusBar(status),
+    ...registerCommands({ context, server, status, view, texts, log }),
   );
   log.info(`fullgraph ${version}, VS Code ${vscode.version}.`);
   await server.start();

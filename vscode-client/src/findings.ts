@@ -18,6 +18,33 @@ function findingsAt(
     .filter((one) => one.source === "fullgraph" && one.range.contains(position));
 }
 
+/** The findings of a file that are more than hints, in its order. */
+export function findingsOf(uri: vscode.Uri): vscode.Diagnostic[] {
+  return vscode.languages
+    .getDiagnostics(uri)
+    .filter((one) => one.source === "fullgraph" && one.severity !== vscode.DiagnosticSeverity.Hint)
+    .sort((one, other) => one.range.start.compareTo(other.range.start));
+}
+
+/** Puts the cursor at the next finding of the file, or the one before; behind the last is the first. */
+export function goToFinding(forward: boolean): void {
+  const editor = vscode.window.activeTextEditor;
+  const all = editor ? findingsOf(editor.document.uri) : [];
+  if (!editor || !all.length) {
+    void vscode.window.setStatusBarMessage("fullgraph: no findings in this file", 3000);
+    return;
+  }
+  const here = editor.selection.active;
+  const found = forward
+    ? all.find(({ range }) => range.start.isAfter(here))
+    : all.findLast(({ range }) => range.start.isBefore(here));
+  const { range } = found ?? (forward ? all[0] : all[all.length - 1]) ?? {};
+  if (range) {
+    editor.selection = new vscode.Selection(range.start, range.start);
+    editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+  }
+}
+
 /** The ways to what was traced at a place, and below them what the server says of it. */
 export const hoverWithLinks: NonNullable<HoverMiddleware["provideHover"]> = async (
   document,

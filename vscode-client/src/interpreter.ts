@@ -167,6 +167,53 @@ async function problemOf(interpreter: string): Promise<string> {
   }
 }
 
+/** A Python that was found; `version` is empty where no file says it. */
+export interface Installed {
+  readonly path: string;
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Environments in the usual places: of the folder, of conda, of pyenv, and what is active. */
+export async function installedPythons(folder: vscode.Uri | undefined): Promise<Installed[]> {
+  const home = os.homedir();
+  const conda = process.env["CONDA_PREFIX"];
+  const inside = [folder?.fsPath, path.join(home, ".virtualenvs"), path.join(home, ".pyenv/versions")];
+  for (const base of ["miniconda3", "anaconda3", "miniforge3", "mambaforge"]) {
+    inside.push(path.join(home, base, "envs"));
+  }
+  const roots = [process.env["VIRTUAL_ENV"], conda, ...(await foldersIn(inside))];
+  const found = new Map<string, Installed>();
+  for (const root of roots) {
+    for await (const python of root ? pythonsOf(root) : []) {
+      const version = await versionOf(root ?? "");
+      found.set(python, { path: python, name: path.basename(root ?? ""), version });
+    }
+  }
+  return [...found.values(), { path: "python3", name: "python3", version: "on PATH" }];
+}
+
+async function foldersIn(folders: readonly (string | undefined)[]): Promise<string[]> {
+  const all: string[] = [];
+  for (const folder of folders) {
+    if (folder) {
+      const entries = await fs.readdir(folder, { withFileTypes: true }).catch(() => []);
+      // An environment may be a link to where it really is.
+      const likely = entries.filter((entry) => entry.isDirectory() || entry.isSymbolicLink());
+      all.push(...likely.map(({ name }) => path.join(folder, name)));
+    }
+  }
+  return all;
+}
+
+/** The version in the file that describes a virtual environment. */
+async function versionOf(environment: string): Promise<string> {
+  const file = path.join(environment, "pyvenv.cfg");
+  const text = await fs.readFile(file, "utf8").catch(() => "");
+  const version = /^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)/m.exec(text)?.[1];
+  return version ? `Python ${version}` : "";
+}
+
 async function* pythonsOf(environment: string): AsyncIterable<string> {
   // On Windows, conda has its Python at the top.
   const windows = process.platform === "win32";

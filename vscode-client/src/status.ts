@@ -24,6 +24,10 @@ export class LanguageStatus implements vscode.Disposable {
   #last: { readonly at: Date; readonly seconds: number } | undefined;
   #began: number | undefined;
   #status: Status | undefined;
+  readonly #changed = new vscode.EventEmitter<void>();
+
+  /** Something of what is shown is other than it was. */
+  readonly onDidChange = this.#changed.event;
 
   constructor(private readonly version: string) {
     this.#item = vscode.languages.createLanguageStatusItem("fullgraph.status", SELECTOR);
@@ -33,6 +37,28 @@ export class LanguageStatus implements vscode.Disposable {
     this.#versions.name = "fullgraph: torch";
     this.#versions.command = { title: "Interpreter", command: "fullgraph.selectInterpreter" };
     this.starting();
+  }
+
+  /** The state in a word or two. */
+  get words(): string {
+    return this.#item.text.replace("fullgraph: ", "");
+  }
+
+  get detail(): string {
+    return this.#item.detail ?? "";
+  }
+
+  get busy(): boolean {
+    return this.#item.busy;
+  }
+
+  get bad(): boolean {
+    return this.#item.severity === vscode.LanguageStatusSeverity.Error;
+  }
+
+  /** Of torch, Python and fullgraph. */
+  get versions(): string {
+    return [this.#versions.text, this.#versions.detail].filter(Boolean).join(" · ");
   }
 
   /** What the server last said of itself. */
@@ -96,6 +122,7 @@ export class LanguageStatus implements vscode.Disposable {
     ];
     this.#versions.detail = versions.filter(Boolean).join(" · ");
     this.#showSandbox(this.#status?.sandbox ?? "");
+    this.#changed.fire();
   }
 
   #showSandbox(words: string): void {
@@ -111,6 +138,7 @@ export class LanguageStatus implements vscode.Disposable {
   }
 
   dispose(): void {
+    this.#changed.dispose();
     this.#item.dispose();
     this.#versions.dispose();
     this.#sandbox?.dispose();

@@ -109,15 +109,19 @@ async def debug_information(context: Context, arguments: list[Any]) -> dict[str,
 
 async def toggle_guards(context: Context, arguments: list[Any]) -> bool:
     """Show all guards of a target as diagnostics, or no longer; answers whether they are shown."""
-    return _toggle(context, arguments, lambda unit: unit.guards_shown)
+    unit, target = _toggle(context, arguments, lambda unit: unit.guards_shown)
+    return target in unit.guards_shown
 
 
 async def toggle_untraced(context: Context, arguments: list[Any]) -> bool:
     """Fade the lines of a target that were never traced, or no longer; answers whether they are."""
-    return _toggle(context, arguments, lambda unit: unit.untraced_shown)
+    unit, target = _toggle(context, arguments, lambda unit: unit.untraced_shown)
+    return target in unit.faded
 
 
-def _toggle(context: Context, arguments: list[Any], shown_of: Callable[[Unit], set[str]]) -> bool:
+def _toggle(
+    context: Context, arguments: list[Any], shown_of: Callable[[Unit], set[str]]
+) -> tuple[Unit, str]:
     uri, target = _place(arguments)
     unit = _unit(context, uri)
     if unit is None:
@@ -125,7 +129,7 @@ def _toggle(context: Context, arguments: list[Any], shown_of: Callable[[Unit], s
     target, shown = target or _only_target(unit), shown_of(unit)
     shown ^= {target}
     context.publication.changed(unit, final=True)
-    return target in shown
+    return unit, target
 
 
 async def repro(context: Context, arguments: list[Any]) -> dict[str, Any]:

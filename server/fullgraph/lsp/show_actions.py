@@ -56,7 +56,7 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
         title = f"{verb} all guards of {target} as diagnostics"
         yield action(title, "guardDiagnostics", TOGGLE_GUARDS)
     if any(shown.report.untraced for shown in unit.reports() if shown.report.name == target):
-        verb = "Do not fade" if target in unit.untraced_shown else "Fade"
+        verb = "Do not fade" if target in unit.faded else "Fade"
         title = f"{verb} lines of {target} that were never traced"
         yield action(title, "untracedLines", TOGGLE_UNTRACED)
 

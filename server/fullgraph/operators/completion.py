@@ -130,7 +130,9 @@ def _members(
         return _namespaces(index, full)
     if base.startswith(f"{OPERATORS}."):
         namespace, dot, operator = base.removeprefix(f"{OPERATORS}.").partition(".")
-        return _overloads(index, namespace, operator) if dot else _ranked(index, base, namespace)
+        if dot:
+            return _overloads(index, namespace, operator)
+        return _used_first(text, base, _ranked(index, base, namespace))
     if not full or (base == _TENSOR and dotted.certainty == "guess"):
         return ()
     found = _ranked(index, base, "")
@@ -176,14 +178,24 @@ def _ranked(index: OperatorIndex, base: str, namespace: str) -> tuple[Completion
     return known[base]
 
 
+def _used_first(
+    text: str, base: str, found: tuple[CompletionCandidate, ...]
+) -> Iterator[CompletionCandidate]:
+    """What the text has already behind ``base``, then the others."""
+    used = set(re.findall(rf"\b{re.escape(base)}\.(\w+)", text))
+    yield from (one for one in found if one.label in used)
+    yield from (one for one in found if one.label not in used)
+
+
 def _leaf(entry: Entry) -> str:
     return entry.key.rpartition("::" if entry.kind == "operator" else ".")[2]
 
 
-def _rank(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str]:
+def _rank(named: tuple[str, Entry]) -> tuple[bool, bool, int, str, str]:
     leaf, entry = named
-    core = entry.kind == "operator" and b'"core"' in entry.body
-    return entry.deprecated, leaf.startswith("_"), -entry.uses, not core, leaf.lower(), leaf
+    # Operators in the order of the alphabet: nobody knows by heart which are used most.
+    uses = 0 if entry.kind == "operator" else -entry.uses
+    return entry.deprecated, leaf.startswith("_"), uses, leaf.lower(), leaf
 
 
 def _line_of(text: str, offset: int) -> str:

@@ -148,7 +148,7 @@ class Unit:
         self.guards_shown: set[str] = set()
         """Targets all of whose guards are shown as diagnostics."""
         self.untraced_shown: set[str] = set()
-        """Targets whose lines that were never traced are faded."""
+        """Targets of which the user chose otherwise than the setting: see ``faded``."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
 
@@ -243,18 +243,26 @@ class Unit:
             self.results.findings(foretold=settings.forecast), self.reports(), positions, name
         )
         found = merge(findings, settings, self.results.names)
-        if not (self.guards_shown or self.untraced_shown):
-            return found
         reports = [shown.report for shown in self.reports()]
+        faded = self.faded
+        if not (self.guards_shown or faded):
+            return found
         return (
             *found,
             *guard_findings(sorted(self.guards_shown), self.results.guards, reports),
-            *untraced_findings(sorted(self.untraced_shown), reports, self.document.positions),
+            *untraced_findings(sorted(faded), reports, positions),
         )
 
     def findings(self) -> tuple[FileFinding, ...]:
         """What is shown in the text."""
         return by_cause(kept(self.found(), self.document.positions))
+
+    @property
+    def faded(self) -> set[str]:
+        """Targets whose lines that were never traced are faded."""
+        if not self.inputs.settings.untraced_faded:
+            return self.untraced_shown
+        return self.untraced_shown ^ {shown.report.name for shown in self.reports()}
 
     def reports(self) -> tuple[ShownReport, ...]:
         return self.results.reports()

@@ -19,6 +19,7 @@ from fullgraph.engines import (
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.indices import Indices
+from fullgraph.session.warning_log import WarningLog
 from fullgraph_engine.protocol import Allowed, Log
 
 
@@ -50,6 +51,7 @@ class EnginePool:
         self._status_changed = status_changed
         self._recovered = recovered
         self._log = log
+        self._warnings = WarningLog()
         self._boot = boot
         self._early = early
         """Until some text needs an engine: it is this one, or not of the right interpreter."""
@@ -105,8 +107,10 @@ class EnginePool:
             self._recovered(key)
 
     def log(self, log: Log) -> None:
-        """What a user's program printed."""
-        self._log(log.text.rstrip("\n"))
+        """What a user's program printed, with a warning that each run repeats only once."""
+        text = self._warnings.without_known(log.text).rstrip("\n")
+        if text:
+            self._log(text)
 
     # -- what is known of them ----------------------------------------------------------------
 

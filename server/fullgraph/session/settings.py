@@ -465,6 +465,12 @@ class Settings:
         "Show above each target, or above each of its probe comments, how it was traced.",
         feature="code_lens",
     )
+    untraced_faded: bool = _setting(
+        False,
+        Flag(),
+        "Fade the lines of each target that no run came to.",
+        feature="untraced",
+    )
     inlay_hints_shapes: ShapeHints = _setting(
         "changed",
         Choice(

@@ -10,12 +10,28 @@ import { User } from "./user.mjs";
 const VERSION = process.env.HOST ?? "4.100.3";
 const LONG = { timeout: 600_000 };
 
+const COMMENTED = `import torch
+import torch.nn as nn
+
+
+# A network of one layer.
+# fullgraph: f32[b=4, 16]
+# fullgraph: f32[4, 17]
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(16, 2)
+
+    def forward(self, x, mask=None):
+        return self.layer(x)
+`;
+
 let host;
 let user;
 
 before(async () => {
   host = await Host.start(VERSION, {
-    files: { "broken.py": files.BROKEN, "other.py": "words = 1\n", "slow.py": files.SLOW },
+    files: { "broken.py": files.BROKEN, "other.py": "words = 1\n", "slow.py": files.SLOW, "commented.py": COMMENTED },
   });
   await host.open({ width: 1800 });
   user = new User(host, "focus-");
@@ -96,6 +112,48 @@ test("a repro waits behind a button while one types elsewhere", LONG, async () =
   await offered.first().locator(".monaco-button", { hasText: "Open" }).click();
   await user.tab("gb").first().waitFor();
   await user.screenshot("repro");
+});
+
+test("the status bar counts the findings of the file, and has every command", LONG, async () => {
+  await user.file("broken.py");
+  await user.squiggled();
+  const entry = user.page.locator('[id="fullgraph.fullgraph.menu"], [id$="fullgraph.menu"]').first();
+  await until("one finding", async () => (await entry.textContent()).trim() === "fullgraph 1");
+  await entry.click();
+  const rows = user.page.locator(".quick-input-list .monaco-list-row");
+  await rows.filter({ hasText: "Show Graph Code" }).first().waitFor();
+  await user.screenshot("menu");
+  await user.keys("Escape");
+  await user.cursor(1);
+  await user.command("fullgraph: Go to Next Finding");
+  await until("the cursor at the break", async () => (await user.line()) === files.BREAK.line);
+});
+
+test("probe comments have lenses, completion and colors", LONG, async () => {
+  await user.file("commented.py");
+  await until("two lenses", async () => (await user.lenses()).length === 4);
+  assert.deepEqual(
+    (await user.lenses()).filter((text) => !text.includes("guard")).map((text) => text.trim()),
+    ["1 graph · no breaks", "failed: RuntimeError: mat1 and mat2 shapes …"],
+  );
+  assert.equal(await user.squiggled("error"), "f32[4, 17]");
+  await user.screenshot("probe-comments");
+  const view = await user.traceView();
+  await user.cursor(7, 3);
+  await until("the run of the second probe", async () =>
+    (await view.locator("header").textContent()).includes("failed"),
+  );
+  await user.cursor(7, 24);
+  const row = user.page.locator(".suggest-widget.visible .monaco-list-row", { hasText: "mask=" });
+  await until("the parameters", async () => {
+    await user.keys("Escape", "End");
+    await user.type(", ");
+    await row.first().waitFor({ timeout: 8000 });
+    return true;
+  });
+  await user.screenshot("probe-completion");
+  await user.keys("Escape");
+  await user.command("Revert File");
 });
 
 test("a trace that nobody asked for is no message", LONG, async () => {
