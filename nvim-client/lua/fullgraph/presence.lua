@@ -34,6 +34,17 @@ function M.register()
     end,
   })
 
+  vim.api.nvim_create_user_command("FullgraphTrace", function(call)
+    require("fullgraph.commands").run({ fargs = { "trace", unpack(call.fargs) } })
+  end, {
+    nargs = "?",
+    desc = "The trace of the target at the cursor",
+    complete = function(lead)
+      local line = "Fullgraph trace " .. lead
+      return require("fullgraph.commands").complete(lead, line, #line)
+    end,
+  })
+
   local group = vim.api.nvim_create_augroup("fullgraph", {})
   vim.api.nvim_create_autocmd("LspAttach", { group = group, callback = attached })
   vim.api.nvim_create_autocmd("BufWritePost", {

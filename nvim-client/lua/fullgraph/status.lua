@@ -80,12 +80,33 @@ function M.get(bufnr)
   return client and M.of(client.id)
 end
 
---- A few words: `fullgraph: tracing`; nothing where this client is not.
+--- How many findings of a text are more than hints.
+---@param client_id integer
+---@param bufnr integer
+---@return integer
+local function findings(client_id, bufnr)
+  local count = 0
+  for _, pull in ipairs({ false, true }) do
+    local namespace = vim.lsp.diagnostic.get_namespace(client_id, pull)
+    for severity, number in pairs(vim.diagnostic.count(bufnr, { namespace = namespace })) do
+      count = count + (severity == vim.diagnostic.severity.HINT and 0 or number)
+    end
+  end
+  return count
+end
+
+--- A few words: `fullgraph: tracing`, `fullgraph: ready, 2 findings`; nothing where this client is not.
 ---@param bufnr? integer
 ---@return string
 function M.text(bufnr)
-  local status = M.get(bufnr)
-  return status and "fullgraph: " .. (WORDS[status.state] or status.state) or ""
+  bufnr = bufnr or 0
+  local client = vim.lsp.get_clients({ name = "fullgraph", bufnr = bufnr })[1]
+  if not client then
+    return ""
+  end
+  local state, count = M.of(client.id).state, findings(client.id, bufnr)
+  local found = count > 0 and (", %d finding%s"):format(count, count == 1 and "" or "s") or ""
+  return ("fullgraph: %s%s"):format(WORDS[state] or state, found)
 end
 
 return M

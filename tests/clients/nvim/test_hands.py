@@ -180,13 +180,22 @@ def test_an_action_says_how_to_allow_what_was_refused(nvim: Neovim, workspace: P
 def test_a_repro_is_opened_and_copied(net: Neovim, workspace: Path) -> None:
     net.to("print(y.shape)", "print")
     net.choose(["gra"], "Emit minified repro")
-    net.until(
+    shown = net.until(
         "a script is opened",
-        lambda: "fullgraph-repros" in net.lua("return vim.api.nvim_buf_get_name(0)"),
+        lambda: net.lua(
+            "for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do"
+            "  local bufnr = vim.api.nvim_win_get_buf(window)"
+            "  if vim.api.nvim_buf_get_name(bufnr):find('fullgraph-repros', 1, true) then"
+            "    return bufnr"
+            "  end"
+            " end"
+        ),
     )
-    script = "\n".join(net.text())
+    # The cursor is where it was: one may be typing there.
+    assert net.lua("return vim.api.nvim_get_current_buf()") != shown
+    script = "\n".join(net.lua(f"return vim.api.nvim_buf_get_lines({shown}, 0, -1, false)"))
     assert "torch.compile" in script and "print" in script
-    net.command("quit")
+    net.command("only")
     net.lua('vim.fn.setreg([["]], "")')
     net.choose(["gra"], "Copy minified repro as issue")
     copied = net.until("an issue is copied", lambda: net.lua('return vim.fn.getreg([["]])'))
@@ -285,10 +294,16 @@ def test_the_trace_has_a_run_for_each_probe(nvim: Neovim, workspace: Path) -> No
     nvim.to("f32[4, 16]")
     nvim.type("<CR>")
     nvim.sees("▸ f32[4, 16]")
+    # On the comment of a probe it is the run with that probe.
+    nvim.command("wincmd p")
+    nvim.to("# fullgraph: f32[2, 3, 16]")
+    nvim.command("FullgraphTrace")
+    nvim.sees("▸ f32[2, 3, 16]")
+    nvim.command("wincmd p")
     nvim.type("c")
     nvim.until(
         "the code of its graphs",
-        lambda: "probe1.graph.py" in nvim.lua("return vim.fn.execute('ls')"),
+        lambda: "probe2.graph.py" in nvim.lua("return vim.fn.execute('ls')"),
     )
     nvim.command("only")
 
