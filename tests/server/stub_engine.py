@@ -212,6 +212,7 @@ class Stub:
                     part = p.documents.DocumentPart(kind, f"The {kind}", f"# {words}\n")
                     run = p.RunId(info.name)
                     self.say(p.DocumentsWritten(number, info.name, run, attempt, (part,)))
+            never = tuple(at for at in where if lines[at].endswith("# never"))
             # An editor may have joined the next line to it.
             known = match[2] in get_args(p.Status)
             status: p.Status = cast("p.Status", match[2]) if known else "traced"
@@ -260,6 +261,9 @@ class Stub:
                         graphs=breaks + 1,
                         breaks=breaks,
                         guards=41,
+                        lines=len(where) if never else None,
+                        lines_traced=len(where) - len(never) if never else None,
+                        untraced=never,
                     ),
                 )
             )

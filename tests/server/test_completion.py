@@ -65,7 +65,7 @@ def merged(found: types.CompletionList, label: str) -> types.CompletionItem:
 async def test_operators_and_their_overloads(open_text: Any) -> None:
     editor, uri, position = await open_text("y = torch.ops.aten.|")
     found = await ask(editor, uri, position)
-    assert labels(found) == ["max", "add_", "nonzero"]
+    assert labels(found) == ["add_", "max", "nonzero"]
     assert not found.is_incomplete
     assert {item.kind for item in found.items} == {types.CompletionItemKind.Function}
     editor.edit(uri, "torch.ops.aten.", "torch.ops.aten.max.")

@@ -82,6 +82,19 @@ async def test_a_lens_above_each_comment(editor: Any) -> None:
     assert [lens.range.start.line for lens in await editor.lenses(uri)] == [2, 2, 3, 3]
 
 
+async def test_lines_that_no_run_came_to_are_faded_by_a_setting(open_editor: Any) -> None:
+    editor = await open_editor(configuration={"untraced": {"faded": True}})
+    uri = editor.open("model.py", "class Net(nn.Module):\n    call()\n    rest()  # never\n")
+    faded = ("No trace of `Net` came here", "rest()  # never")
+    await editor.until_seen(uri, faded)
+    # By command this target is left as it is, and faded again.
+    place = {"uri": uri, "target": "Net"}
+    assert await editor.command("fullgraph.server.toggleUntraced", place) is False
+    await editor.until_seen(uri)
+    assert await editor.command("fullgraph.server.toggleUntraced", place) is True
+    await editor.until_seen(uri, faded)
+
+
 async def test_lenses_can_be_hidden_and_have_icons(open_editor: Any) -> None:
     def icons(capabilities: types.ClientCapabilities) -> None:
         capabilities.experimental = {"icons": True}

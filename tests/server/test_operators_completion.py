@@ -109,8 +109,13 @@ def labels(code: str, **more: Any) -> list[str]:
     [
         ("torch.ops.|", ["aten", "mylib"]),
         ("torch.ops.my|", ["mylib"]),
-        ("torch.ops.aten.|", ["addmm", "add", "relu", "abs", "_softmax"]),
-        ("torch.ops.aten.ad|", ["addmm", "add"]),
+        ("torch.ops.aten.|", ["abs", "add", "addmm", "relu", "_softmax"]),
+        ("torch.ops.aten.ad|", ["add", "addmm"]),
+        # What the file uses comes first.
+        ("y = torch.ops.aten.relu(x)\ntorch.ops.aten.|",
+         ["relu", "abs", "add", "addmm", "_softmax"]),
+        ("aten = torch.ops.aten\naten.relu(x)\naten.|",
+         ["relu", "abs", "add", "addmm", "_softmax"]),
         ("torch.ops.aten.add|", ["add", "addmm"]),
         ("torch.ops.aten.SOFT|", ["_softmax"]),
         ("torch.ops.aten.am|", ["addmm"]),
@@ -119,7 +124,7 @@ def labels(code: str, **more: Any) -> list[str]:
         ("torch.ops.aten.relu.|", ["default"]),
         ("torch.ops.aten.relu.d|(x)", ["default"]),
         ("torch.ops.aten.nothing.|", []),
-        ("aten = torch.ops.aten\naten.ad|", ["addmm", "add"]),
+        ("aten = torch.ops.aten\naten.ad|", ["add", "addmm"]),
         ("x = foo(torch.ops.aten.re|", ["relu"]),
         ("def f(:\n  [torch.ops.aten.re|", ["relu"]),
         # Members of torch are for others to complete.
@@ -245,11 +250,11 @@ def test_a_long_list_is_cut_and_says_so() -> None:
     index = OperatorIndex.of(many)
     whole = at("torch.ops.aten.|", index)
     assert whole is not None and not whole.complete
-    assert len(whole.items) == MOST and whole.items[0].label == f"op_{MOST + 49}"
+    assert len(whole.items) == MOST and whole.items[0].label == "op_100"
     # Whatever was cut comes when enough of it is typed.
     part = at("torch.ops.aten.op_17|", index)
     assert part is not None and part.complete
-    assert [item.label for item in part.items[:2]] == ["op_17", "op_179"]
+    assert [item.label for item in part.items[:2]] == ["op_17", "op_170"]
     assert {"op_17", "op_170", "op_107"} <= {item.label for item in part.items}
     none = at("torch.ops.aten.xyz|", index)
     assert none is not None and none.complete and none.items == ()

@@ -92,7 +92,7 @@ def complete(
         return None
     else:
         found = [*values, *_keywords(text, index, dotted, call, full)]
-    return _best(found, dotted.prefix, dotted.start, dotted.end) if found else None
+    return _best(found, dotted.prefix, dotted.start, dotted.end, text) if found else None
 
 
 def subject_of_path(index: OperatorIndex, path: str, parameter: str = "") -> Subject | None:
@@ -130,9 +130,7 @@ def _members(
         return _namespaces(index, full)
     if base.startswith(f"{OPERATORS}."):
         namespace, dot, operator = base.removeprefix(f"{OPERATORS}.").partition(".")
-        if dot:
-            return _overloads(index, namespace, operator)
-        return _used_first(text, base, _ranked(index, base, namespace))
+        return _overloads(index, namespace, operator) if dot else _ranked(index, base, namespace)
     if not full or (base == _TENSOR and dotted.certainty == "guess"):
         return ()
     found = _ranked(index, base, "")
@@ -178,24 +176,14 @@ def _ranked(index: OperatorIndex, base: str, namespace: str) -> tuple[Completion
     return known[base]
 
 
-def _used_first(
-    text: str, base: str, found: tuple[CompletionCandidate, ...]
-) -> Iterator[CompletionCandidate]:
-    """What the text has already behind ``base``, then the others."""
-    used = set(re.findall(rf"\b{re.escape(base)}\.(\w+)", text))
-    yield from (one for one in found if one.label in used)
-    yield from (one for one in found if one.label not in used)
-
-
 def _leaf(entry: Entry) -> str:
     return entry.key.rpartition("::" if entry.kind == "operator" else ".")[2]
 
 
-def _rank(named: tuple[str, Entry]) -> tuple[bool, bool, int, str, str]:
+def _rank(named: tuple[str, Entry]) -> tuple[bool, bool, int, bool, str, str]:
     leaf, entry = named
-    # Operators in the order of the alphabet: nobody knows by heart which are used most.
-    uses = 0 if entry.kind == "operator" else -entry.uses
-    return entry.deprecated, leaf.startswith("_"), uses, leaf.lower(), leaf
+    core = entry.kind == "operator" and b'"core"' in entry.body
+    return entry.deprecated, leaf.startswith("_"), -entry.uses, not core, leaf.lower(), leaf
 
 
 def _line_of(text: str, offset: int) -> str:
@@ -359,13 +347,19 @@ def _inside_string(text: str, offset: int, index: OperatorIndex, seen: Seen) -> 
 # -- what fits --------------------------------------------------------------------------------
 
 
-def _best(found: Iterable[CompletionCandidate], prefix: str, start: int, end: int) -> Completions:
+def _best(
+    found: Iterable[CompletionCandidate], prefix: str, start: int, end: int, text: str = ""
+) -> Completions:
     """Those that fit to what is typed: itself first, then what begins with it, has it somewhere,
-    has its letters in that order."""
+    has its letters in that order.
+
+    Of operators those are kept that are used most, in the order of the alphabet: those that are
+    in ``text`` before the others.
+    """
+    graded: tuple[list[CompletionCandidate], ...] = ([], [], [], [])
     if not prefix:
-        fitting = list(found)
+        graded[0].extend(found)
     else:
-        graded: tuple[list[CompletionCandidate], ...] = ([], [], [], [])
         wanted = prefix.lower()
         letters = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
         for candidate in found:
@@ -378,5 +372,22 @@ def _best(found: Iterable[CompletionCandidate], prefix: str, start: int, end: in
                 graded[2].append(candidate)
             elif letters.search(against) is not None:
                 graded[3].append(candidate)
-        fitting = [candidate for grade in graded for candidate in grade]
-    return Completions(tuple(fitting[:MOST]), start, end, len(fitting) <= MOST)
+    room = MOST
+    fitting: list[CompletionCandidate] = []
+    for grade in graded:
+        kept, room = grade[:room], max(0, room - len(grade))
+        if all(candidate.kind == "operator" for candidate in kept):
+            kept.sort(key=_Alphabet(text))
+        fitting += kept
+    return Completions(tuple(fitting), start, end, sum(map(len, graded)) <= MOST)
+
+
+class _Alphabet:
+    """The order in which operators are read."""
+
+    def __init__(self, text: str) -> None:
+        self._words = set(re.findall(r"\.(\w+)", text))
+
+    def __call__(self, one: CompletionCandidate) -> tuple[bool, bool, bool, str]:
+        name = one.label
+        return one.deprecated, name not in self._words, name.startswith("_"), name.lower()

@@ -172,7 +172,9 @@ test("the trace view has every run of a target", LONG, async () => {
   assert.match(code, /# f32\[2, 3\] from line 5/);
   assert.doesNotMatch(code, /# f32\[4\] from line 4/);
   assert.equal(await steps.count(), 3);
+  await user.tab("f.probe2.graph.py").first().click();
   await user.command("View: Close Editor");
+  await user.file("probes.py");
 });
 
 test("the gutter shows graphs and breaks when it is asked to", LONG, async () => {
@@ -234,7 +236,8 @@ test("an action writes the probe that was found", LONG, async () => {
     (await user.lines()).some((line) => line.startsWith("# fullgraph: ")),
   );
   await until("a trace", async () =>
-    (await user.lenses()).some((text) => /1 break.*from line/.test(text)),
+    // Above the comment, which says with what.
+    (await user.lenses()).some((text) => /1 break$/.test(text.trim())),
   );
   assert.equal(await user.squiggled(), "print(x.shape)");
   await user.screenshot("probe");
