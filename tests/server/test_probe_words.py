@@ -131,6 +131,7 @@ async def test_completion_in_a_comment(editor: Any) -> None:
     items = await ask(1, 14)
     assert [item.label for item in items[:3]] == ["x=", "mask=", "f32"]
     edit = items[2].text_edit
+    assert isinstance(edit, types.TextEdit)
     assert (editor.at(uri, edit.range), edit.new_text) == ("f", "f32")
     # A blank in code asks nothing of anybody.
     assert await ask(0, 2, " ") == []
