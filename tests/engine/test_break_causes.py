@@ -115,6 +115,7 @@ def test_calls_of_one_function_have_one_cause() -> None:
     [
         ("module: time, qualname: time, skip reason: no source", "time.time"),
         ("module: None, qualname: helper, skip reason: no source", "helper"),
+        ("module: <unknown module>, qualname: Tensor.fill_, skip reason: x", "Tensor.fill_"),
         ("qualname: Net.helper, name: helper, filename: `a.py`, skip reason: x", "Net.helper"),
         ("<function statistics at 0x7f01>", "statistics"),
         ("<bound method Net.log of Net() at 0x7f01>", "Net.log"),

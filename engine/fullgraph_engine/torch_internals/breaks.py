@@ -178,6 +178,7 @@ def callee(context: str) -> str:
     for pattern in _CALLEES:
         found = pattern.match(context)
         if found is not None:
-            module = found.groupdict().get("module") or "None"
-            return found["name"] if module == "None" else f"{module}.{found['name']}"
+            module = found.groupdict().get("module")
+            unknown = module in (None, "None", "<unknown module>")
+            return found["name"] if unknown else f"{module}.{found['name']}"
     return ""
