@@ -12,7 +12,8 @@ import pytest
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.catalogue import candidates
-from fullgraph.fixes.site import Text
+from fullgraph.fixes.rewrites.branches import branches
+from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Range, SeenValue
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
@@ -677,6 +678,30 @@ OTHERS = {
             return x, y
         """,
     ),
+    "cond-of-new-names": (
+        "cond",
+        0,
+        """
+        def f(x):
+            if x.sum() > 0:
+                y = x.exp()
+            else:
+                y = x.log1p()
+            return y
+        """,
+        "x.sum() > 0",
+        """
+        def f(x):
+            def if_true():
+                y = x.exp()
+                return y
+            def if_false():
+                y = x.log1p()
+                return y
+            y = torch.cond(x.sum() > 0, if_true, if_false, ())
+            return y
+        """,
+    ),
     "cond-of-a-ternary": (
         "cond",
         0,
@@ -967,15 +992,18 @@ def test_an_attribute_may_keep_its_tensor() -> None:
     assert f"    self.steps.copy_({chosen})\n" in kept
 
 
-def test_none_claims_to_mean_the_same_for_every_input() -> None:
+def test_a_choice_does_not_claim_to_mean_the_same_for_every_input() -> None:
+    # Gradients of what was not chosen are zeros instead of None, for one thing.
     for before, expression, _ in WHERE.values():
         text = HEAD + textwrap.dedent(before).lstrip("\n")
-        assert not [one for one in made(text, expression) if one.preserves]
+        chosen = [one for one in made(text, expression) if one.rewrite == "where"]
+        assert {one.preserves for one in chosen} == {False}
 
 
-def test_a_finding_that_is_no_condition_has_no_rewrite() -> None:
-    text = "import torch\n\n\ndef f(x):\n    print(x)\n    return x\n"
-    assert made(text, "print(x)") == []
+def test_what_is_no_condition_is_no_branch() -> None:
+    text = "import torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = g(x)\n    return x\n"
+    assert list(branches(Site(Text(text), found(text, "x.sum() > 0")))) != []
+    assert list(branches(Site(Text(text), found(text, "g(x)")))) == []
 
 
 def test_only_a_graph_break_is_rewritten() -> None:

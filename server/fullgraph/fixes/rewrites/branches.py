@@ -311,7 +311,9 @@ def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
     if not keys or not all(key.isidentifier() for key in keys):
         raise NotConvertible
     listed = ", ".join(keys)
-    given = f"({listed},)" if len(keys) == 1 else f"({listed})"
+    # What has no value before the `if` cannot be given to a side: both sides assign it.
+    operands = [key for key in keys if key in outside.before]
+    given = f"({operands[0]},)" if len(operands) == 1 else f"({', '.join(operands)})"
     functions: list[Statement] = []
     names = []
     for side, wanted in ((then, "if_true"), (other, "if_false")):
@@ -320,7 +322,7 @@ def _cond(site: Site, node: cst.If) -> Iterator[Candidate]:
         bound = names_bound(*side)
         values = [key if key in bound else f"{key}.clone()" for key in keys]
         result = ", ".join(values)
-        made = converter.statement(f"def {name}({listed}):\n    return {result}\n")
+        made = converter.statement(f"def {name}({', '.join(operands)}):\n    return {result}\n")
         assert isinstance(made, cst.FunctionDef)
         last = statements_of(made.body)[-1]
         functions.append(made.with_changes(body=block([*side, last])))
