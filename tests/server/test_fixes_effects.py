@@ -132,11 +132,21 @@ def test_not_when_compiling(source: str, expected: str) -> None:
         pytest.param("def f(self, x):\n    self.v = «x.mean()»\n    return x\n", id="a tensor"),
         pytest.param("def f(x):\n    v = «self.step(x)»\n    print(v)\n", id="unknown call"),
         pytest.param("def f(x):\n    «x.add_(1)»\n    return x\n", id="a change in place"),
+        pytest.param("def f(self, x):\n    v = «self.norm(x)»\n    print(v)\n", id="a layer"),
         pytest.param("def f(x):\n    t = «time.time()»\n    return lambda: t\n", id="a closure"),
     ],
 )
 def test_what_something_needs_is_always_executed(source: str) -> None:
     assert "not-when-compiling" not in tried(IMPORTS + source, ITEM)
+
+
+def test_what_is_lost_is_told() -> None:
+    source = "def f(self, x):\n    «print(self.norm(x), x.sum(), len(x))»\n    return x\n"
+    (candidate,) = tried(IMPORTS + source, ITEM)["not-when-compiling"]
+    assert candidate.gives_up == (
+        "The compiled code does without this output. It does not call `self.norm` for it."
+    )
+    assert not candidate.preserves
 
 
 def test_line_ends_and_the_rest_of_the_text_are_kept() -> None:
@@ -254,6 +264,12 @@ def test_a_selection_that_is_only_reduced_is_not_made() -> None:
     [
         ("capture-scalars", ITEM, "", "capture_scalar_outputs = True"),
         ("capture-dynamic-outputs", DYNAMIC, "", "capture_dynamic_output_shape_ops = True"),
+        (
+            "capture-dynamic-outputs",
+            "graph break in loop",
+            "",
+            "capture_dynamic_output_shape_ops = True",
+        ),
         ("trace-autograd", "Unsupported Tensor.backward() call", "", "trace_autograd_ops = True"),
         ("allow-rnn", "Attempted to wrap RNN, GRU, or LSTM", "", "allow_rnn = True"),
     ],
@@ -262,7 +278,7 @@ def test_settings_stand_once_behind_the_imports(
     rewrite: str, title: str, context: str, line: str
 ) -> None:
     head = '"""Doc."""\n\nimport os\nfrom torch import nn  # layers\n'
-    rest = "\n\ndef f(x):\n    return «x.g()»\n"
+    rest = "\n\ndef f(x):\n    return «x.nonzero()»\n"
     (candidate, *_) = tried(head + rest, title, context)[rewrite]
     setting = f"torch._dynamo.config.{line}\n"
     plain = rest.replace("«", "").replace("»", "")

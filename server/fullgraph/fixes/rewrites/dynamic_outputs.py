@@ -266,6 +266,17 @@ def _listed(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
+def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
+    """Whether data decide the size of an expression."""
+    if _listed(syntax, node) is not None or syntax.called(node) in (
+        "torch.unique",
+        "torch.bincount",
+    ):
+        return True
+    selected = _selection(syntax, node)
+    return selected is not None and not isinstance(selected[1], cst.SimpleString)
+
+
 def padded_places(site: Site) -> Iterator[Candidate]:
     """``nonzero`` with as many places as there can be."""
     syntax = Syntax(site)
@@ -288,9 +299,12 @@ def padded_places(site: Site) -> Iterator[Candidate]:
 def captured(site: Site) -> Iterator[Candidate]:
     """Sizes that data decide as symbols, by a setting of Dynamo for the whole program."""
     title = getattr(site.finding.evidence, "title", "").lower()
-    if "dynamic shape operator" not in title and "data-dependent output shape" not in title:
+    syntax = Syntax(site)
+    # In a loop, Dynamo says only that.
+    in_loop = "loop" in title and any(_is_dynamic(syntax, node) for node in syntax.here)
+    if not in_loop and "dynamic shape" not in title and "data-dependent output" not in title:
         return
-    text = Syntax(site).with_setting(CAPTURE)
+    text = syntax.with_setting(CAPTURE)
     if text is not None:
         yield Candidate(
             "capture-dynamic-outputs",

@@ -106,6 +106,8 @@ def not_when_compiling(site: Site) -> Iterator[Candidate]:
     gives_up = f"The compiled code does without {lost}."
     if slice_.attributes:
         gives_up += f" It does not set {', '.join(slice_.attributes)}."
+    if slice_.calls:
+        gives_up += f" It does not call {', '.join(dict.fromkeys(slice_.calls))} for it."
     verb = "Print only" if what == ["this output"] else "Execute this only"
     yield Candidate(
         "not-when-compiling",
@@ -123,6 +125,8 @@ class _Slice:
         self.nodes: list[cst.BaseSmallStatement] = []
         self.kinds: set[str] = set()
         self.attributes: list[str] = []
+        self.calls: list[str] = []
+        """What the arguments of output call, which may do more than that."""
 
     def add(self, node: cst.BaseSmallStatement) -> bool:
         """Add a statement and all that needs it; False if something else needs it."""
@@ -132,6 +136,9 @@ class _Slice:
         if kind:
             self.nodes.append(node)
             self.kinds.add(kind)
+            assert isinstance(node, cst.Expr) and isinstance(node.value, cst.Call)
+            for arg in node.value.args:
+                self.calls += _unknown_calls(self._syntax, arg.value)
             return True
         if isinstance(node, cst.AnnAssign) and node.value is None:
             return False
@@ -215,17 +222,32 @@ def _effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
 
 def _pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
     """Whether an expression changes nothing that anybody could see."""
+    binds = (cst.Await, cst.Yield, cst.NamedExpr)
+    if any(isinstance(node, binds) for node in descendants(value)):
+        return False
+    return not _unknown_calls(syntax, value)
+
+
+def _queries(call: cst.Call) -> bool:
+    """Whether this calls a method of a tensor or a string that changes nothing."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _QUERIES:
+        return False
+    # ``self.norm(x)`` is a layer rather than a method of a tensor.
+    owner = dotted(call.func.value).partition(".")
+    return owner[0] != "self" or bool(owner[1] and not call.args)
+
+
+def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
+    """What an expression calls that may change something."""
+    found: list[str] = []
     for node in descendants(value):
-        if isinstance(node, (cst.Await, cst.Yield, cst.NamedExpr)):
-            return False
         if not isinstance(node, cst.Call):
             continue
         name = syntax.called(node)
-        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
         known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
-        if not known and method not in _QUERIES:
-            return False
-    return True
+        if not known and not _queries(node):
+            found.append(f"`{syntax.site.code(node.func)}`")
+    return list(dict.fromkeys(found))
 
 
 def _number(syntax: Syntax, value: cst.BaseExpression) -> bool:

@@ -302,7 +302,10 @@ _SIZED = words(
 def _of_scalars(site: Site) -> bool:
     """Whether Dynamo says that it would have had to read a number."""
     title = getattr(site.finding.evidence, "title", "")
-    return "item()" in title or "scalar_dense" in site.finding.context
+    if "item()" in title or "scalar_dense" in site.finding.context:
+        return True
+    # In a loop, Dynamo says only that.
+    return "loop" in title and any(_reads(node) for node in Syntax(site).here)
 
 
 def captured(site: Site) -> Iterator[Candidate]:
