@@ -259,11 +259,18 @@ def _listed(syntax: Syntax, node: cst.CSTNode) -> cst.BaseExpression | None:
     if not isinstance(node, cst.Call):
         return None
     name = syntax.called(node)
-    if name in ("torch.nonzero", "torch.where", "torch.argwhere") and len(node.args) == 1:
-        return node.args[0].value
+    given = [arg.value for arg in node.args if not _is_default(arg)]
+    if name in ("torch.nonzero", "torch.where", "torch.argwhere") and len(given) == 1:
+        return given[0]
     if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("nonzero", "argwhere"):
-        return node.func.value if not node.args else None
+        return node.func.value if not given else None
     return None
+
+
+def _is_default(arg: cst.Arg) -> bool:
+    """Whether this is ``as_tuple=False``."""
+    named = arg.keyword is not None and arg.keyword.value == "as_tuple"
+    return named and isinstance(arg.value, cst.Name) and arg.value.value == "False"
 
 
 def _is_dynamic(syntax: Syntax, node: cst.CSTNode) -> bool:
