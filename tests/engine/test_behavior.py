@@ -9,6 +9,8 @@ from _pytest.mark import ParameterSet
 from tests.engine.behaving import Comparer
 from tests.engine.behavior_pairs import REFUSED, RIGHT, Pair
 
+from fullgraph_engine.protocol import Limits
+
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
 SECONDS = 3.0
@@ -47,3 +49,23 @@ def test_a_right_rewrite_is_the_same(comparer: Comparer, pair: Pair) -> None:
     assert compared.exact == (pair.outcome == "exact"), compared
     assert compared.reason == ""
     assert len(compared.cases) >= 8
+
+
+ONE_SIDED = """
+import torch
+def f(x):  # fullgraph: x=f32[4, 3]
+    return x.sin() - 1
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [("-(1 - x.sin())", "same"), ("x.sin() - 2 + (not torch.compiler.is_compiling())", "differs")],
+)
+def test_a_backend_has_the_last_word(comparer: Comparer, body: str, outcome: str) -> None:
+    changed = ONE_SIDED.replace("x.sin() - 1", body)
+    limits = Limits(seconds=300.0)
+    compared = comparer.compare(ONE_SIDED, changed, "f", backend=True, limits=limits)
+    assert compared.outcome == outcome, compared
+    assert ("Inductor's code" in compared.reason) == (outcome == "differs"), compared

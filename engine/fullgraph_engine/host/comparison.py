@@ -269,7 +269,8 @@ class Comparison:
             words = f"Inductor did not compile the changed code: {why.rstrip('.')}."
             tried = BackendTried("unverified", words)
         if tried.outcome != "same":
-            compared = replace(compared, outcome=tried.outcome, reason=tried.reason)
+            exact = compared.exact and tried.outcome != "differs"
+            compared = replace(compared, outcome=tried.outcome, exact=exact, reason=tried.reason)
         self._finish(compared)
 
     # -- for the loop -------------------------------------------------------------------------
