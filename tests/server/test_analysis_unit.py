@@ -11,8 +11,8 @@ from fullgraph.session.analysis_unit import TraceInputs, Unit
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings, TraceOn
-from fullgraph.session.unit_events import TraceDue, UnitEvent
-from fullgraph_engine.protocol import Analyze, Analyzed
+from fullgraph.session.unit_events import RunEnded, TraceDue, UnitEvent
+from fullgraph_engine.protocol import Analyze, Analyzed, Failed
 
 from .loop_clock import passed
 
@@ -44,8 +44,10 @@ class HeldEngine:
         await passed(0.0)
 
 
-def unit_of(engine: HeldEngine, trace_on: TraceOn = "change") -> Unit:
-    """One that was opened."""
+def unit_of(
+    engine: HeldEngine, trace_on: TraceOn = "change", ended: list[RunEnded] | None = None
+) -> Unit:
+    """One that was opened. ``ended`` gets what it reports of runs that ended."""
     settings = Settings(trace_on=trace_on, forecast=False)
 
     def emit(unit: Unit, event: UnitEvent) -> None:
@@ -60,6 +62,8 @@ def unit_of(engine: HeldEngine, trace_on: TraceOn = "change") -> Unit:
                 only=event.only,
             )
             unit.trace(event, cast("Engine", engine), request)
+        elif isinstance(event, RunEnded) and ended is not None:
+            ended.append(event)
 
     document = Document("file:///project/a.py", TEXT, 1, "python", Encoding.UTF8)
     unit = Unit(document, TraceInputs(settings, ()), emit)
@@ -148,3 +152,18 @@ async def test_a_cancelled_request_leaves_nothing_due() -> None:
     unit.unask(second)
     await passed(60.0)
     assert engine.traced == [(("A",), False)]
+
+
+async def test_how_a_run_of_a_text_that_is_gone_failed_is_nobodys_business() -> None:
+    engine = HeldEngine()
+    ended: list[RunEnded] = []
+    unit = unit_of(engine, ended=ended)
+    failed = Failed(0, "The file does not parse.", "")
+    engine.analyses[0].put(failed)
+    edit(unit)
+    await passed(0.0)
+    assert ended == [RunEnded(None)]
+    await passed(60.0)
+    engine.analyses[1].put(failed)
+    await passed(0.0)
+    assert ended == [RunEnded(None), RunEnded(failed)]

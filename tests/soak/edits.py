@@ -143,6 +143,8 @@ def main() -> int:
         grown = uses[-1].grown(uses[0], SHARE)
         print(f"grown by more than {SHARE:.0%}: {', '.join(grown) or 'nothing'}")
         print(f"findings as at the beginning: {found == right}")
+        if found != right:
+            print(f"{found} in place of {right}")
         for message in dict.fromkeys(window.messages_shown):
             print("shown:", message)
         window.close()

@@ -452,7 +452,8 @@ class Unit:
                 self._show_failure(failure)
         if not self._closed:
             self._report(ResultsChanged(final=True))
-        self._report(RunEnded(failure))
+        # Nobody waits for a run of a text or settings that are gone.
+        self._report(RunEnded(None if run.obsolete else failure))
         if not self.schedule.pending:
             if failure is not None:
                 reason = sentences(failure.reason, failure.next_step)
