@@ -162,3 +162,30 @@ def test_a_cycle_ends() -> None:
     value: list[Any] = [1]
     value.append(value)
     assert words_of(value)["r[1]"] == "the same list as r"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if not torch.compiler.is_compiling():\n        print(x)",
+        "if torch.compiler.is_compiling():\n        x = x + 1\n    elif x:\n        x = x + 2",
+        "if is_compiling() and x:\n        x = x + 1",
+        "y = 1 if is_compiling() else 2",
+    ],
+)
+def test_only_compiled_code_need_not_be_reached(body: str) -> None:
+    known = (
+        "class torch:\n    class compiler:\n        is_compiling = staticmethod(lambda: False)\n"
+        "is_compiling = torch.compiler.is_compiling\n"
+    )
+    text = f"{known}def f(x):\n    {body}\n    return x\n"
+    assert missing(text, set(range(20)), 0, 1) == ()
+
+
+def test_what_eager_code_decides_has_to_be_reached() -> None:
+    text = (
+        "is_compiling = lambda: False\n"
+        "def f(x):\n    if not is_compiling() and x:\n        x = x + 1\n    return x\n"
+    )
+    assert missing(text, set(range(20)), 0) == (3,)
+    assert missing(text, set(range(20)), 0, 1) == ()

@@ -77,6 +77,7 @@ LONG_ERROR = (
     "that has no end"
 )
 
+
 class Stub:
     def __init__(self, read: int, write: int, allowed: str) -> None:
         self.allowed = allowed

@@ -28,7 +28,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
 )
-from fullgraph_engine.protocol.behavior import BehaviorOutcome
+from fullgraph_engine.protocol.behavior import BehaviorOutcome, CaseOutcome, ComparedCase, Fill
 from fullgraph_engine.protocol.evidence import BreakEvidence, BreakOutcome
 
 ORIGIN = Range(Position(0, 0), Position(0, 1))
@@ -226,6 +226,36 @@ def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
     assert not search.fixes
     assert [one.why for one in search.refused] == ["why"]
+
+
+def compared_case(inputs: str, *, same: bool, outcome: CaseOutcome = "returned") -> ComparedCase:
+    values: Fill = "given" if inputs == "f32[4]" else "random"
+    return ComparedCase(inputs, values, outcome=outcome, same=same)
+
+
+@pytest.mark.parametrize(
+    ("other", "grades"),
+    [
+        (compared_case("f32[8]", same=False, outcome="raised"), ["unsafe"]),
+        (compared_case("f32[1]", same=False), ["unsafe"]),
+        (compared_case("f32[0, 6]", same=False), ["unsafe"]),
+        (compared_case("f32[8, 10]", same=False), []),
+        (compared_case("f32[4]", same=False), []),
+    ],
+)
+def test_what_extends_the_original_may_differ_where_that_raises(
+    monkeypatch: pytest.MonkeyPatch, other: ComparedCase, grades: list[str]
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("size", "Write the size", "pass\n", extends=True)
+
+    def compare(request: Compare) -> Compared:
+        return Compared(0, "differs", cases=(compared_case("f32[4]", same=True), other))
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
 
 
 def test_a_safe_fix_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

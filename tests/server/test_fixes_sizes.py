@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.rewrites.counters import counters
 from fullgraph.fixes.rewrites.sizes import sizes
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Range
-from fullgraph_engine.protocol.evidence import SpecializationEvidence
+from fullgraph_engine.protocol.evidence import GuardEvidence, SpecializationEvidence
 
 EVIDENCE = SpecializationEvidence("s0", "L['x'].size()[0]", "4")
 
@@ -85,9 +86,46 @@ def test_attributes_and_parameters_of_modules() -> None:
         ("x = x + 1\nreturn x.view(4, -1)", "x.view(4, -1)"),
         ("return x[4]", "x[4]"),
         ("return x.sum(dim=4)", "x.sum(dim=4)"),
+        ("assert x.shape[0] == 4\nreturn x", "x.shape[0] == 4"),
         ("return torch.stack([row * 2 for row in x], dim=1)", "[row * 2 for row in x]"),
         ("return torch.stack([row * 2 for row in x if row.shape])", "[row * 2 for row in x if"),
     ],
 )
 def test_what_is_left_alone(body: str, place: str) -> None:
     assert tried(body, place) == []
+
+
+MODULE = """import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1  # counted
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "rewrites"),
+    [
+        ("x", ["not-when-compiling", "counter-in-a-tensor"]),
+        ("x * self.step", ["counter-in-a-tensor"]),
+    ],
+)
+def test_a_counter(returned: str, rewrites: list[str]) -> None:
+    text = MODULE.format(returned)
+    place = "self.step += 1"
+    start, positions = text.index(place), TextPositions(text)
+    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    evidence = GuardEvidence("L['self'].step")
+    finding = Finding("guard/mutated", "", range_, evidence=evidence)
+    found = list(counters(Site(Text(text), finding)))
+    assert [one.rewrite for one in found] == rewrites
+    assert 'self.register_buffer("step", torch.tensor(0))' in found[-1].text
+    if len(found) > 1:
+        guarded = "if not torch.compiler.is_compiling():\n            self.step += 1  # counted"
+        assert guarded in found[0].text

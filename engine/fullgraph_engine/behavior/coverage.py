@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from .. import code_objects
 
 _CONDITIONAL = "_IF_"
+_COMPILER = ("is_compiling", "is_dynamo_compiling", "is_exporting")
+"""What is false in eager code."""
 _NOT_ASKED = ("CHECK_EXC_MATCH", "WITH_EXCEPT_START", "CHECK_EG_MATCH")
 """Before a jump that no expression of the text decides."""
 
@@ -72,6 +74,8 @@ def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
     sides: set[Side] = set()
     tree = ast.parse(text, path)
     lines = _whole_statements(tree, lines)
+    decided, only_compiled = _decided(tree)
+    lines -= only_compiled
     for code in _functions(compile(tree, path, "exec", dont_inherit=True)):
         every = {line - 1 for _, _, line in code.co_lines() if line}
         # The line of its ``def`` counts only if the whole body is there.
@@ -82,9 +86,42 @@ def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
                 side
                 for ways in _jumps(code).values()
                 for side in ways.values()
-                if side.line in lines
+                if side.line in lines - decided
             }
     return Wanted(frozenset(found), frozenset(sides))
+
+
+def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
+    """Lines of conditions that ask whether the compiler is at work, of which eager code takes one
+    side alone; and the lines that are executed only when it is."""
+    conditions: set[int] = set()
+    only_compiled: set[int] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.If, ast.IfExp)) or not _asks_for_compiler(node.test):
+            continue
+        conditions.update(range(node.test.lineno - 1, node.test.end_lineno or node.test.lineno))
+        negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
+        if isinstance(node, ast.If) and (negated or not _has_negation(node.test)):
+            for statement in node.orelse if negated else node.body:
+                last = statement.end_lineno or statement.lineno
+                only_compiled.update(range(statement.lineno - 1, last))
+    return conditions, only_compiled
+
+
+def _asks_for_compiler(test: ast.expr) -> bool:
+    """Whether it is ``torch.compiler.is_compiling()``, its opposite, or one ``and`` something."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _asks_for_compiler(inner)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_asks_for_compiler(value) for value in values)
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in _COMPILER
+    return False
+
+
+def _has_negation(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Not) for node in ast.walk(test))
 
 
 def _whole_statements(tree: ast.Module, lines: frozenset[int]) -> frozenset[int]:

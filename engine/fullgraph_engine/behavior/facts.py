@@ -218,7 +218,8 @@ class Walk:
         layout = str(tensor.stride()) if tensor.layout is torch.strided else ""
         data = self._keep(plain) if plain is not None else None
         self.add(path, words, data=data, layout=layout, opaque=plain is None)
-        if whose:
+        # Which gradients share memory is up to autograd.
+        if whose and self.aspect != "gradient":
             self.facts.append(
                 Fact(
                     "aliasing" if self.aspect == "result" else self.aspect,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import hashlib
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -165,7 +166,8 @@ class Verifier:
             return Refused(candidate, judgment.why)
         compared = [await self._compared(candidate.text, target) for target in only]
         for one in compared:
-            if one.outcome == "differs" and not (candidate.extends and _extended(one)):
+            allowed = candidate.suggestion or (candidate.extends and _extended(one))
+            if one.outcome == "differs" and not allowed:
                 return Refused(candidate, one.reason)
         rest = tuple(part for part in _FURTHER if part not in parts)
         further = judged(
@@ -210,10 +212,20 @@ class Verifier:
         return last
 
 
+_EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
+"""In probe notation: a tensor with a dimension of size 0 or 1."""
+
+
 def _extended(compared: Compared) -> bool:
-    """Whether they differ only where the original raises."""
-    return any(case.outcome == "returned" for case in compared.cases) and all(
-        case.same or case.outcome == "raised" for case in compared.cases
+    """Whether they differ only where the original raises, or at sizes that broadcast or leave
+    nothing, and not with the inputs of the probe."""
+    given = [case for case in compared.cases if case.values == "given"]
+    usual = {size for case in given[:1] for size in _EMPTY_OR_ONE.findall(case.inputs)}
+    return bool(given) and all(
+        case.same
+        or case.outcome == "raised"
+        or bool(set(_EMPTY_OR_ONE.findall(case.inputs)) - usual)
+        for case in compared.cases
     )
 
 
@@ -228,8 +240,11 @@ def _parts(finding: Finding) -> tuple[Part, ...]:
 def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, str]:
     """The grade of a candidate that nothing speaks against, and why it is no better."""
     doubts = [one.reason for one in compared if one.outcome == "unverified"]
+    differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
-        return "suggestion", doubts[0] if doubts else candidate.gives_up
+        return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
+    if differs:
+        return "unsafe", f"It computes more than the original: {differs[0]}"
     if candidate.gives_up:
         return "unsafe", candidate.gives_up
     if not candidate.preserves:

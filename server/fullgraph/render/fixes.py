@@ -61,10 +61,12 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
 def verified(fix: Fix) -> str:
     """What was verified, in one clause."""
     number = sum(len(one.cases) for one in fix.compared)
-    parts = ["the break is gone"]
-    more = len(fix.findings) - 1
+    first, *more = fix.findings
+    parts = [
+        "the break is gone" if first.code.startswith("graph-break/") else "the finding is gone"
+    ]
     if more:
-        parts[0] = f"{amount(more + 1, 'finding')} gone"
+        parts[0] = f"{amount(len(more) + 1, 'finding')} gone"
     if any(one.outcome == "same" for one in fix.compared):
         exact = all(one.exact for one in fix.compared)
         same = "bitwise the same" if exact else "the same up to rounding"

@@ -118,8 +118,10 @@ def _constants(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[C
 
 
 def _is_index(site: Site, number: cst.Integer) -> bool:
-    """In ``x[4]`` or ``dim=4`` it is no size."""
+    """In ``x[4]`` or ``dim=4`` it is no size; in a comparison it is what the code is about."""
     parent = site.text.parent(number)
+    if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)):
+        return True
     if isinstance(parent, cst.Arg) and parent.keyword is not None:
         return parent.keyword.value in ("dim", "axis")
     return isinstance(parent, cst.Index)

@@ -125,9 +125,12 @@ class Syntax:
 
     @cached_property
     def small(self) -> Small | None:
-        """The simple statement that the finding is in; None in the head of a compound one."""
-        if not self._breaks:
-            return None
+        """The simple statement that a break is in; None in the head of a compound one."""
+        return self.statement if self._breaks else None
+
+    @cached_property
+    def statement(self) -> Small | None:
+        """The same of any finding."""
         node = self.site.enclosing(cst.BaseSmallStatement)
         if node is None:
             start, end = (
