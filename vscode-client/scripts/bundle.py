@@ -14,7 +14,9 @@ HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
 LIBS = HERE / "bundled" / "libs"
 OURS = (ROOT / "server" / "fullgraph", ROOT / "engine" / "fullgraph_engine")
-YAML = "pyyaml==6.0.3"
+# There are no wheels of these without a compiled part, but they work without that part: the last
+# release of LibCST that does parses Python as of 3.8, and is slower.
+PARTLY_COMPILED = ("pyyaml==6.0.3", "libcst==1.8.2")
 
 # Of no use to a server that is started by an editor.
 LEFT_OUT = ("bin", "cattr")
@@ -28,11 +30,18 @@ def main() -> None:
         *("--platform", "any", "--python-version", "3.10", "--implementation", "py"),
         *("--abi", "none", "--requirement", str(HERE / "bundled" / "requirements.txt")),
     )
-    # There is no wheel without a compiled part, but the package works without that part.
-    _install(YAML)
+    for package in PARTLY_COMPILED:
+        _install(package)
     for compiled in [*LIBS.rglob("*.so"), *LIBS.rglob("*.pyd")]:
         compiled.unlink()
     shutil.rmtree(LIBS / "_yaml", ignore_errors=True)
+    _replace(
+        LIBS / "libcst" / "_parser" / "entrypoints.py",
+        'os.environ.get("LIBCST_PARSER_TYPE")',
+        '"pure"',
+    )
+    for tests in [*(LIBS / "libcst").rglob("tests"), *(LIBS / "libcst").rglob("commands")]:
+        shutil.rmtree(tests, ignore_errors=True)
     for package in OURS:
         for source in package.rglob("*"):
             if source.suffix in {".py", ".md"}:
@@ -57,6 +66,12 @@ def _install(*what: str) -> None:
         ],
         check=True,
     )
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text, f"{file} is another one than expected"
+    file.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def _only_licenses(info: Path) -> None:
