@@ -789,10 +789,10 @@ def test_builtins_that_a_module_replaced_are_put_back(engine: Engine) -> None:
     replaced = "import builtins; builtins.isinstance = None; builtins.len = lambda x: 1 / 0"
     report, findings = traced(engine, replaced, "print(x.sum())")
     assert report.status == "traced"
-    assert sorted(finding.code for finding in findings) == [
+    assert {finding.code for finding in findings} == {
         "graph-break/GB0059",
         "trace/replaced-builtins",
-    ]
+    }
     assert "`isinstance`, `len`" in str([finding.message for finding in findings])
 
 

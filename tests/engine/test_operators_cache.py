@@ -12,7 +12,7 @@ import pytest
 from fullgraph_engine.operators import cache, stages
 from fullgraph_engine.operators.cache import Cache, Installation, installation, user_folder
 from fullgraph_engine.protocol import Event, IndexWritten, Log, Ready
-from fullgraph_engine.protocol.operators import Name, encode_index, entry_of
+from fullgraph_engine.protocol.operators import INDEX_FORMAT, Name, encode_index, entry_of
 
 
 def content(*, complete: bool = True) -> bytes:
@@ -37,7 +37,7 @@ def test_what_was_written_is_found(tmp_path: Path) -> None:
         b"nothing of the kind",
         content()[:-5],
         content().replace(b"torch.add", b"torch.sub"),
-        content().replace(b'"format":1', b'"format":0'),
+        content().replace(f'"format":{INDEX_FORMAT}'.encode(), b'"format":0'),
         content(complete=False),
         content().partition(b"\n")[0],
         b"\xff\xfe" * 100,

@@ -42,6 +42,7 @@ EVIDENCE = (
     evidence.ForecastEvidence((GUARD,), ("n",), "3", ("4", "5")),
     evidence.FailureEvidence("ValueError", "tracer", "title"),
     evidence.ImportEvidence("numpy"),
+    evidence.ExportEvidence("data-dependent", "u0 > 3", "n > 3", "mine::op", "{}"),
     None,
 )
 
