@@ -20,7 +20,6 @@ from ..protocol import (
     Analyzed,
     Compare,
     Compared,
-    Event,
     Failed,
     Log,
     Observe,
@@ -31,6 +30,7 @@ from ..protocol.behavior import FOLDER
 from . import wire
 from .analysis import Analysis
 from .lines import LineReader
+from .listener import Listener
 from .process_backends import processes
 from .services import Services
 from .wire import BackendTried, CasesChosen, Judged, Judgment
@@ -54,27 +54,6 @@ class _Text:
     folder: Path
     ended: str = ""
     """How its run ended, if not by itself."""
-
-
-class _Listener:
-    """The host as an analysis of one text sees it: what it says is for the comparison."""
-
-    def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
-        self._host, self._heard = host, heard
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-    def send(self, event: Event) -> None:
-        self._heard(event)
-
-    def forward(self, line: bytes) -> None:
-        message = wire.received(line.rstrip(b"\n"))
-        if message is not None:
-            self._heard(message)
-
-    def finished(self, request: int) -> None:
-        """The comparison ends by itself."""
 
 
 class Comparison:
@@ -128,7 +107,7 @@ class Comparison:
         def heard(message: Any) -> None:
             self._heard(message, text, analysis, left)
 
-        analysis.append(Analysis(analyze, _Listener(self._host, heard), left))
+        analysis.append(Analysis(analyze, Listener(self._host, heard), left))
         self._running.append(analysis[0])
         analysis[0].begin()
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from ..protocol import (
     Analyzed,
-    Event,
     Failed,
     Log,
     Reproduce,
@@ -26,6 +25,7 @@ from ..protocol.repro import DATA
 from . import wire
 from .analysis import Analysis
 from .lines import LineReader
+from .listener import Listener
 from .process_backends import descriptors, processes
 from .process_backends.limits import MIB
 from .services import Services
@@ -35,27 +35,6 @@ _GRACE, _COMPILING = 20.0, 120.0
 """Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, and
 does not count what a backend needs to get ready."""
 _WATCH = 0.5
-
-
-class _Listener:
-    """The host as the analysis sees it that writes the candidates: what it says is for us."""
-
-    def __init__(self, host: Services, reproduction: Reproduction) -> None:
-        self._host, self._reproduction = host, reproduction
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-    def send(self, event: Event) -> None:
-        self._reproduction.heard(event)
-
-    def forward(self, line: bytes) -> None:
-        message = wire.received(line.rstrip(b"\n"))
-        if message is not None:
-            self._reproduction.heard(message)
-
-    def finished(self, request: int) -> None:
-        """The reproduction ends by itself."""
 
 
 class Reproduction:
@@ -89,7 +68,7 @@ class Reproduction:
         self._left = tempfile.mkdtemp(dir=host.scratch)
         self._analysis: Analysis | None = Analysis(
             analyze,
-            _Listener(host, self),
+            Listener(host, self.heard),
             self._left,
         )
 

@@ -1,0 +1,31 @@
+"""The host, as an analysis sees it that is made for something else than for the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..protocol import Event
+from . import wire
+from .services import Services
+
+
+class Listener:
+    """What the analysis says goes to ``heard``; all else is the host's."""
+
+    def __init__(self, host: Services, heard: Callable[[Any], None]) -> None:
+        self._host, self._heard = host, heard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def send(self, event: Event) -> None:
+        self._heard(event)
+
+    def forward(self, line: bytes) -> None:
+        message = wire.received(line.rstrip(b"\n"))
+        if message is not None:
+            self._heard(message)
+
+    def finished(self, request: int) -> None:
+        """Whoever made the analysis ends by itself."""
