@@ -158,7 +158,8 @@ def test_an_action_writes_the_probe_that_was_found(nvim: Neovim, workspace: Path
     nvim.to("class Loose", "Loose")
     nvim.choose(["gra"], "Write the probe")
     nvim.until("the probe is there", lambda: "# fullgraph: " in "\n".join(nvim.text()))
-    nvim.sees("from line")
+    nvim.until("the lens repeats no probe", lambda: "from synthesis" not in nvim.seen())
+    nvim.sees("1 graph")
 
 
 def test_a_quick_fix_hides_a_finding_by_a_comment(net: Neovim) -> None:
