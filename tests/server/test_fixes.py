@@ -28,7 +28,13 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetReport,
 )
-from fullgraph_engine.protocol.behavior import BehaviorOutcome, CaseOutcome, ComparedCase, Fill
+from fullgraph_engine.protocol.behavior import (
+    Aspect,
+    BehaviorOutcome,
+    CaseOutcome,
+    ComparedCase,
+    Fill,
+)
 from fullgraph_engine.protocol.evidence import BreakEvidence, BreakOutcome
 
 ORIGIN = Range(Position(0, 0), Position(0, 1))
@@ -226,6 +232,23 @@ def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
     assert not search.fixes
     assert [one.why for one in search.refused] == ["why"]
+
+
+@pytest.mark.parametrize(("aspects", "grades"), [(("warning",), ["unsafe"]), (("result",), [])])
+def test_what_is_known_to_be_lost_may_differ(
+    monkeypatch: pytest.MonkeyPatch, aspects: tuple[Aspect, ...], grades: list[str]
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("keep", "Keep it", "pass\n", loses=("warning",))
+
+    def compare(request: Compare) -> Compared:
+        return Compared(0, "differs", reason="The warning is gone.", aspects=aspects)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
+    assert all(fix.doubt == "The warning is gone." for fix in search.fixes)
 
 
 def compared_case(inputs: str, *, same: bool, outcome: CaseOutcome = "returned") -> ComparedCase:

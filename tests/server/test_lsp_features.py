@@ -335,6 +335,24 @@ async def test_a_run_that_nobody_asked_for_has_no_button(editor: Any) -> None:
     await editor.command("fullgraph.server.cancel", uri)
 
 
+async def test_a_run_that_is_asked_for_meanwhile_gets_a_button(editor: Any) -> None:
+    uri = editor.open("model.py", SLOW)
+    reports = editor.client.progress_reports
+    plain = await editor.until(lambda: next((each for each in reports.values() if each), None))
+    asked = asyncio.create_task(editor.command("fullgraph.server.analyze", uri))
+    await editor.until(lambda: isinstance(plain[-1], types.WorkDoneProgressEnd))
+    token, values = await editor.until(
+        lambda: (
+            next((pair for pair in reports.items() if pair[1] and pair[1][0].cancellable), None)
+            if all(pair[1] for pair in reports.items())
+            else None
+        )
+    )
+    editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(token))
+    await editor.until(lambda: isinstance(values[-1], types.WorkDoneProgressEnd))
+    assert not (await asked)["completed"]
+
+
 async def test_what_is_being_imported_is_shown(editor: Any) -> None:
     uri = editor.open("model.py", "import torch  # imports: big.library\n# slow: 60\n" + NET)
     reports = editor.client.progress_reports

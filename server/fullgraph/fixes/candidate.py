@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph_engine.protocol import Range, TextEdit
+from fullgraph_engine.protocol.behavior import Aspect
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 """One line with its end; only these end a line, as in ``TextPositions``."""
@@ -29,6 +30,9 @@ class Candidate:
     gradients, mutations, exceptions and output. Only such a candidate can become a safe fix."""
     gives_up: str = ""
     """What the user gives up with it, as a sentence; empty for nothing."""
+    loses: tuple[Aspect, ...] = ()
+    """What of the original's behavior it is known to do without, besides ``gives_up``: such as
+    the warning of an operation that it replaces."""
     extends: bool = False
     """It is to accept inputs that the original raises for: there they may differ."""
     suggestion: bool = False

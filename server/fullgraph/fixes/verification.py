@@ -166,7 +166,11 @@ class Verifier:
             return Refused(candidate, judgment.why)
         compared = [await self._compared(candidate.text, target) for target in only]
         for one in compared:
-            allowed = candidate.suggestion or (candidate.extends and _extended(one))
+            allowed = (
+                candidate.suggestion
+                or (candidate.extends and _extended(one))
+                or (bool(one.aspects) and set(one.aspects) <= set(candidate.loses))
+            )
             if one.outcome == "differs" and not allowed:
                 return Refused(candidate, one.reason)
         rest = tuple(part for part in _FURTHER if part not in parts)
@@ -243,8 +247,10 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
-    if differs:
+    if differs and candidate.extends:
         return "unsafe", f"It computes more than the original: {differs[0]}"
+    if differs:
+        return "unsafe", differs[0]
     if candidate.gives_up:
         return "unsafe", candidate.gives_up
     if not candidate.preserves:

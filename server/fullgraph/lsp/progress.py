@@ -42,6 +42,12 @@ class Progress:
         name = unit.document.name.rsplit("/", 1)[-1]
         self._bars[unit] = self._bar(f"Tracing {name}", cancellable=asked)
 
+    def asked(self, unit: Unit) -> None:
+        """The run that goes on was asked for meanwhile: from here on it can be cancelled."""
+        if (bar := self._bars.get(unit)) is not None and not bar.cancellable:
+            bar.end()
+            self._bars[unit] = bar.again(self._token())
+
     def advanced(self, unit: Unit, event: Event) -> None:
         if (bar := self._bars.get(unit)) is not None:
             bar.advance(event)
@@ -66,8 +72,10 @@ class Progress:
         return job
 
     def _bar(self, title: str, kind: str = "", *, cancellable: bool = True) -> _Bar:
-        token = "/".join(filter(None, ("fullgraph", kind, str(next(self._tokens)))))
-        return _Bar(self._connection, self._session, title, token, cancellable)
+        return _Bar(self._connection, self._session, title, self._token(kind), cancellable)
+
+    def _token(self, kind: str = "") -> str:
+        return "/".join(filter(None, ("fullgraph", kind, str(next(self._tokens)))))
 
     def cancel(self, token: int | str) -> None:
         """The user pressed the button."""
@@ -110,7 +118,7 @@ class _Bar:
         cancellable: bool,
     ) -> None:
         self.token = token
-        self._cancellable = cancellable
+        self.cancellable = cancellable
         self._connection = connection
         self._session = session
         self._title = title
@@ -120,6 +128,12 @@ class _Bar:
         self._said: tuple[str, int] | None = None
         self._last = 0.0
         self._task = asyncio.create_task(self._show())
+
+    def again(self, token: str) -> _Bar:
+        """The same once more, as one that can be cancelled."""
+        bar = _Bar(self._connection, self._session, self._title, token, True)
+        bar._targets, bar._done, bar._said = self._targets, self._done, self._said
+        return bar
 
     async def _show(self) -> None:
         await asyncio.sleep(PATIENCE)
@@ -135,7 +149,7 @@ class _Bar:
         self._send(
             types.WorkDoneProgressBegin(
                 title=self._title,
-                cancellable=self._cancellable,
+                cancellable=self.cancellable,
                 message="importing torch" if waiting else words,
                 percentage=percentage,
             )

@@ -94,6 +94,9 @@ class Server(LanguageServer):
         self._connection.reset_log()
         self._context.progress.began(unit, asked=asked)
 
+    def run_asked(self, unit: Unit) -> None:
+        self._context.progress.asked(unit)
+
     def run_advanced(self, unit: Unit, event: Event) -> None:
         self._context.progress.advanced(unit, event)
 

@@ -34,6 +34,7 @@ from fullgraph.session.unit_events import (
     Reason,
     ResultsChanged,
     RunAdvanced,
+    RunAsked,
     RunBegan,
     RunEnded,
     TraceDue,
@@ -330,6 +331,8 @@ class Unit:
                 self._restore()
             elif self._run is not None and self._run.covers(self._basis()):
                 self._only = ()
+                if reason is Reason.ASKED:
+                    self._report(RunAsked())
             else:
                 self.schedule.now()
 

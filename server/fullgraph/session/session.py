@@ -39,6 +39,7 @@ from fullgraph.session.unit_events import (
     Reason,
     ResultsChanged,
     RunAdvanced,
+    RunAsked,
     RunBegan,
     RunEnded,
     TraceDue,
@@ -104,6 +105,8 @@ class Listener(Protocol):
     def results_changed(self, unit: Unit, *, final: bool) -> None: ...
 
     def run_began(self, unit: Unit, *, asked: bool) -> None: ...
+
+    def run_asked(self, unit: Unit) -> None: ...
 
     def run_advanced(self, unit: Unit, event: Event) -> None: ...
 
@@ -307,6 +310,8 @@ class Session:
             case RunBegan(asked):
                 self._listener.run_began(unit, asked=asked)
                 self._refresh_status(unit)
+            case RunAsked():
+                self._listener.run_asked(unit)
             case RunAdvanced(advance):
                 if isinstance(advance, Log):
                     self._engines.log(advance)

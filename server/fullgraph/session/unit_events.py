@@ -45,6 +45,11 @@ class RunBegan:
 
 
 @dataclass(frozen=True)
+class RunAsked:
+    """Somebody asked for the run that goes on, and now waits for it."""
+
+
+@dataclass(frozen=True)
 class RunAdvanced:
     """The engine sent an event of the run."""
 
@@ -90,6 +95,7 @@ class ForecastEnded:
 UnitEvent = (
     TraceDue
     | RunBegan
+    | RunAsked
     | RunAdvanced
     | RunEnded
     | ResultsChanged

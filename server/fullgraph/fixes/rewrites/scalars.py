@@ -19,6 +19,7 @@ from fullgraph.fixes.rewrites.syntax import (
     words,
 )
 from fullgraph.fixes.site import Change, Site
+from fullgraph_engine.protocol.behavior import Aspect
 
 _FUNCTIONS = {
     name: name
@@ -70,13 +71,16 @@ def tensor_arithmetic(site: Site) -> Iterator[Candidate]:
     for detached in (True, False):
         code = _Tensors(syntax, detached).code(root)
         texts.append(syntax.replaced(root, code, torch="torch." in code))
-    yield Candidate("keep-tensor", "Keep the value as a tensor", texts[0])
+    # Torch warns where a number is made of a tensor that requires gradients.
+    loses: tuple[Aspect, ...] = ("warning",)
+    yield Candidate("keep-tensor", "Keep the value as a tensor", texts[0], loses=loses)
     if texts[1] != texts[0]:
         yield Candidate(
             "keep-tensor",
             "Keep the value as a tensor, with its gradient",
             texts[1],
             gives_up="Gradients now also flow through this value.",
+            loses=loses,
         )
 
 
