@@ -129,3 +129,23 @@ def test_a_counter(returned: str, rewrites: list[str]) -> None:
     if len(found) > 1:
         guarded = "if not torch.compiler.is_compiling():\n            self.step += 1  # counted"
         assert guarded in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "guarded"),
+    [
+        ("global CALLS\nCALLS += 1\nreturn x", "CALLS += 1", True),
+        ("Net.calls += 1\nreturn x", "Net.calls += 1", True),
+        ("SEEN.append(x.shape)\nreturn x", "SEEN.append", True),
+        ("SEEN.append(x.shape)\nreturn x * len(SEEN)", "SEEN.append", False),
+        ("SEEN.sort()\nreturn x", "SEEN.sort", False),
+    ],
+)
+def test_counters_outside_of_the_module(body: str, place: str, guarded: bool) -> None:
+    head = "import torch\ndef f(x):\n"
+    text = head + "".join(f"    {line}\n" for line in body.split("\n"))
+    start, positions = text.index(place), TextPositions(text)
+    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("G['CALLS']"))
+    found = [one.rewrite for one in counters(Site(Text(text), finding))]
+    assert found == (["not-when-compiling"] if guarded else [])

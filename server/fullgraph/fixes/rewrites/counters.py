@@ -16,24 +16,50 @@ from fullgraph_engine.protocol.evidence import GuardEvidence
 _ATTRIBUTE = re.compile(r"^L\['self'\]\.(?P<name>\w+)$")
 
 
+_CHANGING = ("append", "extend", "add", "update", "insert", "setdefault")
+"""Methods of containers that change these."""
+
+
 def counters(site: Site) -> Iterator[Candidate]:
     """Count only when not compiling, where nothing else reads it; else count in a tensor."""
     evidence = site.finding.evidence
-    found = _ATTRIBUTE.match(evidence.source) if isinstance(evidence, GuardEvidence) else None
     syntax = Syntax(site)
     small, function = syntax.statement, site.function
-    if found is None or small is None or not isinstance(function, cst.FunctionDef):
+    if not isinstance(evidence, GuardEvidence) or small is None:
         return
-    name = found["name"]
-    attribute = m.Attribute(value=m.Name("self"), attr=m.Name(name))
-    if len(m.findall(function, attribute)) == len(m.findall(small.node, attribute)):
+    changed = _changed(small.node)
+    if changed is None or not isinstance(function, cst.FunctionDef):
+        return
+    words = site.code(changed)
+    if _mentions(function.body, changed) == _mentions(small.node, changed):
         yield Candidate(
             "not-when-compiling",
-            f"Change `self.{name}` only when not compiling",
+            f"Change `{words}` only when not compiling",
             syntax.guarded([small.node]),
-            gives_up=f"The compiled code does not change `self.{name}`.",
+            gives_up=f"The compiled code does not change `{words}`.",
         )
-    yield from _in_a_tensor(site, name)
+    found = _ATTRIBUTE.match(evidence.source)
+    if found is not None:
+        yield from _in_a_tensor(site, found["name"])
+
+
+def _changed(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+    """What a statement changes: the target of an assignment, or a container."""
+    if isinstance(node, cst.AugAssign):
+        return node.target
+    if isinstance(node, cst.Assign) and len(node.targets) == 1:
+        return node.targets[0].target
+    call = node.value if isinstance(node, cst.Expr) else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+        return call.func.value if call.func.attr.value in _CHANGING else None
+    return None
+
+
+def _mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
+    """How often an expression stands in a part of the text, other than behind ``global``."""
+    same = m.MatchIfTrue(lambda one: one.deep_equals(expression))
+    declared = m.findall(node, m.NameItem(name=same))
+    return len(m.findall(node, same)) - len(declared)
 
 
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
