@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
@@ -57,9 +58,12 @@ def _changed(node: cst.BaseSmallStatement) -> cst.BaseExpression | None:
 
 def _mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
     """How often an expression stands in a part of the text, other than behind ``global``."""
-    same = m.MatchIfTrue(lambda one: one.deep_equals(expression))
-    declared = m.findall(node, m.NameItem(name=same))
-    return len(m.findall(node, same)) - len(declared)
+
+    def is_it(one: Any) -> bool:
+        return isinstance(one, cst.CSTNode) and one.deep_equals(expression)
+
+    declared = m.findall(node, m.NameItem(name=m.MatchIfTrue(is_it)))
+    return len(m.findall(node, m.MatchIfTrue(is_it))) - len(declared)
 
 
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
