@@ -337,7 +337,7 @@ class Stub:
                     explanation="Dynamo does not know this.",
                     hints=("Do not do this.",),
                     href="https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0059.html",
-                    evidence=p.evidence.BreakEvidence(rest),
+                    evidence=p.evidence.BreakEvidence(rest[:100]),
                 )
             elif word == "file":
                 code, _, message = rest.partition(" ")

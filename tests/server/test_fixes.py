@@ -179,6 +179,17 @@ def test_breaks_in_lines_that_were_not_traced_are_revealed() -> None:
     assert judgment.better
 
 
+def test_a_break_that_now_skips_its_function_is_the_same() -> None:
+    later = break_at(2, "Later")
+    before = traced("a\nb\nc\n", wanted := break_at(1), later)
+    skips = dataclasses.replace(
+        later,
+        message="Later; Dynamo skips the whole function",
+        evidence=BreakEvidence("Later", "frame-skipped"),
+    )
+    assert judged(before, traced("a\nd\nc\n", skips), wanted).better
+
+
 def test_a_target_that_fails_says_nothing() -> None:
     before = traced("a\nb\n", wanted := break_at(1))
     failed = dataclasses.replace(report(status="failed"), error="ValueError: no")

@@ -153,7 +153,7 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     hides = _hides(finding)
     for one in _places(after):
         line = lines.get(one.range.start.line, _CHANGED)
-        key = one.code, one.message, line
+        key = one.code, _words(one), line
         new[key] += 1
         if new[key] <= old[key] or not _serious(one) or one.code.startswith("recompile"):
             continue
@@ -169,12 +169,19 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
 
 _CHANGED = -1
 _Key = tuple[str, str, int]
-"""Code, message and line of the original text; ``_CHANGED`` for any line that was changed."""
+"""Code, what it is, and line of the original text; ``_CHANGED`` for any line that was changed."""
 
 
 def _key(finding: Finding, kept: Collection[int]) -> _Key:
     line = finding.range.start.line
-    return finding.code, finding.message, line if line in kept else _CHANGED
+    return finding.code, _words(finding), line if line in kept else _CHANGED
+
+
+def _words(finding: Finding) -> str:
+    """What it is, whatever Dynamo did behind it: a break may lose more of its function, once an
+    earlier one does not split it any more."""
+    evidence = finding.evidence
+    return evidence.title if isinstance(evidence, BreakEvidence) else finding.message
 
 
 def _places(traced: Traced) -> tuple[Finding, ...]:
