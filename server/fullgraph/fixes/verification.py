@@ -248,7 +248,7 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
     if differs and candidate.extends:
-        return "unsafe", f"It computes more than the original: {differs[0]}"
+        return "unsafe", f"It is not the same for every size: {differs[0]}"
     if differs:
         return "unsafe", differs[0]
     if candidate.gives_up:
