@@ -50,7 +50,7 @@ class FixJobs:
             known = None
         if not final or known is not None or unit.busy or unit.waiting:
             return
-        if self._session.settings(unit).fixes == "background" and any(self._wanted(unit)):
+        if self._session.settings(unit).fixes == "background":
             self._turns.want(unit, asyncio.get_running_loop().time() + REST)
 
     def run_ended(self) -> None:
@@ -85,13 +85,12 @@ class FixJobs:
         if known is not None and known.task is not None:
             known.task.cancel()
 
-    def _wanted(self, unit: Unit) -> Mapping[object, FileFinding]:
-        return {_key(item): item for item in unit.findings() if fixable(item.finding)}
-
     def _begin(self, unit: Unit) -> bool:
-        wanted = self._wanted(unit)
+        wanted = {_key(item): item for item in unit.findings() if fixable(item.finding)}
+        if not wanted or unit.busy or unit.waiting:
+            return False
         engine = self._session.engine_on_demand(unit)
-        if isinstance(engine, str) or not wanted or unit.busy or unit.waiting:
+        if isinstance(engine, str):
             return False
         request = dataclasses.replace(self._session.request(unit, ()), nice=NICE)
         verifier = Verifier(engine, request)
