@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fullgraph.domain.codes import Severity
@@ -32,3 +33,12 @@ class FileFinding:
             if finding.target == target and (finding.run is None or finding.run.probe == probe):
                 return finding
         return None
+
+
+def latest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Without what the same run has said again with a higher count, or has taken back."""
+    known: dict[object, Finding] = {}
+    for number, finding in enumerate(findings):
+        said_again = finding.run and finding.identity
+        known[(finding.run, finding.code, finding.identity) if said_again else number] = finding
+    return tuple(finding for finding in known.values() if finding.count)

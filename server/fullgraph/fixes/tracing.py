@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
+from fullgraph.domain.findings import latest
 from fullgraph_engine.protocol import (
     Analyze,
     Event,
@@ -76,14 +77,14 @@ class Traced:
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
     """Trace a text."""
-    findings: dict[object, Finding] = {}
+    findings: list[Finding] = []
     reports: dict[tuple[str, int], TargetReport] = {}
     problem = ""
     async for event in events(tracer.analyze(request)):
         if isinstance(event, FindingFound):
-            _keep(findings, [event.finding])
+            findings.append(event.finding)
         elif isinstance(event, ForecastFound):
-            _keep(findings, event.findings)
+            findings += event.findings
         elif isinstance(event, TargetDone):
             reports[event.report.name, event.report.probe_number] = event.report
         elif isinstance(event, Restarted):
@@ -91,14 +92,7 @@ async def traced(tracer: Tracer, request: Analyze) -> Traced:
             reports.clear()
         elif isinstance(event, Failed):
             problem = event.reason
-    shown = tuple(finding for finding in findings.values() if finding.count)
-    return Traced(request.text, shown, tuple(reports.values()), problem)
-
-
-def _keep(findings: dict[object, Finding], more: Iterable[Finding]) -> None:
-    """A later finding of a run replaces an earlier one of the same identity."""
-    for finding in more:
-        findings[finding.run, finding.code, finding.identity or len(findings)] = finding
+    return Traced(request.text, latest(findings), tuple(reports.values()), problem)
 
 
 def same(one: Finding, other: Finding) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
-from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.findings import FileFinding, latest
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, RunId
 
@@ -29,7 +29,7 @@ def merge(
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
-    for finding in _latest(findings):
+    for finding in latest(findings):
         if codes.shown(finding.code, settings.select, settings.ignore):
             groups.setdefault(_key(finding), []).append(finding)
     merged = []
@@ -39,15 +39,6 @@ def merge(
             group.sort(key=lambda one: (places.get(one.target, -1), one.run or RunId(one.target)))
             merged.append(_merged(group, severity))
     return tuple(sorted(merged, key=_order))
-
-
-def _latest(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """Without what the same run has said again with a higher count, or has taken back."""
-    latest: dict[object, Finding] = {}
-    for number, finding in enumerate(findings):
-        said_again = finding.run and finding.identity
-        latest[(finding.run, finding.code, finding.identity) if said_again else number] = finding
-    return (finding for finding in latest.values() if finding.count)
 
 
 def _key(finding: Finding) -> object:
