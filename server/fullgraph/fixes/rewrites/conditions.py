@@ -8,6 +8,7 @@ from typing import Union
 
 import libcst as cst
 
+from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.site import Site
 
 
@@ -113,7 +114,7 @@ def argument(code: str) -> str:
     bare = len(node.lpar) == 1 and "\n" not in code
     if not bare or isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr)):
         return code
-    return cst.Module([]).code_for_node(node.with_changes(lpar=[], rpar=[]))
+    return code_of(node.with_changes(lpar=[], rpar=[]))
 
 
 def negation(condition: Condition) -> Condition:
@@ -345,7 +346,7 @@ class Conditions:
 
 
 def _sign(node: cst.BinaryOperation) -> str:
-    return cst.Module([]).code_for_node(node.operator).strip()
+    return code_of(node.operator).strip()
 
 
 def _asks(condition: Condition) -> bool:

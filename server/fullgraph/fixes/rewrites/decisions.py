@@ -12,7 +12,7 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import branches
 from fullgraph.fixes.rewrites.checks import checks
 from fullgraph.fixes.rewrites.conditions import Conditions, asked_by
-from fullgraph.fixes.rewrites.names import names_bound, walk, walk_all
+from fullgraph.fixes.rewrites.names import descendants, names_bound, walk
 from fullgraph.fixes.rewrites.ternaries import ternaries
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Range
@@ -73,6 +73,6 @@ def _next(text: str, finding: Finding, function: str, name: str) -> Finding | No
 
 
 def _nodes(module: cst.Module, function: str) -> Iterator[cst.CSTNode]:
-    for node in walk_all(module):
+    for node in descendants(module):
         if isinstance(node, cst.FunctionDef) and node.name.value == function:
-            yield from walk_all(node)
+            yield from descendants(node)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     assigned,
-    descendants,
     dotted,
     import_name,
     names_in,

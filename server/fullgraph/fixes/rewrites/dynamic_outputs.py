@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     bound,
-    descendants,
     reads,
     same,
     targets,

@@ -13,6 +13,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
     Small,
@@ -20,7 +21,6 @@ from fullgraph.fixes.rewrites.syntax import (
     assigned,
     bound,
     condition,
-    descendants,
     dotted,
     reads,
     targets,

@@ -23,7 +23,14 @@ from fullgraph.fixes.rewrites.conditions import (
     negation,
     operand,
 )
-from fullgraph.fixes.rewrites.names import code_of, names_bound, names_read, renamed, walk, walk_all
+from fullgraph.fixes.rewrites.names import (
+    code_of,
+    descendants,
+    names_bound,
+    names_read,
+    renamed,
+    walk,
+)
 from fullgraph.fixes.site import Site
 
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
@@ -417,7 +424,7 @@ class Outside:
         first, last = span if span is not None else (0, 0)
         read: set[str] = set()
         before: set[str] = set()
-        for one in walk_all(around):
+        for one in descendants(around):
             where = site.text.span(one)
             if where is None:
                 continue

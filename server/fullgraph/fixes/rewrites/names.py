@@ -174,8 +174,8 @@ def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield from walk(*node.children)
 
 
-def walk_all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and all that is in it."""
+def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and everything in it, from the outside, in the order of the text."""
     yield node
     for child in node.children:
-        yield from walk_all(child)
+        yield from descendants(child)

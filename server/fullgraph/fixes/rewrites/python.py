@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.scalars import dotted_of
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     arguments,
-    descendants,
     dotted,
     import_name,
     names_in,

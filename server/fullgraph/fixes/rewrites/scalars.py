@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     arguments,
     assigned,
     bound,
-    descendants,
     dotted,
     reads,
     targets,

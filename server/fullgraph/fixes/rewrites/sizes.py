@@ -11,6 +11,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationEvidence
 
@@ -214,7 +215,7 @@ def _rows_of(for_in: cst.CompFor, size: _Size) -> _Row | None:
 
 
 def _row(name: str, iterated: cst.BaseExpression, size: _Size) -> _Row | None:
-    code = cst.Module([]).code_for_node(iterated)
+    code = code_of(iterated)
     tensor = re.escape(size.name)
     if re.fullmatch(rf"{tensor}(\.unbind\((0|dim=0)?\))?|torch\.unbind\({tensor}\)", code):
         return _Row(name, size.name)

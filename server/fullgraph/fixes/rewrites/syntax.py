@@ -10,6 +10,7 @@ from typing import Union
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.fixes.rewrites.names import code_of, descendants
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import BreakEvidence, FailureEvidence, SkipEvidence
 
@@ -323,20 +324,13 @@ def dotted(node: cst.CSTNode | None) -> str:
     return ".".join([node.value, *reversed(parts)])
 
 
-def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and everything in it, from the outside, in the order of the text."""
-    yield node
-    for child in node.children:
-        yield from descendants(child)
-
-
 def same(one: cst.CSTNode, other: cst.CSTNode) -> bool:
     """Whether two expressions are spelled the same, whitespace and comments aside."""
     return one.deep_equals(other) or _bare(one) == _bare(other)
 
 
 def _bare(node: cst.CSTNode) -> str:
-    return "".join(cst.Module([]).code_for_node(node).split())
+    return "".join(code_of(node).split())
 
 
 def bound(target: cst.CSTNode) -> list[str] | None:
