@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fullgraph.domain.phrases import amount
-from fullgraph.domain.positions import Encoding, TextPositions
+from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.fixing import Fixed, Offered
 from fullgraph.fixes.verification import Fix
-from fullgraph.render.json import VERSION, dump
+from fullgraph.render.json import VERSION, dump, range_json
 from fullgraph.render.paint import Paint, Style
-from fullgraph_engine.protocol import Position, Range, to_plain
+from fullgraph.render.places import span_in
+from fullgraph_engine.protocol import to_plain
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _offered(offered: Offered, text: str) -> dict[str, Any]:
     return {
         "code": finding.code,
         "message": finding.message,
-        "range": _range(finding.range, TextPositions(text)),
+        "range": range_json(span_in(TextPositions(text), finding.range)),
         "refused": [
             {"title": one.candidate.title, "rewrite": one.candidate.rewrite, "why": one.why}
             for one in offered.search.refused
@@ -129,12 +130,17 @@ def fix_json(fix: Fix, text: str) -> dict[str, Any]:
         "grade": fix.grade,
         "doubt": fix.doubt,
         "ends": [
-            {"code": one.code, "message": one.message, "range": _range(one.range, positions)}
+            {
+                "code": one.code,
+                "message": one.message,
+                "range": range_json(span_in(positions, one.range)),
+            }
             for one in fix.findings
         ],
         "reveals": [one.message for one in fix.judgment.revealed],
         "edits": [
-            {"range": _range(edit.range, positions), "text": edit.text} for edit in fix.edits
+            {"range": range_json(span_in(positions, edit.range)), "text": edit.text}
+            for edit in fix.edits
         ],
         "verified": [
             {
@@ -146,12 +152,3 @@ def fix_json(fix: Fix, text: str) -> dict[str, Any]:
             for one in fix.compared
         ],
     }
-
-
-def _range(place: Range, positions: TextPositions) -> dict[str, Any]:
-    return {"start": _place(place.start, positions), "end": _place(place.end, positions)}
-
-
-def _place(position: Position, positions: TextPositions) -> dict[str, int]:
-    line, character = positions.character(position, Encoding.UTF16)
-    return {"line": line, "character": character}

@@ -107,7 +107,7 @@ def _forecast(file: CheckedFile, made: ForecastFound) -> dict[str, Any]:
                 "tried": list(row.tried),
                 "verdict": row.verdict,
                 "reasons": list(row.reasons),
-                "range": _range(span(file, file.path, row.range)) if row.range else None,
+                "range": range_json(span(file, file.path, row.range)) if row.range else None,
             }
             for row in made.rows
         ],
@@ -142,13 +142,13 @@ def _finding(file: CheckedFile, item: FileFinding, rank: int | None) -> dict[str
         "severity": item.severity.value,
         "message": finding.message,
         "target": finding.target,
-        "range": _range(span(file, file.path, finding.range)),
+        "range": range_json(span(file, file.path, finding.range)),
         "text": finding_words(file, item),
         "count": finding.count,
         "related": [
             {
                 "path": shown_path(file, related.path),
-                "range": _range(span(file, related.path, related.range)),
+                "range": range_json(span(file, related.path, related.range)),
                 "message": related.message,
             }
             for related in finding.related
@@ -195,13 +195,14 @@ def _frame(file: CheckedFile, frame: Frame) -> dict[str, Any]:
 
 def _fix(file: CheckedFile, fix: Fix) -> dict[str, Any]:
     edits = [
-        {"range": _range(span(file, file.path, edit.range)), "text": edit.text}
+        {"range": range_json(span(file, file.path, edit.range)), "text": edit.text}
         for edit in fix.edits
     ]
     return {"title": fix.title, "edits": edits}
 
 
-def _range(place: Span) -> dict[str, Any]:
+def range_json(place: Span) -> dict[str, Any]:
+    """A range as LSP has it."""
     return {
         "start": {"line": place.line, "character": place.character},
         "end": {"line": place.end_line, "character": place.end_character},

@@ -24,6 +24,11 @@ class Span:
 def span(file: CheckedFile, path: str, place: Range) -> Span:
     """A range in the file itself, or in another one as it is on disk now."""
     text = file.text if path in (file.path, file.absolute) else _on_disk(path)
+    return span_in(text, place)
+
+
+def span_in(text: TextPositions | None, place: Range) -> Span:
+    """A range of a text; in bytes where the text is not known."""
     line, character = _character(text, place.start)
     end_line, end_character = _character(text, place.end)
     return Span(line, character, end_line, end_character)
