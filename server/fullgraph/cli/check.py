@@ -13,7 +13,7 @@ from typing import Protocol
 from fullgraph.cli import sources
 from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.causes import by_cause
-from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
@@ -211,7 +211,7 @@ class Check:
         request = analyze_request(
             name=file.absolute,
             text=text,
-            generation=sources.generation(text),
+            generation=text_hash(text),
             settings=self._settings,
             project=self._project,
             forecast=self._forecast,

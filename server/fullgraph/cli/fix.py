@@ -14,6 +14,7 @@ from pathlib import Path
 from fullgraph.cli import sources
 from fullgraph.cli.check import working
 from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.domain.positions import text_hash
 from fullgraph.engines import Engine, sentences
 from fullgraph.fixes.fixing import Fixed, fixed
 from fullgraph.fixes.verification import Grade
@@ -106,7 +107,7 @@ async def _one(
     request = analyze_request(
         name=str(source.absolute),
         text=text,
-        generation=sources.generation(text),
+        generation=text_hash(text),
         settings=settings,
         project=project,
     )

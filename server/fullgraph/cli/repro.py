@@ -16,6 +16,7 @@ from fullgraph.cli.sources import SourceFile
 from fullgraph.domain import codes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import listing
+from fullgraph.domain.positions import text_hash
 from fullgraph.domain.repro import ReductionState, ReproOutcome
 from fullgraph.engines import Analysis, Engine, Reproduction, sentences
 from fullgraph.render.json import VERSION, dump
@@ -132,7 +133,7 @@ async def reproduced(
     request = analyze_request(
         name=str(source.absolute),
         text=text,
-        generation=sources.generation(text),
+        generation=text_hash(text),
         settings=settings,
         project=project,
         focus=max(0, wish.place.line - 1),

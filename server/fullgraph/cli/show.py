@@ -12,6 +12,7 @@ from pathlib import Path
 from fullgraph.cli import sources
 from fullgraph.cli.check import Tracer, working
 from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.domain.positions import text_hash
 from fullgraph.engines import sentences
 from fullgraph.render.documents import Draft, document_request
 from fullgraph.session.request import analyze_request
@@ -125,7 +126,7 @@ async def documents_of(
     request = analyze_request(
         name=str(source.absolute),
         text=text,
-        generation=sources.generation(text),
+        generation=text_hash(text),
         settings=settings,
         project=project,
     )

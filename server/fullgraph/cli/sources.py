@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import stat
@@ -106,11 +105,6 @@ def read(source: SourceFile) -> str:
     except OSError as error:
         raise Unreadable(f"Cannot read {source.path}: {error.strerror or error}.") from error
     return decoded(data, source.path)
-
-
-def generation(text: str) -> str:
-    """What the results of a text are told by."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def decoded(data: bytes, path: str) -> str:

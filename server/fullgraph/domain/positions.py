@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import enum
+import hashlib
 import itertools
 import re
 from collections.abc import Iterable
@@ -18,6 +19,12 @@ from fullgraph_engine.protocol import Position, Range
 # Only these end a line, for Python's tokenizer as for LSP. ``str.splitlines`` also splits at form
 # feeds and Unicode separators, which would shift every line after one.
 _LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def text_hash(text: str) -> str:
+    """Tells one text from another; 16 hexadecimal digits."""
+    # An editor may hold half of a surrogate pair, which plain UTF-8 refuses.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 class Encoding(str, enum.Enum):

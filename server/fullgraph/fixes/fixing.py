@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from fullgraph.domain import codes
+from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.tracing import Traced, traced
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding
@@ -76,7 +76,7 @@ async def fixed(
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
     while True:
-        request = dataclasses.replace(request, text=text, generation=_generation(text))
+        request = dataclasses.replace(request, text=text, generation=text_hash(text))
         now = await traced(tracer, request)
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
@@ -127,12 +127,3 @@ def _places(now: Traced) -> dict[_Place, tuple[Finding, list[str]]]:
             place = (*place[:3], place[3] + 1)
         placed[place] = finding, targets
     return placed
-
-
-def _generation(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def cases(fixes: Iterable[Fix]) -> int:
-    """On how many sets of inputs these were compared with the original."""
-    return sum(len(one.cases) for fix in fixes for one in fix.compared)

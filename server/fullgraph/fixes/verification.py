@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import hashlib
 import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.site import Text, Unparsable
@@ -195,7 +194,7 @@ class Verifier:
         return known
 
     def _asked(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
-        generation = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        generation = text_hash(text)
         return dataclasses.replace(
             self._request, text=text, generation=generation, only=only, parts=parts, documents=()
         )

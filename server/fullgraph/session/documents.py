@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from fullgraph.domain.positions import Encoding, TextPositions
+from fullgraph.domain.positions import Encoding, TextPositions, text_hash
 from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Position
 
@@ -59,9 +58,7 @@ class Document:
     @property
     def hash(self) -> str:
         if not self._hash:
-            # An editor may hold half of a surrogate pair, which plain UTF-8 refuses.
-            data = self.text.encode("utf-8", "surrogatepass")
-            self._hash = hashlib.sha256(data).hexdigest()[:16]
+            self._hash = text_hash(self.text)
         return self._hash
 
     @property
