@@ -29,9 +29,8 @@ from ..protocol import (
 from ..protocol.behavior import FOLDER
 from . import wire
 from .analysis import Analysis
-from .lines import LineReader
 from .listener import Listener
-from .process_backends import processes
+from .performer import Performer
 from .services import Services
 from .wire import BackendTried, CasesChosen, Judged, Judgment
 
@@ -69,8 +68,7 @@ class Comparison:
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
         self._next: Callable[[], None] = self._observe
-        self._pid = 0
-        self._reports: LineReader | None = None
+        self._comparer = Performer(host, self._from_comparer, self._comparer_ended)
         self._deadline = float("inf")
         self._judged: Judged | None = None
         self._tried: BackendTried | None = None
@@ -186,21 +184,11 @@ class Comparison:
             self.scratch,
         )
         try:
-            launched = self._host.backend.perform(order, self)
+            self._comparer.begin(order)
         except OSError as error:
             self._unverified(f"The engine could not start a process: {error.strerror or error}.")
             return
-        self._pid = launched.pid
-        self._reports = self._host.reports_of(launched, self._read)
         self._deadline = time.monotonic() + _JUDGING
-
-    def _read(self) -> None:
-        if self._reports is None:
-            return
-        for line in self._reports.read():
-            self._from_comparer(line)
-        if self._reports is not None and self._reports.ended:
-            self._host.unwatch(self._reports.descriptor)
 
     def _from_comparer(self, line: bytes) -> None:
         message = wire.received(line)
@@ -209,18 +197,7 @@ class Comparison:
         elif isinstance(message, Log):
             self._host.forward(line + b"\n")
 
-    def became(self, pid: int) -> None:
-        """It was known from the beginning."""
-
-    def ended(self, code: int | None) -> None:
-        """The process that compares has."""
-        self._pid = 0
-        if self._finished or self._reports is None:
-            return
-        for line in self._reports.drain():
-            self._from_comparer(line)
-        self._host.close(self._reports.descriptor)
-        self._reports = None
+    def _comparer_ended(self) -> None:
         self._deadline = float("inf")
         judged, self._judged = self._judged, None
         if judged is None:
@@ -266,9 +243,9 @@ class Comparison:
         """End what is over its limits."""
         for one in list(self._running):
             one.tick(now)
-        if now >= self._deadline and self._pid:
+        if now >= self._deadline and self._comparer.pid:
             self._deadline = float("inf")
-            processes.kill([self._pid])
+            self._comparer.kill()
 
     def cancel(self) -> None:
         """End it."""
@@ -289,15 +266,10 @@ class Comparison:
         for one in self._running:
             one.cancel()
         self._running = []
-        if self._pid:
-            processes.end(self._pid)
-        if self._reports is not None:
-            self._host.close(self._reports.descriptor)
-            self._reports = None
+        self._comparer.close()
         seconds = round(time.monotonic() - self._began, 3)
         self._host.send(replace(last, request=self.request.request, seconds=seconds))
-        if self._pid:
-            processes.kill([self._pid])
+        self._comparer.kill()
         self._host.finished(self.request.request)
         self._host.remove(self.scratch)
 

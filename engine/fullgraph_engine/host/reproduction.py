@@ -24,8 +24,8 @@ from ..protocol import (
 from ..protocol.repro import DATA
 from . import wire
 from .analysis import Analysis
-from .lines import LineReader
 from .listener import Listener
+from .performer import Performer
 from .process_backends import descriptors, processes
 from .process_backends.limits import MIB
 from .services import Services
@@ -47,8 +47,7 @@ class Reproduction:
         self._trouble = ""
         """Why there may be no candidates: how the run or the module ended."""
         self._made: CandidatesMade | None = None
-        self._pid = 0
-        self._reports: LineReader | None = None
+        self._reducer = Performer(host, self._from_reducer, self._reducer_ended)
         self._deadline = float("inf")
         self._next_watch = 0.0
         self._last: ReproProgress | None = None
@@ -112,24 +111,14 @@ class Reproduction:
             Path(self._left, DATA).rename(Path(self.scratch, DATA))
         order = Reduction(self.request, made.packed, self._began, self.scratch)
         try:
-            launched = self._host.backend.perform(order, self)
+            self._reducer.begin(order)
         except OSError as error:
             self._end(f"The engine could not start a process: {error.strerror or error}.")
             return
-        self._pid = launched.pid
-        self._reports = self._host.reports_of(launched, self._read)
         grace = _COMPILING if self.request.wanted.backend else _GRACE
         self._deadline = self._began + self.request.seconds + grace
 
     # -- the reducer --------------------------------------------------------------------------
-
-    def _read(self) -> None:
-        if self._reports is None:
-            return
-        for line in self._reports.read():
-            self._from_reducer(line)
-        if self._reports is not None and self._reports.ended:
-            self._host.unwatch(self._reports.descriptor)
 
     def _from_reducer(self, line: bytes) -> None:
         message = wire.received(line)
@@ -156,19 +145,9 @@ class Reproduction:
                 except OSError:
                     shutil.copyfile(path, given)
 
-    def became(self, pid: int) -> None:
-        """It was known from the beginning."""
-
-    def ended(self, code: int | None) -> None:
-        """The reducer has."""
-        self._pid = 0
-        if self._finished or self._reports is None:
-            return
-        for line in self._reports.drain():
-            self._from_reducer(line)
-        if not self._finished:
-            words = "it took too long" if self._deadline == 0.0 else "it crashed"
-            self._end(f"Minimization was stopped: {words}. The best result so far is kept.")
+    def _reducer_ended(self) -> None:
+        words = "it took too long" if self._deadline == 0.0 else "it crashed"
+        self._end(f"Minimization was stopped: {words}. The best result so far is kept.")
 
     # -- for the loop -------------------------------------------------------------------------
 
@@ -190,24 +169,24 @@ class Reproduction:
         if now >= self._next_watch:
             self._next_watch = now + _WATCH
             self._measure()
-        if now >= self._deadline and self._pid:
+        if now >= self._deadline and self._reducer.pid:
             self._deadline = 0.0
-            processes.kill([self._pid])
+            self._reducer.kill()
             self._next_watch = now + _WATCH
 
     def _measure(self) -> None:
-        if not self._pid:
+        if not self._reducer.pid:
             return
         seen = processes.snapshot()
         self._host.kill_strangers(seen.parents)
         limits, shared = self.request.analyze.limits, seen.resident(os.getpid())
-        used = processes.usage(self._pid, seen)
+        used = processes.usage(self._reducer.pid, seen)
         jobs = max(self.request.analyze.jobs, 1)
         most = (limits.memory * jobs + 2048) * MIB
         many = used.processes > limits.processes + jobs
         full = descriptors.held_by_files(self.scratch) > most
         if many or full or used.memory - used.processes * shared > most:
-            processes.kill([self._pid])
+            self._reducer.kill()
 
     def cancel(self) -> None:
         """End it; what was told so far stays."""
@@ -228,13 +207,8 @@ class Reproduction:
         analysis, self._analysis = self._analysis, None
         if analysis is not None:
             analysis.cancel()
-        if self._pid:
-            processes.end(self._pid)
-        if self._reports is not None:
-            self._host.close(self._reports.descriptor)
-            self._reports = None
+        self._reducer.close()
         self._host.send(last)
-        if self._pid:
-            processes.kill([self._pid])
+        self._reducer.kill()
         self._host.finished(self.request.request)
         self._host.remove(self.scratch)
