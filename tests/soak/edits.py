@@ -119,7 +119,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         window = Window(Path(folder).resolve())
         typists = [Typist(window, path) for path in FILES]
-        window.rest_with_torch(300)
+        window.settle()
         right = [window.codes(typist.uri) for typist in typists]
         uses = []
         for number in range(1, options.edits + 1):

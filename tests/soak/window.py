@@ -215,14 +215,18 @@ class Window(Client):
         """The engine; None while there is none."""
         return next((one for level in self.levels()[:1] for one in level), None)
 
-    def usage(self) -> Usage:
-        """What the server and all that it has started use, once none of them does anything."""
+    def settle(self) -> None:
+        """Wait until no process does anything: forecasts have been made too."""
         self.rest_with_torch(300)
         before: dict[int, float] = {}
         until = time.monotonic() + 300
         while before != (now := self._seconds()) and time.monotonic() < until:
             before = now
             self.drain(3.0)
+
+    def usage(self) -> Usage:
+        """What the server and all that it has started use, once none of them does anything."""
+        self.settle()
         levels = self.levels()
         server = psutil.Process(self.process.pid)
         engines = [one for level in levels[:1] for one in level]
