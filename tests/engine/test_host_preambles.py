@@ -14,6 +14,7 @@ from fullgraph_engine.protocol import (
     Analyzed,
     Cancel,
     Failed,
+    Limits,
     Log,
 )
 
@@ -46,6 +47,17 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(
         assert again.value("f") == f"(1, {number}, 'def f()', 'Doc.')"
         assert _imported(again) == reimports
         assert again.reports["f"].range.start.line == 4
+
+
+def test_how_long_runs_may_take_is_no_reason_to_import_again(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    text = "import slow\ndef f():  # target\n    return 1\n"
+    engine.analyze(text, path=str(slow), limits=Limits(seconds=20.0))
+    again = engine.analyze(text, path=str(slow), limits=Limits(seconds=30.0))
+    assert (again.value("f"), _imported(again)) == ("1", reimports)
+    smaller = Limits(seconds=30.0, memory=2048)
+    assert _imported(engine.analyze(text, path=str(slow), limits=smaller)) == 1
 
 
 def test_a_preamble_that_is_stopped_is_replaced(engine: Engine, slow: Path, processes: str) -> None:

@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from typing import Protocol
 
@@ -167,12 +168,10 @@ class Preamble:
         own = self.request
         if self.kept is None or self._doomed:
             return False
-        if (own.path, own.roots, own.cwd, own.limits) != (
-            request.path,
-            request.roots,
-            request.cwd,
-            request.limits,
-        ):
+        if (own.path, own.roots, own.cwd) != (request.path, request.roots, request.cwd):
+            return False
+        # How long a run may take is the parent's affair.
+        if replace(own.limits, seconds=request.limits.seconds) != request.limits:
             return False
         count = self.kept.lines
         if syntax.lines_of(own.text)[:count] != syntax.lines_of(request.text)[:count]:
