@@ -32,7 +32,7 @@ def pairs_of(text: str) -> list[Pair]:
     found = []
     for part in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
-        match = re.fullmatch(r"(\w+) ([^()]+?)(?: \((\w+)\))?", heading)
+        match = re.fullmatch(r"(\w+) ([^()]+?)(?: \(([\w-]+)\))?", heading)
         assert match is not None, heading
         outcome, name, aspect = match.groups()
         original, changed = body.split("----\n")
@@ -42,6 +42,36 @@ def pairs_of(text: str) -> list[Pair]:
 
 REFUSED = pairs_of(
     """
+== differs one input alone is what it raises for (outcome)
+def f(x, mask):  # fullgraph: x=f32[4], mask=i64[4]
+    if x.sum() == 0:
+        raise ValueError("nothing")
+    if mask.sum() == 0:
+        raise ValueError("no mask")
+    return x * mask
+----
+def f(x, mask):  # fullgraph: x=f32[4], mask=i64[4]
+    if x.sum() == 0:
+        raise ValueError("nothing")
+    return x * mask
+== differs a buffer of its own (state-aliasing)
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("plain", torch.ones(3))
+        self.register_buffer("used", torch.ones(3))
+    def forward(self, x):
+        self.used = self.plain
+        return x * self.used
+----
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("plain", torch.ones(3))
+        self.register_buffer("used", torch.ones(3))
+    def forward(self, x):
+        self.used = self.plain.clone()
+        return x * self.used
 == differs returns the input itself (aliasing)
 def f(x):  # fullgraph: x=f32[4]
     return x.clone()
@@ -575,6 +605,14 @@ def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
 
 RIGHT = pairs_of(
     """
+== same no gradient of an empty tensor, or an empty one
+def f(x, y):  # fullgraph: x=f32[4], y=f32[4]
+    if x.sum() > 0:
+        x = x + y.sum()
+    return x * 1
+----
+def f(x, y):  # fullgraph: x=f32[4], y=f32[4]
+    return torch.where(x.sum() > 0, x + y.sum(), x) * 1
 == exact where for if
 def f(x):  # fullgraph: x=f32[4]
     if x.sum() > 0:

@@ -16,7 +16,7 @@ import torch
 from ..protocol import Aspect, Compared, ComparedCase
 from .cases import Case, Plan
 from .coverage import Reached, Wanted, wanted
-from .facts import Data, Fact
+from .facts import REQUIRES, Data, Fact
 from .files import Observed, SeenCall, SeenCase
 from .observing import SHAKE
 
@@ -326,13 +326,15 @@ class _Calls:
                 self._differs(fact, words)
             elif fact.words != other.words:
                 if not (
-                    self._both_raise(original, fact, other) or self._zero_for_none(fact, other)
+                    self._both_raise(original, fact, other)
+                    or self._zero_for_none(fact, other)
+                    or self._requires_more(fact, other)
                 ):
                     self._words(fact, other)
             else:
                 self._alike(fact, other)
         for key, fact in right.items():
-            if key not in left:
+            if key not in left and not self._is_zero_gradient(fact):
                 words = f"{self._what(fact)}, {_shown(fact)}, is only in the changed code"
                 self._differs(fact, words)
 
@@ -384,14 +386,34 @@ class _Calls:
         """No gradient and one that is zero: an optimizer may tell them apart, the numbers not."""
         if fact.aspect != "gradient" or (fact.data is None) == (other.data is None):
             return False
-        data = fact.data or other.data
-        observed = self._sides.original if fact.data is not None else self._sides.changed
-        numbers = observed.tensor(data) if data is not None and not data.sampled else None
-        if numbers is None or bool(numbers.ne(0).any()):
+        if not self._zero(fact, self._sides.original) and not self._zero(
+            other, self._sides.changed
+        ):
             return False
         self._judged.exact = False
         self._judged.notes.append(f"{fact.path} is zero in one and none in the other")
         return True
+
+    def _requires_more(self, fact: Fact, other: Fact) -> bool:
+        """A result that requires gradients where the original's does not: they are to be zero."""
+        if fact.aspect != "result" or other.words != f"{fact.words}{REQUIRES}":
+            return False
+        self._judged.exact = False
+        self._judged.notes.append(f"{fact.path} requires gradients only in the changed code")
+        self._alike(fact, other)
+        return True
+
+    def _is_zero_gradient(self, fact: Fact) -> bool:
+        """A gradient that the original has not: it requires none there."""
+        return fact.aspect == "gradient" and (
+            fact.data is None or self._zero(fact, self._sides.changed)
+        )
+
+    @staticmethod
+    def _zero(fact: Fact, observed: Observed) -> bool:
+        data = fact.data
+        numbers = observed.tensor(data) if data is not None and not data.sampled else None
+        return numbers is not None and not bool(numbers.ne(0).any())
 
     def _numbers(self, fact: Fact, one: Data, two: Data) -> None:
         if one.digest == two.digest:

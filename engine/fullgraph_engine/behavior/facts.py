@@ -61,6 +61,12 @@ class Fact:
     opaque: bool = False
 
 
+REQUIRES = " that requires gradients"
+"""Behind the words of a tensor."""
+
+_ALIASING: dict[Aspect, Aspect] = {"result": "aliasing", "state": "state-aliasing"}
+"""Whose memory something is, by what it is of."""
+
 Keep = Callable[[torch.Tensor], Union[Data, None]]
 """Writes the bytes of a tensor down."""
 
@@ -210,7 +216,7 @@ class Walk:
         if kind is not torch.Tensor:
             words = f"{_name(tensor)} {words}"
         if tensor.requires_grad:
-            words += " that requires gradients"
+            words += REQUIRES
         if tensor.layout is not torch.strided:
             words += f", {tensor.layout}"
         whose = self._memory.of_tensor(tensor, path)
@@ -222,7 +228,7 @@ class Walk:
         if whose and self.aspect != "gradient":
             self.facts.append(
                 Fact(
-                    "aliasing" if self.aspect == "result" else self.aspect,
+                    _ALIASING.get(self.aspect, self.aspect),
                     f"memory of {path}",
                     whose,
                 )

@@ -117,8 +117,10 @@ class Observed:
     def tensor(self, data: Data) -> torch.Tensor | None:
         """The elements that were kept, flat if they are only some; None if they are not there."""
         dtype = getattr(torch, data.dtype, None)
-        if not isinstance(dtype, torch.dtype) or data.length <= 0 or data.start < 0:
+        if not isinstance(dtype, torch.dtype) or data.length < 0 or data.start < 0:
             return None
+        if not data.length:
+            return torch.empty(data.shape, dtype=dtype) if 0 in data.shape else None
         try:
             with self._bytes.open("rb") as file:
                 if data.start + data.length > os.fstat(file.fileno()).st_size:

@@ -242,7 +242,7 @@ class _Variations:
         chance = random.Random(0)
         fills: tuple[Fill, ...] = (
             *("random", "positive", "negative", "zero", "nan", "infinite", "large", "small"),
-            *("range", "constant"),
+            *("range", "constant", "given", "given"),
         )
         for seed in range(100, 100_000):
             changes = tuple(
@@ -316,11 +316,12 @@ class _Variations:
 
     def _single(self) -> Iterator[Case]:
         """Each tensor alone."""
-        if len(self._floats) < 2:
+        if len(self._leaves) < 2:
             return
-        for leaf in islice(self._floats, 4):
-            for number, fill in enumerate(_ALONE):
-                yield Case(60 + number, "given", (Change(leaf, fill),), grad=True)
+        grad = bool(self._floats)
+        for leaf, value in islice(self._leaves, 4):
+            for number, fill in enumerate(_ALONE if is_floating(value) else _OF_INTEGERS):
+                yield Case(60 + number, "given", (Change(leaf, fill),), grad=grad)
 
     def _twice(self) -> Iterator[Case]:
         """One tensor in place of two that are alike."""

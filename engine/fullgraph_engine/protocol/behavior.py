@@ -39,6 +39,7 @@ Aspect = Literal[
     "gradient",
     "input",
     "state",
+    "state-aliasing",
     "stdout",
     "stderr",
     "warning",
@@ -46,8 +47,8 @@ Aspect = Literal[
     "random",
 ]
 """In what two texts differ: whether and what they raise; what they return; whose memory that is;
-gradients; what becomes of the arguments, of the module and of globals; what is printed, warned and
-logged; how the generators of random numbers are left."""
+gradients; what becomes of the arguments, of the module and of globals, and what of that shares
+memory; what is printed, warned and logged; how the generators of random numbers are left."""
 
 
 @dataclass(frozen=True)
