@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from _pytest.mark import ParameterSet
 from tests.engine.behaving import Comparer
 from tests.engine.behavior_pairs import REFUSED, RIGHT, Pair
 
-from fullgraph_engine.protocol import Limits
+from fullgraph_engine.protocol import Analyze, Limits, Measured
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(600)]
 
@@ -69,3 +70,20 @@ def test_a_backend_has_the_last_word(comparer: Comparer, body: str, outcome: str
     compared = comparer.compare(ONE_SIDED, changed, "f", backend=True, limits=limits)
     assert compared.outcome == outcome, compared
     assert ("Inductor's code" in compared.reason) == (outcome == "differs"), compared
+
+
+@pytest.mark.slow
+def test_targets_are_timed_in_eager_mode_and_compiled(comparer: Comparer) -> None:
+    text = (
+        "import torch\ndef f(x):  # fullgraph: x=f32[64, 64]\n    return (x @ x).relu() + x.sin()\n"
+    )
+    asked = Analyze(7, "1", "/nowhere/model.py", text, mode="real", parts=("measure",))
+    asked = replace(asked, limits=Limits(seconds=300.0))
+    (measured,) = (one for one in comparer.answers(asked) if isinstance(one, Measured))
+    found = measured.measurement
+    assert (measured.target, found.device, found.reason, found.graphs) == ("f", "cpu", "", 1)
+    assert found.eager is not None
+    assert found.compiled is not None
+    assert found.compiling is not None
+    assert found.compiling > found.compiled > 0
+    assert found.eager > 0

@@ -50,10 +50,7 @@ def check(
     """Compile the target and call it on the first cases, in a process that ends with it."""
     packed = order.cases[probe] if probe < len(order.cases) else ""
     cases = Plan.unpacked(packed).cases[:MOST]
-    scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
-    os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
-    around = Surroundings(_no_trials, lambda _: None, scratch, let_start)
-    refused = prepare(Backend("inductor", "inductor", False), around)
+    refused = prepare_inductor(let_start)
     if refused:
         return Compiled("unverified", refused)
     # Random numbers are the same only if torch itself draws them.
@@ -66,6 +63,14 @@ def check(
     except _Refused as difference:
         return Compiled("differs", str(difference))
     return Compiled()
+
+
+def prepare_inductor(let_start: Callable[[frozenset[str]], bool]) -> str:
+    """Make this process one that compiles with Inductor; why that is not possible, if so."""
+    scratch = os.path.join(tempfile.gettempdir(), "compiled")  # noqa: PTH118
+    os.makedirs(scratch, exist_ok=True)  # noqa: PTH103
+    around = Surroundings(_no_trials, lambda _: None, scratch, let_start)
+    return prepare(Backend("inductor", "inductor", False), around)
 
 
 def _check(tracee: Tracee, cases: tuple[Case, ...]) -> None:

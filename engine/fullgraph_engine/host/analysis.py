@@ -21,6 +21,7 @@ from ..protocol import (
     GuardsFound,
     Importing,
     Log,
+    Measured,
     Mode,
     OperatorsRegistered,
     Part,
@@ -107,6 +108,7 @@ _TOLD = (
     CandidatesMade,
     CasesChosen,
     BackendTried,
+    Measured,
     Log,
 )
 """What a run says that is for the server alone."""
@@ -114,8 +116,8 @@ _TOLD = (
 _SEEN = (ValuesSeen, ShapesFound, GuardsFound, TraceStepsFound)
 """The same, but once: the last attempt of a run is the one to tell it."""
 
-_OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again")
-"""Parts of a comparison, which hears of each how it ended."""
+_OBSERVING: tuple[Part, ...] = ("cases", "behavior", "behavior-again", "measure")
+"""Parts that execute a target in place of tracing it; each tells how it ended."""
 
 Cause = Literal["timeout", "memory", "files", "processes", "lost", "stopped", "talk"]
 

@@ -23,6 +23,7 @@ from ..protocol import (
     FoundProbe,
     Frame,
     Hook,
+    Measurement,
     Observe,
     Part,
     ProbeInfo,
@@ -269,6 +270,9 @@ class Pipeline(Protocol):
     ) -> Tried:
         """Compile a target with Inductor and call it on the first cases."""
 
+    def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
+        """Take the time of calls of a target, plain ones and compiled ones."""
+
     def compare(
         self,
         texts: tuple[str, str],
@@ -468,6 +472,11 @@ class RealPipeline:
         from ..behavior import backend
 
         return backend.check(tracee, order, probe, let_start)
+
+    def measure(self, tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
+        from ..behavior import speed
+
+        return speed.measure(tracee, let_start)
 
     def compare(
         self,

@@ -21,6 +21,7 @@ from ..protocol import (
     ForecastFound,
     GuardsFound,
     Log,
+    Measured,
     RunId,
     ShapesFound,
     TargetReport,
@@ -86,6 +87,8 @@ class Run:
                 done = self.extract()
             elif self.launch.part in ("cases", "behavior", "behavior-again"):
                 done = self.behave()
+            elif self.launch.part == "measure":
+                done = self.measure()
             else:
                 done = self.trace()
         except wire.Lost:
@@ -230,6 +233,16 @@ class Run:
             self.tell(BackendTried(tried.outcome, tried.reason))
         else:
             self.pipeline.observe(self.tracee, order, part, probe)
+        return self.executed()
+
+    def measure(self) -> RunDone:
+        """Take the time of its calls."""
+        found = self.pipeline.measure(self.tracee, self.refusals.let_start)
+        self.tell(Measured(self.analyze.request, self.tracee.target.name, self.id, found))
+        return self.executed()
+
+    def executed(self) -> RunDone:
+        """For parts that call a target and trace nothing."""
         target, info = self.tracee.target, self.tracee.probe.info
         report = TargetReport(target.name, target.kind, target.range, "traced", "real", info)
         return RunDone(report, None)

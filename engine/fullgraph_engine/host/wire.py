@@ -42,7 +42,7 @@ _PACKET = 1 << 16
 
 def starts_programs(request: Analyze) -> bool:
     """Whether a run of a request may start the compilers of a backend."""
-    return request.observe is not None and request.observe.backend
+    return "measure" in request.parts or bool(request.observe and request.observe.backend)
 
 
 # -- upwards ----------------------------------------------------------------------------------

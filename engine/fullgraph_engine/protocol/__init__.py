@@ -33,6 +33,7 @@ from .evidence import ForecastEvidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .guards import GuardsFound as GuardsFound
+from .measurements import Measurement as Measurement
 from .operators import Operator
 from .packing import items_of, packed
 from .paths import PathReport as PathReport
@@ -506,6 +507,16 @@ class ValuesSeen:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """How long a target takes with one of its probes."""
+
+    request: int
+    target: str
+    run: RunId
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
 class ForecastFound:
     """What further calls of a target recompile: once per run, with all its findings.
 
@@ -597,6 +608,7 @@ Event = Union[
     GuardsFound,
     TraceStepsFound,
     ForecastFound,
+    Measured,
     ReproProgress,
     ReproFound,
     Reproduced,

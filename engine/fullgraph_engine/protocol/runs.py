@@ -11,6 +11,7 @@ Part = Literal[
     "paths",
     "forecast",
     "export",
+    "measure",
     "candidates",
     "cases",
     "behavior",
@@ -18,9 +19,10 @@ Part = Literal[
 ]
 """What a run does with its target: trace it as its probe gives it, look for dimensions that are
 specialized, trace the other paths that it can take, call it again to see what recompiles, put it
-through ``torch.export``, write programs that may show one of its findings, choose inputs to compare
-its behavior on, or observe it on these, twice to see whether it is deterministic. "paths" go on
-from what "first" has found, and are traced only where they can lead elsewhere."""
+through ``torch.export``, take the time of its calls, write programs that may show one of its
+findings, choose inputs to compare its behavior on, or observe it on these, twice to see whether it
+is deterministic. "paths" go on from what "first" has found, and are traced only where they can lead
+elsewhere."""
 
 
 @dataclass(frozen=True, order=True)

@@ -199,6 +199,14 @@ def _check(
     probes_from_file: _ProbesFromFile = None,
     probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Also take the time of each target, as it is, compiled by Inductor, and compiled "
+            "with the fixes that were verified.",
+        ),
+    ] = False,
     allow: _Allow = None,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -269,6 +277,7 @@ def _check(
         quiet=quiet,
         verbose=verbose,
         forecast=forecast,
+        measure=measure,
         baseline=baseline,
         output=output,
     )
@@ -857,6 +866,7 @@ class _Job:
     quiet: bool
     verbose: bool
     forecast: bool
+    measure: bool
     baseline: Path | None
     output: Path | None
 
@@ -900,6 +910,7 @@ class _Job:
             listener=report,
             texts=texts,
             forecast=self.forecast,
+            measure=self.measure,
             settle=known.settle,
         )
         try:

@@ -15,6 +15,8 @@ from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
+from fullgraph.fixes.measuring import Timed, measured
+from fullgraph.fixes.tracing import Asked
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
@@ -25,7 +27,7 @@ from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import (
     Analyze,
-    Event,
+    Compare,
     Failed,
     Finding,
     FindingFound,
@@ -49,7 +51,9 @@ class Tracer(Protocol):
 
     async def ready(self) -> EngineStatus: ...
 
-    def analyze(self, request: Analyze) -> AsyncIterator[Event]: ...
+    def analyze(self, request: Analyze) -> Asked: ...
+
+    def compare(self, request: Compare) -> Asked: ...
 
     async def close(self) -> None: ...
 
@@ -66,6 +70,9 @@ class Listener(Protocol):
 
     def importing(self, path: str, module: str) -> None:
         """What the file imports is being executed, which may take seconds."""
+
+    def measuring(self, path: str, target: str) -> None:
+        """Its calls are timed, which takes as long as its compilation."""
 
     def done(self, file: CheckedFile) -> None:
         """A file is done. Files come in the order in which they were given."""
@@ -116,6 +123,7 @@ class Check:
         listener: Listener,
         texts: dict[str, str] | None = None,
         forecast: bool = False,
+        measure: bool = False,
         settle: Callable[[CheckedFile], CheckedFile] = lambda file: file,
     ) -> None:
         self._files = files
@@ -124,6 +132,7 @@ class Check:
         self._make_tracer = tracer
         self._listener = listener
         self._forecast = forecast
+        self._measure = measure
         self._settle = settle
         """Leaves out what is known of a file."""
         self._texts = texts or {}
@@ -131,7 +140,8 @@ class Check:
         self._tracer: Tracer | None = None
         self._status: EngineStatus | None = None
         self._starting = asyncio.Lock()
-        self._parallel = min(settings.parallel, max(1, len(files)))
+        # What else is traced would slow down what is measured.
+        self._parallel = 1 if measure else min(settings.parallel, max(1, len(files)))
 
     async def run(self) -> Checked:
         """Check all files. Cancelling it kills everything that was started."""
@@ -262,8 +272,23 @@ class Check:
             seconds=time.monotonic() - began,
             problem=problem,
         )
+        if self._measure:
+            timed = await self._timed(file, request, ordered, tracer)
+            traced = dataclasses.replace(traced, timed=timed)
         settled = self._settle(traced)
         return dataclasses.replace(settled, findings=by_cause(settled.findings))
+
+    async def _timed(
+        self,
+        file: CheckedFile,
+        request: Analyze,
+        reports: Sequence[TargetReport],
+        tracer: Tracer,
+    ) -> tuple[Timed, ...]:
+        """How long the file's targets take."""
+        return await measured(
+            tracer, request, reports, lambda name: self._listener.measuring(file.path, name)
+        )
 
 
 def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:

@@ -47,6 +47,9 @@ class Report:
         place = f"{self._done + 1}/{self._files} " if self._files > 1 else ""
         self._progress.show(f"Importing for {place}{path}: {module}")
 
+    def measuring(self, path: str, target: str) -> None:
+        self._progress.show(f"Measuring {path}: {target}")
+
     def done(self, file: CheckedFile) -> None:
         self._done += 1
         self._progress.hide()

@@ -22,6 +22,13 @@ def listing(parts: Iterable[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
+def duration(value: float) -> str:
+    """Seconds with three digits in a fitting unit: ``812 µs``, ``1.23 ms``, ``12.3 s``."""
+    if value < 1e-3:
+        return f"{1e6 * value:.3g} µs"
+    return f"{1e3 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
+
+
 def seconds(value: float) -> str:
     """A duration with three significant digits from 1 s on: ``0.25 s``, ``12.3 s``, ``123 s``."""
     if value < 10:

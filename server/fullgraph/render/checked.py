@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
+from fullgraph.fixes.measuring import Timed
 from fullgraph_engine.protocol import ForecastFound, TargetReport
 
 
@@ -26,6 +27,7 @@ class CheckedFile:
     targets: tuple[TargetReport, ...] = ()
     findings: tuple[FileFinding, ...] = ()
     forecasts: tuple[ForecastFound, ...] = ()
+    timed: tuple[Timed, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     problem: str = ""

@@ -8,6 +8,7 @@ from typing import Any
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import Checked, CheckedFile
+from fullgraph.render.measured import measured_json
 from fullgraph.render.places import Span, shown_path, span
 from fullgraph_engine.protocol import (
     BreakCost,
@@ -54,6 +55,8 @@ def _file(file: CheckedFile) -> dict[str, Any]:
         "targets": [_target(file, report) for report in file.targets],
         "findings": _findings(file),
     }
+    if file.timed:
+        plain["measured"] = [measured_json(one) for one in file.timed]
     if file.known:
         plain["known"] = file.known
     if file.notes:

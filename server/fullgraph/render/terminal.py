@@ -16,6 +16,7 @@ from fullgraph.render import cells
 from fullgraph.render.breaks import cause_words, clause
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.excerpt import Excerpt, margin
+from fullgraph.render.measured import measured_text
 from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
 from fullgraph.render.stack import Folded, folded, is_library, short_path
 from fullgraph.render.summary import target_line
@@ -53,6 +54,8 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
     blocks = [finding_text(item, place, paint) for item in firsts]
     if not quiet and (file.targets or file.notes):
         blocks.append("\n".join(_file_summary(file, paint)))
+    if file.timed:
+        blocks.append(measured_text(file.timed, paint))
     return "\n\n".join(blocks)
 
 

@@ -243,6 +243,9 @@ class _Watch:
     def importing(self, path: str, module: str) -> None:
         self.progress.show(f"{self.side}: Importing for {path}: {module}")
 
+    def measuring(self, path: str, target: str) -> None:
+        self.progress.show(f"{self.side}: Measuring {path}: {target}")
+
     def done(self, file: CheckedFile) -> None:
         self.finished.append(file.path)
 

@@ -1,0 +1,99 @@
+"""How long a target takes, as it is and compiled by Inductor."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .. import texts, tracing
+from ..protocol import Measurement
+from ..targets import ProbeError, Tracee, rng
+from ..torch_internals import backends, dynamo
+from ..tracing.drive import install, real_backends
+from . import backend
+
+_WARM = 3
+"""Calls that are not counted: caches, and Inductor's second thoughts about sizes."""
+_LEAST, _MOST = 5, 200
+_SECONDS = 2.0
+"""What the counted calls may take, both ways together."""
+
+LetStart = Callable[[frozenset[str]], bool]
+
+
+def measure(tracee: Tracee, let_start: LetStart) -> Measurement:
+    """Call a target in both ways by turns, in a process that ends with it. Real tensors only."""
+    try:
+        plain, fast = tracee.call(), tracee.call()
+    except ProbeError as error:
+        return Measurement(reason=str(error))
+    kinds = tracing.devices([plain.function, plain.args, plain.kwargs])
+    where = "cuda" if "cuda" in kinds else "cpu"
+    name = torch.cuda.get_device_name() if where == "cuda" else where
+    begun = Measurement(name, torch.get_num_threads(), gpu=torch.cuda.is_available())
+
+    def eager() -> Any:
+        return tracing.call_eagerly(plain.function, plain.args, plain.kwargs)
+
+    timer = _Timer(where)
+    eager_only = [timer.seconds(eager) for _ in range(_WARM + _LEAST)][_WARM:]
+    begun = replace(begun, eager=statistics.median(eager_only))
+    refused = backend.prepare_inductor(let_start)
+    if refused:
+        return replace(begun, reason=refused)
+    install()
+    dynamo.reset()
+    graphs = 0
+    inductor = backends.lookup("inductor")
+
+    def counted(graph: Any, inputs: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return inductor(graph, inputs)
+
+    with real_backends():
+        compiled: Any = torch.compile(fast.function, backend=counted)
+        try:
+            first = timer.seconds(lambda: compiled(*fast.args, **fast.kwargs))
+        except Exception as error:
+            return replace(begun, reason=f"Compiled, it raises {texts.described(error)}.")
+        ways = (eager, lambda: compiled(*fast.args, **fast.kwargs))
+        times = list(_by_turns(timer, ways))
+    slow, quick = (statistics.median(one) for one in zip(*times, strict=True))
+    return replace(
+        begun, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs
+    )
+
+
+def _by_turns(timer: _Timer, ways: tuple[Callable[[], Any], ...]) -> Iterator[tuple[float, ...]]:
+    """Seconds of each way, turn by turn."""
+    for _ in range(_WARM):
+        for way in ways:
+            timer.seconds(way)
+    until = time.perf_counter() + _SECONDS
+    for turn in range(_MOST):
+        if turn >= _LEAST and time.perf_counter() > until:
+            break
+        yield tuple(timer.seconds(way) for way in ways)
+
+
+class _Timer:
+    """Wall time of a call, until the device has done its work."""
+
+    def __init__(self, device: str) -> None:
+        self._wait = torch.cuda.synchronize if device == "cuda" else None
+
+    def seconds(self, call: Callable[[], Any]) -> float:
+        rng.begin_again()
+        if self._wait is not None:
+            self._wait()
+        began = time.perf_counter()
+        call()
+        if self._wait is not None:
+            self._wait()
+        return time.perf_counter() - began

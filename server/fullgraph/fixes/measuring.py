@@ -1,0 +1,101 @@
+"""How long the targets of a text take: as they are, compiled, and compiled with the fixes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fullgraph.domain.positions import text_hash
+from fullgraph.fixes.fixing import fixed
+from fullgraph.fixes.tracing import events
+from fullgraph.fixes.verification import Fix, Tracer
+from fullgraph_engine.protocol import (
+    Analyze,
+    Failed,
+    Measured,
+    Measurement,
+    TargetDone,
+    TargetReport,
+)
+
+_SECONDS = 240.0
+"""What one target may take: Inductor's C++ compiler is slow."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One target with one probe. ``fixed`` is with ``fixes``, None where there are none."""
+
+    target: str
+    inputs: str
+    plain: Measurement
+    fixed: Measurement | None = None
+    fixes: tuple[Fix, ...] = ()
+
+
+async def measured(
+    tracer: Tracer,
+    request: Analyze,
+    reports: Iterable[TargetReport],
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Timed, ...]:
+    """Take the time of the targets that were traced, of those that others do not call.
+
+    ``request`` is how they were traced. Fixes are those that ``fullgraph fix --unsafe`` applies.
+    """
+    traced = [one for one in reports if one.status == "traced" and one.probe is not None]
+    given = [one for one in traced if one.probe is not None and one.probe.origin != "harvest"]
+    wanted = given or traced
+    if not wanted:
+        return ()
+    names = tuple(dict.fromkeys(one.name for one in wanted))
+    with_breaks = any(one.breaks or one.skips for one in traced)
+    changed = await fixed(tracer, request, grades=("safe", "unsafe")) if with_breaks else None
+    applied = changed.applied if changed is not None else ()
+    before = await _times(tracer, request, names, tell)
+    after: dict[tuple[str, int], Measurement] = {}
+    if changed is not None and applied:
+        other = dataclasses.replace(
+            request, text=changed.text, generation=text_hash(changed.text), documents=()
+        )
+        after = await _times(tracer, other, names, tell)
+    return tuple(
+        Timed(
+            one.name,
+            one.probe.inputs if one.probe is not None else "",
+            before.get((one.name, one.probe_number), Measurement(reason=_NOTHING)),
+            after.get((one.name, one.probe_number)),
+            applied,
+        )
+        for one in wanted
+    )
+
+
+_NOTHING = "It was not called a second time."
+
+
+async def _times(
+    tracer: Tracer, request: Analyze, names: tuple[str, ...], tell: Callable[[str], None]
+) -> dict[tuple[str, int], Measurement]:
+    """By target and number of the probe. One after the other: they would slow each other down."""
+    found: dict[tuple[str, int], Measurement] = {}
+    for name in names:
+        tell(name)
+        asked = dataclasses.replace(
+            request,
+            mode="real",
+            parts=("measure",),
+            only=(name,),
+            jobs=1,
+            limits=dataclasses.replace(request.limits, seconds=_SECONDS),
+        )
+        async for event in events(tracer.analyze(asked)):
+            if isinstance(event, Measured):
+                found[event.target, event.run.probe] = event.measurement
+            elif isinstance(event, TargetDone) and event.report.error:
+                key = event.report.name, event.report.probe_number
+                found.setdefault(key, Measurement(reason=event.report.error))
+            elif isinstance(event, Failed):
+                found.setdefault((name, 0), Measurement(reason=event.reason))
+    return found

@@ -1,0 +1,70 @@
+"""How long targets take, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fullgraph.domain.phrases import amount, duration
+from fullgraph.fixes.measuring import Timed
+from fullgraph.render.paint import PLAIN, Paint, Style
+from fullgraph_engine.protocol import Measurement
+
+
+def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
+    """A few lines for each target."""
+    return "\n".join(line for one in timed for line in _lines(one, paint))
+
+
+def _lines(one: Timed, paint: Paint) -> list[str]:
+    head = paint(Style.STRONG, one.target) + paint(Style.DIM, f" ({one.inputs}), forward, ")
+    rows = [head + paint(Style.DIM, where(one.plain))] if one.plain.device else [head.rstrip(", ")]
+    if one.plain.eager is not None:
+        rows.append(f"  {'eager':<16}{duration(one.plain.eager):>10}")
+    rows.append(_compiled("compiled", one.plain, one.plain))
+    if one.fixed is not None:
+        fixes = "the fix" if len(one.fixes) == 1 else f"{len(one.fixes)} fixes"
+        rows.append(_compiled(f"with {fixes}", one.fixed, one.plain))
+    return rows
+
+
+def where(measurement: Measurement) -> str:
+    """On what it was measured, and that nothing is known of a GPU if none is there."""
+    if measurement.device != "cpu":
+        return f"on {measurement.device}"
+    threads = amount(measurement.threads, "thread")
+    return f"on the CPU with {threads}" + ("" if measurement.gpu else "; there is no GPU")
+
+
+def _compiled(name: str, one: Measurement, plain: Measurement) -> str:
+    if one.compiled is None:
+        return f"  {name:<16}not measured: {one.reason}"
+    times = ""
+    if plain.eager:
+        times = f"  {plain.eager / one.compiled:.2f} times as fast as eager"
+    graphs, compiling = amount(one.graphs, "graph"), duration(one.compiling or 0.0)
+    return f"  {name:<16}{duration(one.compiled):>10}{times}, {graphs}, compiled in {compiling}"
+
+
+def measured_json(one: Timed) -> dict[str, Any]:
+    """Times in seconds; null for what was not measured."""
+    return {
+        "target": one.target,
+        "inputs": one.inputs,
+        "device": one.plain.device,
+        "threads": one.plain.threads,
+        "gpu": one.plain.gpu,
+        "eager": one.plain.eager,
+        "compiled": _figures(one.plain),
+        "fixed": _figures(one.fixed) if one.fixed is not None else None,
+        "fixes": [fix.candidate.title for fix in one.fixes],
+    }
+
+
+def _figures(one: Measurement) -> dict[str, Any]:
+    return {
+        "seconds": one.compiled,
+        "compiling": one.compiling,
+        "graphs": one.graphs,
+        "reason": one.reason,
+    }
