@@ -65,6 +65,24 @@ def tried(body: str, place: str, params: str = "x") -> list[str]:
             "x.split([2, 2])",
             "a, b = x.chunk(2)\nreturn a + b",
         ),
+        ("return x.reshape(2, 2, 6)", "x.reshape(2, 2, 6)", "return x.reshape(2, -1, 6)"),
+        ("return x.unflatten(0, (2, 2))", "x.unflatten", "return x.unflatten(0, (-1, 2))"),
+        (
+            "return x * math.log(x.shape[0])",
+            "math.log(x.shape[0])",
+            "return x * torch.log(torch.scalar_tensor(x.shape[0], dtype=torch.float64))",
+        ),
+        (
+            "t = 0\nfor i in range(x.size(0)):\n    t = t + x[i].sum()\nreturn t",
+            "range(x.size(0))",
+            "t = 0\nt = t + torch.vmap(lambda row: row.sum())(x).sum(0)\nreturn t",
+        ),
+        (
+            "t = 0\nfor i, r in enumerate(x):\n    t += r * i\nreturn t",
+            "enumerate(x)",
+            "t = 0\nt = t + torch.vmap(lambda i, r: r * i)"
+            "(torch.arange(x.shape[0], device=x.device), x).sum(0)\nreturn t",
+        ),
     ],
 )
 def test_what_is_tried(before: str, place: str, after: str) -> None:
@@ -78,6 +96,9 @@ def test_attributes_and_parameters_of_modules() -> None:
     assert "return x + self.pe[: x.shape[0]]" in tried(
         "return x + self.pe", "x + self.pe", "self, x"
     )
+    assert "return self.embed(self.ids[: x.shape[0]])" in tried(
+        "return self.embed(self.ids)", "self.embed(self.ids)", "self, x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,6 +108,7 @@ def test_attributes_and_parameters_of_modules() -> None:
         ("return x[4]", "x[4]"),
         ("return x.sum(dim=4)", "x.sum(dim=4)"),
         ("assert x.shape[0] == 4\nreturn x", "x.shape[0] == 4"),
+        ("for row in x:\n    t = t + t * row\nreturn t", "for row in x"),
         ("return torch.stack([row * 2 for row in x], dim=1)", "[row * 2 for row in x]"),
         ("return torch.stack([row * 2 for row in x if row.shape])", "[row * 2 for row in x if"),
     ],
@@ -125,7 +147,7 @@ def test_a_counter(returned: str, rewrites: list[str]) -> None:
     finding = Finding("guard/mutated", "", range_, evidence=evidence)
     found = list(counters(Site(Text(text), finding)))
     assert [one.rewrite for one in found] == rewrites
-    assert 'self.register_buffer("step", torch.tensor(0))' in found[-1].text
+    assert 'register_buffer("step", torch.tensor(0), persistent=False)' in found[-1].text
     if len(found) > 1:
         guarded = "if not torch.compiler.is_compiling():\n            self.step += 1  # counted"
         assert guarded in found[0].text
@@ -149,3 +171,21 @@ def test_counters_outside_of_the_module(body: str, place: str, guarded: bool) ->
     finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("G['CALLS']"))
     found = [one.rewrite for one in counters(Site(Text(text), finding))]
     assert found == (["not-when-compiling"] if guarded else [])
+
+
+def test_what_happens_only_the_first_time() -> None:
+    text = """import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        if self.first:
+            self.first = False
+        return x
+"""
+    place = "self.first = False"
+    start, positions = text.index(place), TextPositions(text)
+    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    finding = Finding("guard/mutated", "", range_, evidence=GuardEvidence("L['self'].first"))
+    (found,) = counters(Site(Text(text), finding))
+    assert "if not torch.compiler.is_compiling() and self.first:" in found.text

@@ -10,6 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.branches import eager_only
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import GuardEvidence
@@ -32,6 +33,7 @@ def counters(site: Site) -> Iterator[Candidate]:
     if changed is None or not isinstance(function, cst.FunctionDef):
         return
     words = site.code(changed)
+    yield from _first_time(site, function, changed)
     if _mentions(function.body, changed) == _mentions(small.node, changed):
         yield Candidate(
             "not-when-compiling",
@@ -66,6 +68,23 @@ def _mentions(node: cst.CSTNode, expression: cst.BaseExpression) -> int:
     return len(m.findall(node, m.MatchIfTrue(is_it))) - len(declared)
 
 
+def _first_time(
+    site: Site, function: cst.FunctionDef, changed: cst.BaseExpression
+) -> Iterator[Candidate]:
+    """``if self.first: self.first = False`` only when not compiling: nothing else asks for it."""
+    branch = site.enclosing((cst.If,))
+    if branch is None or branch.orelse is not None:
+        return
+    if _mentions(function.body, changed) != _mentions(branch, changed):
+        return
+    yield Candidate(
+        "not-when-compiling",
+        f"Do what depends on `{site.code(changed)}` only when not compiling",
+        site.replaced([(branch.test, eager_only(branch.test))], imports=["torch"]),
+        gives_up="The compiled code does without it.",
+    )
+
+
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
     """``self.step = 0`` in the constructor becomes a buffer."""
     of_class = site.enclosing((cst.ClassDef,))
@@ -79,14 +98,17 @@ def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
     changes: list[tuple[cst.CSTNode, Change]] = []
     for one in m.findall(of_class, constructor):
         for assign in m.findall(one, initial):
-            number = site.code(cst.ensure_type(assign, cst.Assign).value)
-            call = f'self.register_buffer("{name}", torch.tensor({number}))'
+            assert isinstance(assign, cst.Assign)
+            number = site.code(assign.value)
+            kind = ", dtype=torch.float64" if isinstance(assign.value, cst.Float) else ""
+            made = f"torch.tensor({number}{kind})"
+            call = f'self.register_buffer("{name}", {made}, persistent=False)'
             changes.append((assign, cst.Expr(cst.parse_expression(call))))
     if len(changes) == 1:
         yield Candidate(
             "counter-in-a-tensor",
             f"Make a buffer of `self.{name}`",
             site.replaced(changes, imports=["torch"]),
-            gives_up=f"`self.{name}` is a tensor then, and a part of the state of the module.",
-            suggestion=True,
+            gives_up=f"`self.{name}` is a tensor then, which moves with the module.",
+            loses=("state",),
         )

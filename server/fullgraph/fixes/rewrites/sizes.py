@@ -51,9 +51,12 @@ def sizes(site: Site) -> Iterator[Candidate]:
     yield from _rows(site, function, size)
     yield from _filled(site, function)
     yield from _chunks(site)
+    yield from _summed(site, function, size)
     yield from _constants(site, function, size)
+    yield from _inferred(site)
+    yield from _functions(site, size)
     yield from _attributes(site, size)
-    yield from _parameters(site, size)
+    yield from _parts_of_attributes(site, size)
 
 
 def _size(site: Site) -> _Size | None:
@@ -158,17 +161,73 @@ def _attributes(site: Site, size: _Size) -> Iterator[Candidate]:
                 yield _candidate(site, title, [(value, size.node)], "size-of-input")
 
 
-def _parameters(site: Site, size: _Size) -> Iterator[Candidate]:
+def _parts_of_attributes(site: Site, size: _Size) -> Iterator[Candidate]:
     """``x + self.positions`` becomes ``x + self.positions[: x.shape[0]]``."""
-    expression = site.expression
-    if not isinstance(expression, cst.BinaryOperation):
+    here = site.statement
+    if here is None or isinstance(here, cst.BaseCompoundStatement):
         return
-    for side in (expression.left, expression.right):
-        if m.matches(side, m.Attribute(value=m.Name("self"))) and size.axis <= 2:
-            index = ":, " * size.axis + f": {size.code}"
-            sliced = cst.parse_expression(f"{site.code(side)}[{index}]")
-            title = f"Take as much of `{site.code(side)}` as `{size.name}` has"
-            yield _candidate(site, title, [(side, sliced)], "slice-parameter")
+    for attribute in m.findall(here, m.Attribute(value=m.Name("self"))):
+        assert isinstance(attribute, cst.Attribute)
+        parent = site.text.parent(attribute)
+        if isinstance(parent, cst.Call) and parent.func is attribute:
+            continue
+        if isinstance(parent, (cst.Attribute, cst.AssignTarget)):
+            continue
+        until = f": {size.code}"
+        axis = ":, " * size.axis + until
+        for index in dict.fromkeys((axis, until, f"{until}, {until}", f"..., {until}, {until}")):
+            sliced = cst.parse_expression(f"{site.code(attribute)}[{index}]")
+            title = f"Take as much of `{site.code(attribute)}` as `{size.name}` has"
+            yield _candidate(site, title, [(attribute, sliced)], "slice-parameter")
+
+
+def _inferred(site: Site) -> Iterator[Candidate]:
+    """``reshape(2, 2, 6)`` becomes ``reshape(-1, 2, 6)``: one size follows from the others."""
+    here = site.statement
+    for call in m.findall(here, m.Call(func=m.Attribute())) if here is not None else ():
+        assert isinstance(call, cst.Call)
+        name = cst.ensure_type(call.func, cst.Attribute).attr.value
+        if name not in _INFERRED:
+            continue
+        values = [arg.value for arg in call.args[1 if name == "unflatten" else 0 :]]
+        if len(values) == 1 and isinstance(values[0], (cst.Tuple, cst.List)):
+            values = [element.value for element in values[0].elements]
+        if any(code_of(value) == "-1" for value in values):
+            continue
+        for value in values:
+            if isinstance(value, cst.Integer):
+                title = f"Have {code_of(value)} follow from the other sizes"
+                yield _candidate(
+                    site, title, [(value, cst.parse_expression("-1"))], "inferred-size"
+                )
+
+
+_INFERRED = ("view", "reshape", "unflatten")
+
+
+def _functions(site: Site, size: _Size) -> Iterator[Candidate]:
+    """``math.log(x.shape[0])``, which is computed when compiling, as an operation of tensors."""
+    here = site.statement
+    for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
+        assert isinstance(call, cst.Call)
+        name = cst.ensure_type(call.func, cst.Attribute).attr.value
+        if name in _OF_TENSORS and len(call.args) == 1 and size.name in code_of(call):
+            of = f"torch.scalar_tensor({code_of(call.args[0].value)}, dtype=torch.float64)"
+            changes = [(call, cst.parse_expression(f"torch.{name}({of})"))]
+            yield Candidate(
+                "math-of-size",
+                f"Compute this by `torch.{name}`",
+                site.replaced(changes, imports=["torch"]),
+                gives_up="It is a tensor in place of a number.",
+                extends=True,
+            )
+
+
+_OF_TENSORS = (
+    *("log", "log2", "log10", "log1p", "exp", "sin", "cos", "tan", "tanh", "sinh", "cosh"),
+    *("asin", "acos", "atan", "erf", "lgamma"),
+)
+"""Functions of ``math`` that torch has under the same name and Dynamo does not keep symbolic."""
 
 
 # -- loops over rows ------------------------------------------------------------------------------
@@ -259,6 +318,71 @@ def _appended(
             (one, cst.RemoveFromParent()) for one in (*empty, loop)
         ]
         yield _vmap(site, size, [*removed, (stacked, _mapped(site, row, value))])
+
+
+def _summed(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Candidate]:
+    """``for row in x: total = total + f(row)`` becomes one sum over ``torch.vmap`` of ``f``."""
+    if size.axis:
+        return
+    for loop in m.findall(function.body, m.For(orelse=None)):
+        assert isinstance(loop, cst.For)
+        body = loop.body.body
+        if len(body) != 1 or not isinstance(body[0], cst.SimpleStatementLine):
+            continue
+        added = _added(body[0])
+        given = _counted_row(loop, size)
+        if added is None or given is None or added[0] in given[0]:
+            continue
+        total, value = added
+        names, sources = given
+        code = code_of(value)
+        if len(names) == 1 and f"{size.name}[{names[0]}]" in code:
+            code = code.replace(f"{size.name}[{names[0]}]", "row")
+            names, sources = ("row", *names), (size.name, *sources)
+            if not re.search(rf"\b{names[1]}\b", code):
+                names, sources = names[:1], sources[:1]
+        if re.search(rf"\b{re.escape(total)}\b", code):
+            continue
+        mapped = f"torch.vmap(lambda {', '.join(names)}: {code})({', '.join(sources)})"
+        new = cst.parse_statement(f"{total} = {total} + {mapped}.sum(0)")
+        assert isinstance(new, cst.SimpleStatementLine)
+        new = new.with_changes(leading_lines=loop.leading_lines)
+        title = f"Add all rows of `{size.name}` at once with `torch.vmap`"
+        changed = site.replaced([(loop, new)], imports=["torch"])
+        yield Candidate("vmap", title, changed, extends=True)
+
+
+def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
+    """The variable that a statement adds something to, and what."""
+    node = line.body[0] if len(line.body) == 1 else None
+    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
+        return (node.target.value, node.value) if isinstance(node.operator, cst.AddAssign) else None
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return None
+    target, value = node.targets[0].target, node.value
+    is_sum = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add)
+    if not isinstance(target, cst.Name) or not is_sum:
+        return None
+    assert isinstance(value, cst.BinaryOperation)
+    if code_of(value.left) == target.value:
+        return target.value, value.right
+    return (target.value, value.left) if code_of(value.right) == target.value else None
+
+
+def _counted_row(loop: cst.For, size: _Size) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The variables of a loop over rows, and the tensors whose rows they are."""
+    numbers = f"torch.arange({size.code}, device={size.name}.device)"
+    if isinstance(loop.target, cst.Name):
+        row = _row(loop.target.value, loop.iter, size)
+        if row is None:
+            return None
+        return ((row.index,), (numbers,)) if row.index else ((row.name,), (size.name,))
+    if not m.matches(loop.target, m.Tuple([m.Element(m.Name()), m.Element(m.Name())])):
+        return None
+    names = tuple(code_of(one.value) for one in cst.ensure_type(loop.target, cst.Tuple).elements)
+    if code_of(loop.iter) != f"enumerate({size.name})":
+        return None
+    return names, (numbers, size.name)
 
 
 # -- other ways to write it -----------------------------------------------------------------------
