@@ -11,9 +11,11 @@ import pytest
 from fullgraph.fixes import verification
 from fullgraph.fixes.candidate import Candidate, edits_between
 from fullgraph.fixes.fixing import fixed
+from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
-from fullgraph.fixes.tracing import Traced, judged
-from fullgraph.fixes.verification import Verifier
+from fullgraph.fixes.tracing import Judgment, Traced, judged
+from fullgraph.fixes.verification import Fix, Verifier
+from fullgraph.render.measured import measured_text
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
@@ -22,7 +24,10 @@ from fullgraph_engine.protocol import (
     Event,
     Finding,
     FindingFound,
+    Measured,
+    Measurement,
     Position,
+    ProbeInfo,
     Range,
     RunId,
     TargetDone,
@@ -352,3 +357,121 @@ def test_edits_are_whole_lines_and_keep_line_ends() -> None:
     (edit,) = edits_between(before, after)
     assert edit.range == Range(Position(1, 0), Position(2, 0))
     assert edit.text == "B\r\n"
+
+
+# -- several steps --------------------------------------------------------------------------------
+
+
+def _replacing(
+    was: str, by: str, *, suggestion: bool = False
+) -> Callable[[Site], Iterator[Candidate]]:
+    """A rewrite of lines with these words."""
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        text = site.text.text
+        if was in text.split("\n")[site.finding.range.start.line]:
+            changed = text.replace(was, by)
+            yield Candidate(was, f"Do {by}", changed, gives_up=f"{was}.", suggestion=suggestion)
+
+    return rewrite
+
+
+def test_what_brings_one_other_break_is_tried_with_the_candidates_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rewrites = (_replacing("break_a", "break_b"), _replacing("break_b", "c"))
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", rewrites)
+    verifier = Verifier(Engine(compares_as("same")), request_of("break_a = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_a = 2"), ["f"]))
+    (fix,) = search.fixes
+    assert fix.candidate.text == "c = 2\n"
+    assert fix.candidate.rewrite == "break_a+break_b"
+    assert fix.candidate.title == "Do break_b, and do c"
+    assert fix.doubt == "break_a. break_b."
+
+
+def test_a_suggestion_is_no_step_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    rewrites = (_replacing("break_a", "break_b", suggestion=True), _replacing("break_b", "c"))
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", rewrites)
+    verifier = Verifier(Engine(compares_as("same")), request_of("break_a = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_a = 2"), ["f"]))
+    assert not search.fixes
+
+
+def test_steps_that_lead_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    rewrites = (_replacing("break_a", "break_b"), _replacing("break_b", "break_a"))
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", rewrites)
+    verifier = Verifier(Engine(compares_as("same")), request_of("break_a = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_a = 2"), ["f"]))
+    assert not search.fixes
+    assert [one.why for one in search.refused][1:] == ["The break is still there."]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "aspects", "grades"),
+    [
+        ("x=f32[0, 4]", ("outcome",), ["unsafe"]),
+        ("x=f32[0, 4]", ("outcome", "result"), []),
+        ("x=f32[3, 4]", ("outcome",), []),
+    ],
+)
+def test_a_side_that_is_not_taken_need_not_fit_empty_tensors(
+    monkeypatch: pytest.MonkeyPatch, inputs: str, aspects: tuple[Aspect, ...], grades: list[str]
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("both", "Compute both", "pass\n", computes_more=True)
+
+    def compare(request: Compare) -> Compared:
+        cases = (ComparedCase("x=f32[2, 4]"), ComparedCase(inputs, "random", same=False))
+        return Compared(0, "differs", cases=cases, reason="It raises.", aspects=aspects)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
+
+
+# -- times ----------------------------------------------------------------------------------------
+
+
+class Clock(Engine):
+    """Also takes the time of ``f``: of the text with a break it is twice as long."""
+
+    def analyze(self, request: Analyze) -> Asked:
+        if "measure" not in request.parts:
+            return super().analyze(request)
+        self.analyzed.append(request)
+        compiled = 2.0 if "break" in request.text else 1.0
+        found = Measurement("cpu", 2, 3.0, compiled, 10.0, 1)
+        return Asked([Measured(0, "f", RunId("f", part="measure"), found)])
+
+
+def test_targets_are_timed_as_they_are_and_with_what_fixes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    probe = ProbeInfo("comment", "f32[4]")
+    done = dataclasses.replace(report(), probe=probe, breaks=1)
+    called = dataclasses.replace(
+        report(target="inner"), probe=dataclasses.replace(probe, origin="harvest")
+    )
+    engine = Clock(compares_as("same"))
+    (timed,) = asyncio.run(measured(engine, request_of("break_ = 2\na = 1\n"), [done, called]))
+    assert (timed.target, timed.inputs, len(timed.fixes)) == ("f", "f32[4]", 1)
+    assert timed.fixed is not None
+    assert (timed.plain.compiled, timed.fixed.compiled) == (2.0, 1.0)
+    timing = [one for one in engine.analyzed if one.parts == ("measure",)]
+    assert [(one.mode, one.jobs, one.only) for one in timing] == [("real", 1, ("f",))] * 2
+
+
+def test_times_are_said_with_the_device_and_what_there_is_not() -> None:
+    plain = Measurement("cpu", 2, 0.002, 0.0005, 12.0, 3)
+    refused = Measurement("cpu", 2, 0.002, reason="Inductor needs a C++ compiler.")
+    fix = Candidate("out", "Take it out", "")
+    fixes = (Fix(fix, "safe", (), (), Judgment(True)),)
+    assert measured_text([Timed("f", "f32[4]", plain, refused, fixes)]) == (
+        "f (f32[4]), forward, on the CPU with 2 threads; there is no GPU\n"
+        "  eager                 2 ms\n"
+        "  compiled            500 µs  4.00 times as fast as eager, 3 graphs, compiled in 12 s\n"
+        "  with the fix    not measured: Inductor needs a C++ compiler."
+    )

@@ -35,8 +35,26 @@ class Candidate:
     the warning of an operation that it replaces."""
     extends: bool = False
     """It is to accept inputs that the original raises for: there they may differ."""
+    computes_more: bool = False
+    """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
     suggestion: bool = False
     """A snippet to adapt, which is never applied without a person."""
+
+    def then(self, further: Candidate) -> Candidate:
+        """Both as one: ``further`` was made for a finding that this one brings, in its text."""
+        one, other = self.title, further.title
+        told = (self.gives_up, further.gives_up)
+        return Candidate(
+            f"{self.rewrite}+{further.rewrite}",
+            one if one == other else f"{one}, and {other[:1].lower()}{other[1:]}",
+            further.text,
+            preserves=self.preserves and further.preserves,
+            gives_up=" ".join(dict.fromkeys(one for one in told if one)),
+            loses=tuple(dict.fromkeys((*self.loses, *further.loses))),
+            extends=self.extends or further.extends,
+            computes_more=self.computes_more or further.computes_more,
+            suggestion=self.suggestion or further.suggestion,
+        )
 
 
 def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:

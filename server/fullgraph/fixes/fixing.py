@@ -10,7 +10,7 @@ from fullgraph.domain import codes
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.tracing import Traced, traced
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
-from fullgraph_engine.protocol import Analyze, Finding
+from fullgraph_engine.protocol import Analyze, Finding, Part
 
 _SAFE: tuple[Grade, ...] = ("safe",)
 _MOST_ROUNDS = 60
@@ -75,8 +75,12 @@ async def fixed(
     text = request.text
     applied: list[Fix] = []
     offered: dict[_Place, Offered] = {}
+    # What the probes themselves lead to is quickly traced again after each fix.
+    quick: tuple[Part, ...] = ("first",) if "first" in request.parts else request.parts
+    rest = list(dict.fromkeys((quick, request.parts)))
+    parts = rest.pop(0)
     while True:
-        request = dataclasses.replace(request, text=text, generation=text_hash(text))
+        request = dataclasses.replace(request, text=text, generation=text_hash(text), parts=parts)
         now = await traced(tracer, request)
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
@@ -96,6 +100,9 @@ async def fixed(
             if chosen is not None:
                 break
             offered[place] = Offered(finding, search)
+        if chosen is None and rest:
+            parts = rest.pop(0)
+            continue
         if chosen is None:
             break
         applied.append(chosen)

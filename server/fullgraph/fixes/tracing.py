@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import difflib
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
@@ -64,6 +65,21 @@ class Traced:
         """The finding as a run of this text has it; None if none has."""
         return next((one for one in self.findings if same(one, finding)), None)
 
+    def of(self, targets: Collection[str]) -> Traced:
+        """What the runs of these targets came to."""
+        findings = tuple(one for one in self.findings if one.target in targets)
+        reports = tuple(one for one in self.reports if one.name in targets)
+        return dataclasses.replace(self, findings=findings, reports=reports)
+
+    def joined(self, other: Traced) -> Traced:
+        """With runs of other targets of the same text."""
+        return dataclasses.replace(
+            self,
+            findings=(*self.findings, *other.findings),
+            reports=(*self.reports, *other.reports),
+            problem=self.problem or other.problem,
+        )
+
     def complete(self, before: Traced) -> bool:
         """Whether each target was traced to the end that ``before`` has, where both have asked for
         that: then it is a good sign that a finding is missing."""
@@ -118,6 +134,13 @@ class Judgment:
     @property
     def better(self) -> bool:
         return self.gone and not self.appeared and not self.problem
+
+    @property
+    def instead(self) -> Finding | None:
+        """The only break that has come in place of the finding; None for any other outcome."""
+        if self.problem or not self.gone or len(self.appeared) != 1:
+            return None
+        return self.appeared[0] if _is_break(self.appeared[0]) else None
 
     @property
     def why(self) -> str:

@@ -24,6 +24,7 @@ from fullgraph_engine.protocol import (
     SeenValue,
     TextEdit,
 )
+from fullgraph_engine.protocol.behavior import CaseOutcome
 
 Grade = Literal["safe", "unsafe", "suggestion"]
 """As clippy and ruff grade fixes. Safe: means the same for any input by construction, and was
@@ -32,10 +33,14 @@ be adapted by hand; the break is gone with it, but it was not shown to do the sa
 
 COMPARE_SECONDS = 10.0
 """What comparing one candidate may take."""
+QUICK_SECONDS = 1.0
+"""The same for candidates behind one that was refused: most of them differ in most inputs."""
 _MOST_TARGETS = 3
 """Targets that a finding is looked at in; a fix of a shared function is tried with these."""
 _MOST_TRIED = 12
-"""Candidates of one finding that are traced."""
+"""Candidates of one finding that are traced, and further ones made of them."""
+_MOST_STEPS = 3
+"""Rewrites that one fix is made of."""
 _TOGETHER: tuple[Part, ...] = ("first", "paths")
 _FURTHER: tuple[Part, ...] = ("second", "forecast")
 """What a fix is looked at with in the end: it must bring no constants and no recompiles."""
@@ -72,6 +77,10 @@ class Refused:
 
     candidate: Candidate
     why: str
+    instead: Finding | None = None
+    """The only break that it brings in place of the finding, on a line of the changed text."""
+    differs: bool = False
+    """It was executed, and does something else."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,11 @@ class Verifier:
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
     ) -> Search:
-        """Try the candidates of a finding; the first safe one ends the search."""
+        """Try the candidates of a finding; the first safe one ends the search.
+
+        Where nothing is verified, one that brings a single other break in its place is tried once
+        more with each candidate for that one.
+        """
         began = time.monotonic()
         only = tuple(targets[:_MOST_TARGETS])
         made = await asyncio.to_thread(self._candidates, finding, seen)
@@ -105,16 +118,29 @@ class Verifier:
         before = await self._traced(only, parts)
         if before.of_run(finding) is None:
             return Search()
+        # Most candidates fail, and then at the target that is the quickest to tell.
+        cost = {report.name: report.seconds for report in before.reports}
+        only = tuple(sorted(only, key=lambda name: cost.get(name, 0.0)))
         found: list[Fix] = []
         refused: list[Refused] = []
-        for candidate in made[:_MOST_TRIED]:
-            tried = await self._tried(candidate, finding, only, before, parts)
-            if isinstance(tried, Refused):
-                refused.append(tried)
-                continue
-            found.append(dataclasses.replace(tried, seconds=time.monotonic() - began))
-            if tried.grade == "safe":
+        for step in range(_MOST_STEPS):
+            tried: list[Refused] = []
+            for candidate in made[:_MOST_TRIED]:
+                verified = any(fix.grade != "suggestion" for fix in found)
+                if verified and not (candidate.preserves and not candidate.gives_up):
+                    continue  # it cannot be better
+                hurried = any(one.differs for one in (*refused, *tried))
+                one = await self._tried(candidate, finding, only, before, parts, hurried=hurried)
+                if isinstance(one, Refused):
+                    tried.append(one)
+                    continue
+                found.append(dataclasses.replace(one, seconds=time.monotonic() - began))
+                if one.grade == "safe" or step > 0:
+                    break
+            refused += tried
+            if any(fix.grade != "suggestion" for fix in found):
                 break
+            made = await asyncio.to_thread(_continued, tried)
         order: list[Grade] = ["safe", "unsafe", "suggestion"]
         found.sort(key=lambda fix: order.index(fix.grade))
         return Search(tuple(found), tuple(refused))
@@ -158,24 +184,32 @@ class Verifier:
         only: tuple[str, ...],
         before: Traced,
         parts: tuple[Part, ...],
+        *,
+        hurried: bool = False,
     ) -> Fix | Refused:
-        after = await traced(self._tracer, self._asked(only, parts, candidate.text))
-        judgment = judged(before, after, finding)
-        if not judgment.better:
-            return Refused(candidate, judgment.why)
-        compared = [await self._compared(candidate.text, target) for target in only]
-        for one in compared:
-            allowed = (
-                candidate.suggestion
-                or (candidate.extends and _extended(one))
-                or (bool(one.aspects) and set(one.aspects) <= set(candidate.loses))
-            )
-            if one.outcome == "differs" and not allowed:
-                return Refused(candidate, one.reason)
+        after = Traced(candidate.text)
+        compared: list[Compared] = []
+        for names in filter(None, (only[:1], only[1:])):
+            asked = self._asked(names, parts, candidate.text)
+            after = after.joined(await traced(self._tracer, asked))
+            judgment = judged(before.of((*only[:1], *names)), after, finding)
+            if not judgment.better:
+                return Refused(candidate, judgment.why, judgment.instead)
+            for target in names:
+                if hurried and target == only[0]:
+                    one = await self._compared(candidate.text, target, QUICK_SECONDS)
+                    if one.outcome == "differs" and not _allowed(candidate, one):
+                        return Refused(candidate, one.reason, differs=True)
+                # What the others call it with are a few cases more.
+                seconds = COMPARE_SECONDS if target == only[0] else QUICK_SECONDS
+                one = await self._compared(candidate.text, target, seconds)
+                if one.outcome == "differs" and not _allowed(candidate, one):
+                    return Refused(candidate, one.reason, differs=True)
+                compared.append(one)
         rest = tuple(part for part in _FURTHER if part not in parts)
         further = judged(
-            await self._traced(only, rest),
-            await traced(self._tracer, self._asked(only, rest, candidate.text)),
+            await self._traced(only[:1], rest),
+            await traced(self._tracer, self._asked(only[:1], rest, candidate.text)),
             finding,
         )
         if further.appeared or further.problem:
@@ -199,13 +233,13 @@ class Verifier:
             self._request, text=text, generation=generation, only=only, parts=parts, documents=()
         )
 
-    async def _compared(self, changed: str, target: str) -> Compared:
+    async def _compared(self, changed: str, target: str, seconds: float) -> Compared:
         request = Compare(
             request=0,
             analyze=self._request,
             target=target,
             changed=changed,
-            seconds=COMPARE_SECONDS,
+            seconds=seconds,
             backend=self._backend,
         )
         last = Compared(0, "unverified", reason="The engine gave no answer.")
@@ -215,18 +249,41 @@ class Verifier:
         return last
 
 
+def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
+    """Refused candidates with a candidate for the break that each of them brings."""
+    further: list[Candidate] = []
+    for one in refused:
+        if one.instead is None or one.candidate.suggestion:
+            continue
+        try:
+            made = candidates(Text(one.candidate.text), one.instead)
+        except Unparsable:
+            continue
+        further += [one.candidate.then(each) for each in made if not each.suggestion]
+    return tuple({each.text: each for each in further}.values())
+
+
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
 """In probe notation: a tensor with a dimension of size 0 or 1."""
 
 
-def _extended(compared: Compared) -> bool:
-    """Whether they differ only where the original raises, or at sizes that broadcast or leave
-    nothing, and not with the inputs of the probe."""
+def _allowed(candidate: Candidate, compared: Compared) -> bool:
+    """Whether a candidate may differ from the original in what it does."""
+    if candidate.suggestion or (candidate.extends and _at_usual_sizes(compared, "returned")):
+        return True
+    aspects, lost = set(compared.aspects), set(candidate.loses)
+    fits = candidate.computes_more and aspects <= {"outcome", *lost} and _at_usual_sizes(compared)
+    return fits or (bool(aspects) and aspects <= lost)
+
+
+def _at_usual_sizes(compared: Compared, *outcomes: CaseOutcome) -> bool:
+    """Whether all cases are the same, other than at sizes that broadcast or leave nothing, which
+    those of the probe do not; if outcomes are given, of cases in which the original ends so."""
     given = [case for case in compared.cases if case.values == "given"]
     usual = {size for case in given[:1] for size in _EMPTY_OR_ONE.findall(case.inputs)}
     return bool(given) and all(
         case.same
-        or case.outcome == "raised"
+        or (bool(outcomes) and case.outcome not in outcomes)
         or bool(set(_EMPTY_OR_ONE.findall(case.inputs)) - usual)
         for case in compared.cases
     )
@@ -246,7 +303,7 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
-    if differs and candidate.extends:
+    if differs and (candidate.extends or candidate.computes_more):
         return "unsafe", f"It is not the same for every size: {differs[0]}"
     if differs:
         return "unsafe", differs[0]

@@ -110,7 +110,8 @@ def _one_call(site: Site, node: cst.If) -> Iterator[Candidate]:
         "one-call",
         "Choose the arguments with `torch.where`",
         site.replaced(in_place_of(site, node, [below(line, node)]), imports=["torch"]),
-        gives_up="Both arguments are always computed.",
+        gives_up="Both arguments are always computed, and what is chosen is a tensor of its own.",
+        loses=("state-aliasing",),
     )
 
 
@@ -144,6 +145,7 @@ def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
             site.replaced(in_place_of(site, top, new), imports=["torch"]),
             gives_up=(f"{dropped} is removed. " if dropped else "")
             + "Both sides are always computed, also where one has no meaning.",
+            computes_more=True,
         )
 
 
@@ -170,6 +172,7 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         "Compute both results and choose with `torch.where`",
         site.replaced(changes, imports=["torch"]),
         gives_up="Both results are always computed, also where one has no meaning.",
+        computes_more=True,
     )
 
 
