@@ -178,6 +178,20 @@ def test_breaks_behind_one_that_hid_them_are_revealed(outcome: BreakOutcome) -> 
     assert [one.message for one in judgment.revealed] == ["Hidden"]
 
 
+def test_a_size_that_is_pinned_where_the_break_was_is_revealed() -> None:
+    before = traced("a\nb\n", wanted := break_at(1))
+    size = dataclasses.replace(break_at(1, "Pinned"), code="guard/specialised-dimension")
+    judgment = judged(
+        before,
+        traced(
+            "new\na\nb\n", dataclasses.replace(size, range=Range(Position(2, 0), Position(2, 3)))
+        ),
+        wanted,
+    )
+    assert judgment.better
+    assert [one.message for one in judgment.revealed] == ["Pinned"]
+
+
 def test_breaks_in_lines_that_were_not_traced_are_revealed() -> None:
     before = traced("a\nb\nc\n", wanted := break_at(1), done=report(2))
     judgment = judged(before, traced("a\nd\nc\n", break_at(2, "Hidden")), wanted)

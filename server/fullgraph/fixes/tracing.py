@@ -127,7 +127,8 @@ class Judgment:
     appeared: tuple[Finding, ...] = ()
     """New ones of at least the severity of a warning, which the rewrite has brought."""
     revealed: tuple[Finding, ...] = ()
-    """Breaks further on, in code that was not traced as long as the finding kept Dynamo off it."""
+    """Breaks further on, and sizes that are pinned, in code that was not traced as long as the
+    finding kept Dynamo off it."""
     problem: str = ""
     """Why nothing can be said."""
 
@@ -175,7 +176,9 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         if new[key] <= old[key] or not _serious(one) or one.code.startswith("recompile"):
             continue
         opened = line != _CHANGED and (hides or line in untraced)
-        (revealed if opened and _is_break(one) else appeared).append(one)
+        # A size that is pinned by what ran in eager mode before.
+        sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
+        (revealed if sized or (opened and _is_break(one)) else appeared).append(one)
     more = len(_recompiles(after)) - len(_recompiles(before))
     if more > 0:
         appeared += _recompiles(after)[-more:]
