@@ -354,7 +354,7 @@ class Net(nn.Module):  # fullgraph: forward(f32[3])
 class Net(nn.Module):  # fullgraph: forward(f32[3])
     def forward(self, x):
         return x * 2
-== differs an attribute keeps the input and no copy (state)
+== differs an attribute keeps the input and no copy (state-aliasing)
 class Net(nn.Module):  # fullgraph: forward(f32[3])
     def forward(self, x):
         self.last = x.detach().clone()
