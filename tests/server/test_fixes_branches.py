@@ -5,6 +5,7 @@ None of the texts is executed here; what a rewrite means is verified elsewhere.
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 
 import pytest
@@ -1009,3 +1010,12 @@ def test_what_is_no_condition_is_no_branch() -> None:
 def test_only_a_graph_break_is_rewritten() -> None:
     text = "import torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
     assert candidates(Text(text), found(text, "x.sum() > 0", "guard/specialised-dimension")) == ()
+
+
+def test_a_number_that_data_decide_becomes_a_tensor_where_it_decides() -> None:
+    text = f"{HEAD}def f(x, n):\n    if n > 3:\n        x = x * 2\n    return x\n"
+    finding = dataclasses.replace(
+        found(text, "n > 3"), context="attempted to jump with SymNodeVariable()"
+    )
+    (where,) = (one for one in candidates(Text(text), finding) if one.rewrite == "where")
+    assert "x = torch.where(torch.tensor(n > 3), x * 2, x)" in where.text

@@ -146,7 +146,14 @@ class Conditions:
             found = self._read(test, lambda part: not self._is_plain(part))
         if not _asks(found) and broke:
             found = OfTensor(operand(self.tensor(test)))
+        if broke and self._of_numbers and isinstance(found, OfTensor):
+            return OfTensor(f"torch.tensor({self._site.code(test)})")
         return found
+
+    @property
+    def _of_numbers(self) -> bool:
+        """Whether what broke the graph is a condition on numbers that data decide."""
+        return "SymNodeVariable" in self._site.finding.context
 
     def asks(self, test: cst.BaseExpression) -> bool:
         """Whether it seems to ask for the data of a tensor."""
