@@ -54,6 +54,26 @@ def f(x, mask):  # fullgraph: x=f32[4], mask=i64[4]
     if x.sum() == 0:
         raise ValueError("nothing")
     return x * mask
+== differs gradients that raise in place of none (gradient)
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        raise RuntimeError("no gradient")
+def f(x):  # fullgraph: x=f32[4]
+    return x.detach() * 2
+----
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        raise RuntimeError("no gradient")
+def f(x):  # fullgraph: x=f32[4]
+    return Twice.apply(x)
 == differs a buffer of its own (state-aliasing)
 class Net(nn.Module):  # fullgraph: forward(f32[3])
     def __init__(self):

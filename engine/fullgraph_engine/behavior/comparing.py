@@ -16,7 +16,7 @@ import torch
 from ..protocol import Aspect, Compared, ComparedCase
 from .cases import Case, Plan
 from .coverage import Reached, Wanted, wanted
-from .facts import REQUIRES, Data, Fact
+from .facts import NOTHING, REQUIRES, Data, Fact
 from .files import Observed, SeenCall, SeenCase
 from .observing import SHAKE
 
@@ -406,7 +406,7 @@ class _Calls:
     def _is_zero_gradient(self, fact: Fact) -> bool:
         """A gradient that the original has not: it requires none there."""
         return fact.aspect == "gradient" and (
-            fact.data is None or self._zero(fact, self._sides.changed)
+            fact.words == NOTHING or self._zero(fact, self._sides.changed)
         )
 
     @staticmethod

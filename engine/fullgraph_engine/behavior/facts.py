@@ -61,6 +61,9 @@ class Fact:
     opaque: bool = False
 
 
+NOTHING = f"{type(None).__name__} {None!r}"
+"""The words of None."""
+
 REQUIRES = " that requires gradients"
 """Behind the words of a tensor."""
 
