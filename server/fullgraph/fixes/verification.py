@@ -130,7 +130,9 @@ class Verifier:
                 if verified and not (candidate.preserves and not candidate.gives_up):
                     continue  # it cannot be better
                 hurried = any(one.differs for one in (*refused, *tried))
-                one = await self._tried(candidate, finding, only, before, parts, hurried=hurried)
+                one = await self._tried(
+                    candidate, finding, before, parts, only[:1], only[1:], hurried=hurried
+                )
                 if isinstance(one, Refused):
                     tried.append(one)
                     continue
@@ -163,7 +165,7 @@ class Verifier:
         )
         only = tuple(dict.fromkeys(finding.target for finding in ended))
         before = await self._traced(only, _TOGETHER)
-        fix = await self._tried(candidate, ended[0], only, before, _TOGETHER)
+        fix = await self._tried(candidate, ended[0], before, _TOGETHER, only)
         if isinstance(fix, Refused):
             return None
         gone = all(any(same(one, each) for one in fix.findings) for each in ended)
@@ -181,35 +183,39 @@ class Verifier:
         self,
         candidate: Candidate,
         finding: Finding,
-        only: tuple[str, ...],
         before: Traced,
         parts: tuple[Part, ...],
+        targets: tuple[str, ...],
+        others: tuple[str, ...] = (),
         *,
         hurried: bool = False,
     ) -> Fix | Refused:
+        """``others`` only call what ``targets`` show: that is a few cases more."""
         after = Traced(candidate.text)
         compared: list[Compared] = []
-        for names in filter(None, (only[:1], only[1:])):
+        for names, seconds in ((targets, COMPARE_SECONDS), (others, QUICK_SECONDS)):
+            if not names:
+                continue
             asked = self._asked(names, parts, candidate.text)
             after = after.joined(await traced(self._tracer, asked))
-            judgment = judged(before.of((*only[:1], *names)), after, finding)
+            judgment = judged(before.of((*targets, *names)), after, finding)
             if not judgment.better:
                 return Refused(candidate, judgment.why, judgment.instead)
             for target in names:
-                if hurried and target == only[0]:
-                    one = await self._compared(candidate.text, target, QUICK_SECONDS)
-                    if one.outcome == "differs" and not _allowed(candidate, one):
-                        return Refused(candidate, one.reason, differs=True)
-                # What the others call it with are a few cases more.
-                seconds = COMPARE_SECONDS if target == only[0] else QUICK_SECONDS
-                one = await self._compared(candidate.text, target, seconds)
+                if hurried and names is targets:
+                    quick = await self._compared(
+                        candidate.text, target, QUICK_SECONDS, backend=False
+                    )
+                    if quick.outcome == "differs" and not _allowed(candidate, quick):
+                        return Refused(candidate, quick.reason, differs=True)
+                one = await self._compared(candidate.text, target, seconds, backend=self._backend)
                 if one.outcome == "differs" and not _allowed(candidate, one):
                     return Refused(candidate, one.reason, differs=True)
                 compared.append(one)
         rest = tuple(part for part in _FURTHER if part not in parts)
         further = judged(
-            await self._traced(only[:1], rest),
-            await traced(self._tracer, self._asked(only[:1], rest, candidate.text)),
+            await self._traced(targets, rest),
+            await traced(self._tracer, self._asked(targets, rest, candidate.text)),
             finding,
         )
         if further.appeared or further.problem:
@@ -233,14 +239,16 @@ class Verifier:
             self._request, text=text, generation=generation, only=only, parts=parts, documents=()
         )
 
-    async def _compared(self, changed: str, target: str, seconds: float) -> Compared:
+    async def _compared(
+        self, changed: str, target: str, seconds: float, *, backend: bool
+    ) -> Compared:
         request = Compare(
             request=0,
             analyze=self._request,
             target=target,
             changed=changed,
             seconds=seconds,
-            backend=self._backend,
+            backend=backend,
         )
         last = Compared(0, "unverified", reason="The engine gave no answer.")
         async for event in events(self._tracer.compare(request)):
