@@ -245,7 +245,7 @@ def _rows(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Candid
         if isinstance(made, (cst.ListComp, cst.GeneratorExp)):
             rows = _rows_of(made.for_in, size)
             if rows is not None:
-                new = _mapped(site, rows, made.elt)
+                new = cst.parse_expression(_mapped(rows, made.elt, size))
                 yield _vmap(site, size, [(stacked, new)])
         elif isinstance(made, cst.Name):
             yield from _appended(site, function, stacked, made.value, size)
@@ -260,7 +260,8 @@ _FIRST: tuple[list[str], ...] = ([], ["0"], ["dim=0"])
 
 @dataclass(frozen=True)
 class _Row:
-    """What stands for a row: a name, or ``x[i]`` with the name of an index."""
+    """What stands for a row: a name, or ``x[i]`` with the name of an index. ``enumerate`` gives
+    both."""
 
     name: str
     source: str
@@ -283,11 +284,16 @@ def _row(name: str, iterated: cst.BaseExpression, size: _Size) -> _Row | None:
     return None
 
 
-def _mapped(site: Site, row: _Row, body: cst.BaseExpression) -> cst.BaseExpression:
-    code = site.code(body)
+def _mapped(row: _Row, body: cst.BaseExpression, size: _Size) -> str:
+    """What ``body`` is for each row, at once; with the numbers of the rows if it needs them."""
+    names, sources = row.name, row.source
+    code = code_of(body)
     if row.index:
         code = code.replace(f"{row.source}[{row.index}]", row.name)
-    return cst.parse_expression(f"torch.vmap(lambda {row.name}: {code})({row.source})")
+        if re.search(rf"\b{row.index}\b", code):
+            numbers = f"torch.arange({size.code}, device={size.name}.device)"
+            names, sources = f"{row.index}, {names}", f"{numbers}, {sources}"
+    return f"torch.vmap(lambda {names}: {code})({sources})"
 
 
 def _vmap(site: Site, size: _Size, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Candidate:
@@ -317,7 +323,8 @@ def _appended(
         removed: list[tuple[cst.CSTNode, Change]] = [
             (one, cst.RemoveFromParent()) for one in (*empty, loop)
         ]
-        yield _vmap(site, size, [*removed, (stacked, _mapped(site, row, value))])
+        new = cst.parse_expression(_mapped(row, value, size))
+        yield _vmap(site, size, [*removed, (stacked, new)])
 
 
 def _summed(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Candidate]:
@@ -330,26 +337,29 @@ def _summed(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Cand
         if len(body) != 1 or not isinstance(body[0], cst.SimpleStatementLine):
             continue
         added = _added(body[0])
-        given = _counted_row(loop, size)
-        if added is None or given is None or added[0] in given[0]:
+        row = _row_of(loop, size)
+        if added is None or row is None or added[0] in (row.name, row.index):
             continue
         total, value = added
-        names, sources = given
-        code = code_of(value)
-        if len(names) == 1 and f"{size.name}[{names[0]}]" in code:
-            code = code.replace(f"{size.name}[{names[0]}]", "row")
-            names, sources = ("row", *names), (size.name, *sources)
-            if not re.search(rf"\b{names[1]}\b", code):
-                names, sources = names[:1], sources[:1]
-        if re.search(rf"\b{re.escape(total)}\b", code):
+        if re.search(rf"\b{re.escape(total)}\b", code_of(value)):
             continue
-        mapped = f"torch.vmap(lambda {', '.join(names)}: {code})({', '.join(sources)})"
-        new = cst.parse_statement(f"{total} = {total} + {mapped}.sum(0)")
+        new = cst.parse_statement(f"{total} = {total} + {_mapped(row, value, size)}.sum(0)")
         assert isinstance(new, cst.SimpleStatementLine)
         new = new.with_changes(leading_lines=loop.leading_lines)
         title = f"Add all rows of `{size.name}` at once with `torch.vmap`"
         changed = site.replaced([(loop, new)], imports=["torch"])
         yield Candidate("vmap", title, changed, extends=True)
+
+
+def _row_of(loop: cst.For, size: _Size) -> _Row | None:
+    """What stands for a row in a loop, also in one over ``enumerate``."""
+    if isinstance(loop.target, cst.Name):
+        return _row(loop.target.value, loop.iter, size)
+    pair = m.Tuple([m.Element(m.Name()), m.Element(m.Name())])
+    if not m.matches(loop.target, pair) or code_of(loop.iter) != f"enumerate({size.name})":
+        return None
+    index, name = cst.ensure_type(loop.target, cst.Tuple).elements
+    return _Row(code_of(name.value), size.name, code_of(index.value))
 
 
 def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
@@ -367,22 +377,6 @@ def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | No
     if code_of(value.left) == target.value:
         return target.value, value.right
     return (target.value, value.left) if code_of(value.right) == target.value else None
-
-
-def _counted_row(loop: cst.For, size: _Size) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The variables of a loop over rows, and the tensors whose rows they are."""
-    numbers = f"torch.arange({size.code}, device={size.name}.device)"
-    if isinstance(loop.target, cst.Name):
-        row = _row(loop.target.value, loop.iter, size)
-        if row is None:
-            return None
-        return ((row.index,), (numbers,)) if row.index else ((row.name,), (size.name,))
-    if not m.matches(loop.target, m.Tuple([m.Element(m.Name()), m.Element(m.Name())])):
-        return None
-    names = tuple(code_of(one.value) for one in cst.ensure_type(loop.target, cst.Tuple).elements)
-    if code_of(loop.iter) != f"enumerate({size.name})":
-        return None
-    return names, (numbers, size.name)
 
 
 # -- other ways to write it -----------------------------------------------------------------------
