@@ -23,10 +23,8 @@ _LEAST, _MOST = 5, 200
 _SECONDS = 2.0
 """What the counted calls may take, both ways together."""
 
-LetStart = Callable[[frozenset[str]], bool]
 
-
-def measure(tracee: Tracee, let_start: LetStart) -> Measurement:
+def measure(tracee: Tracee, let_start: Callable[[frozenset[str]], bool]) -> Measurement:
     """Call a target in both ways by turns, in a process that ends with it. Real tensors only."""
     try:
         plain, fast = tracee.call(), tracee.call()
@@ -56,14 +54,16 @@ def measure(tracee: Tracee, let_start: LetStart) -> Measurement:
         graphs += 1
         return inductor(graph, inputs)
 
+    def compiled() -> Any:
+        return function(*fast.args, **fast.kwargs)
+
     with real_backends():
-        compiled: Any = torch.compile(fast.function, backend=counted)
+        function: Any = torch.compile(fast.function, backend=counted)
         try:
-            first = timer.seconds(lambda: compiled(*fast.args, **fast.kwargs))
+            first = timer.seconds(compiled)
         except Exception as error:
             return replace(begun, reason=f"Compiled, it raises {texts.described(error)}.")
-        ways = (eager, lambda: compiled(*fast.args, **fast.kwargs))
-        times = list(_by_turns(timer, ways))
+        times = list(_by_turns(timer, (eager, compiled)))
     slow, quick = (statistics.median(one) for one in zip(*times, strict=True))
     return replace(
         begun, eager=slow, compiled=quick, compiling=max(0.0, first - quick), graphs=graphs

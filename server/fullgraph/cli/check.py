@@ -15,7 +15,7 @@ from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
-from fullgraph.fixes.measuring import Timed, measured
+from fullgraph.fixes.measuring import measured
 from fullgraph.fixes.tracing import Asked
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
@@ -273,22 +273,12 @@ class Check:
             problem=problem,
         )
         if self._measure:
-            timed = await self._timed(file, request, ordered, tracer)
+            timed = await measured(
+                tracer, request, ordered, lambda name: self._listener.measuring(file.path, name)
+            )
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._settle(traced)
         return dataclasses.replace(settled, findings=by_cause(settled.findings))
-
-    async def _timed(
-        self,
-        file: CheckedFile,
-        request: Analyze,
-        reports: Sequence[TargetReport],
-        tracer: Tracer,
-    ) -> tuple[Timed, ...]:
-        """How long the file's targets take."""
-        return await measured(
-            tracer, request, reports, lambda name: self._listener.measuring(file.path, name)
-        )
 
 
 def _noted(file: CheckedFile, source: SourceFile, note: str) -> CheckedFile:

@@ -100,11 +100,11 @@ async def fixed(
             if chosen is not None:
                 break
             offered[place] = Offered(finding, search)
-        if chosen is None and rest:
+        if chosen is None:
+            if not rest:
+                break
             parts = rest.pop(0)
             continue
-        if chosen is None:
-            break
         applied.append(chosen)
         text = chosen.candidate.text
     left = (offered.get(place, Offered(finding)) for place, (finding, _) in places.items())

@@ -44,31 +44,29 @@ async def measured(
 
     ``request`` is how they were traced. Fixes are those that ``fullgraph fix --unsafe`` applies.
     """
-    traced = [one for one in reports if one.status == "traced" and one.probe is not None]
-    given = [one for one in traced if one.probe is not None and one.probe.origin != "harvest"]
+    traced = [(one, one.probe) for one in reports if one.status == "traced" and one.probe]
+    given = [(one, probe) for one, probe in traced if probe.origin != "harvest"]
     wanted = given or traced
-    if not wanted:
-        return ()
-    names = tuple(dict.fromkeys(one.name for one in wanted))
-    with_breaks = any(one.breaks or one.skips for one in traced)
-    changed = await fixed(tracer, request, grades=("safe", "unsafe")) if with_breaks else None
-    applied = changed.applied if changed is not None else ()
-    before = await _times(tracer, request, names, tell)
+    names = tuple(dict.fromkeys(one.name for one, _ in wanted))
+    text = request.text
+    applied: tuple[Fix, ...] = ()
     after: dict[tuple[str, int], Measurement] = {}
-    if changed is not None and applied:
-        other = dataclasses.replace(
-            request, text=changed.text, generation=text_hash(changed.text), documents=()
-        )
+    if any(one.breaks or one.skips for one, _ in traced):
+        changed = await fixed(tracer, request, grades=("safe", "unsafe"))
+        text, applied = changed.text, changed.applied
+    before = await _times(tracer, request, names, tell)
+    if applied:
+        other = dataclasses.replace(request, text=text, generation=text_hash(text))
         after = await _times(tracer, other, names, tell)
     return tuple(
         Timed(
             one.name,
-            one.probe.inputs if one.probe is not None else "",
+            probe.inputs,
             before.get((one.name, one.probe_number), Measurement(reason=_NOTHING)),
             after.get((one.name, one.probe_number)),
             applied,
         )
-        for one in wanted
+        for one, probe in wanted
     )
 
 

@@ -17,8 +17,8 @@ def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:
 
 
 def _lines(one: Timed, paint: Paint) -> list[str]:
-    head = paint(Style.STRONG, one.target) + paint(Style.DIM, f" ({one.inputs}), forward, ")
-    rows = [head + paint(Style.DIM, where(one.plain))] if one.plain.device else [head.rstrip(", ")]
+    on = f", {_where(one.plain)}" if one.plain.device else ""
+    rows = [paint(Style.STRONG, one.target) + paint(Style.DIM, f" ({one.inputs}), forward{on}")]
     if one.plain.eager is not None:
         rows.append(f"  {'eager':<16}{duration(one.plain.eager):>10}")
     rows.append(_compiled("compiled", one.plain, one.plain))
@@ -28,7 +28,7 @@ def _lines(one: Timed, paint: Paint) -> list[str]:
     return rows
 
 
-def where(measurement: Measurement) -> str:
+def _where(measurement: Measurement) -> str:
     """On what it was measured, and that nothing is known of a GPU if none is there."""
     if measurement.device != "cpu":
         return f"on {measurement.device}"
