@@ -12,7 +12,7 @@ import pytest
 from tests.engine.hosts import Engine, Result
 
 from fullgraph_engine.host import import_failures, import_hook
-from fullgraph_engine.host.preamble import Unfound, dependencies
+from fullgraph_engine.host.reads import Reads
 from fullgraph_engine.protocol import Importing, Limits
 
 
@@ -398,8 +398,9 @@ def test_what_a_preamble_depends_on(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("")
 
     def files(path: Path) -> set[str]:
-        found = dependencies([], opened, Unfound(), [str(site)], str(path))
-        return {str(Path(state.path).relative_to(tmp_path)) for state in found}
+        reads = Reads(str(path), [str(site)], str(tmp_path / "scratch"))
+        reads.opened.update(opened)
+        return {str(Path(state.path).relative_to(tmp_path)) for state in reads.states()}
 
     assert files(tmp_path / "model.py") == {"own.py", "site-packages"}
     # Whoever edits an installed package edits more than one file of it.

@@ -41,6 +41,7 @@ from ..protocol import (
     place_words,
     visible,
 )
+from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
 from . import blackbox, frames, run, shortage, syntax, wire
 from .blackbox import LastWords
@@ -109,6 +110,7 @@ _TOLD = (
     CasesChosen,
     BackendTried,
     Measured,
+    FilesRead,
     Log,
 )
 """What a run says that is for the server alone."""
@@ -434,7 +436,7 @@ class Analysis:
                 self._unparsable = message.reason
                 self._finish()
         elif isinstance(
-            message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, Log)
+            message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, FilesRead, Log)
         ):
             self._tell_once(line, message)
         elif isinstance(message, Importing):
@@ -534,7 +536,8 @@ class Analysis:
     ) -> None:
         """Report the targets that no process has: a target without a report looks clean."""
         for target in self._targets.targets if self._targets is not None else ():
-            if (target.name, target.range) not in self._reported:
+            known = target.name in self.request.without
+            if not known and (target.name, target.range) not in self._reported:
                 place = target.name, target.kind, target.range
                 self._report(TargetReport(*place, status, mode="real", error=error))
 

@@ -11,7 +11,7 @@ import time
 import traceback
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -31,6 +31,7 @@ from ..protocol import (
     TargetReport,
     TargetsFound,
 )
+from ..protocol.files import FilesRead
 from ..targets import Tracee
 from . import (
     blackbox,
@@ -55,13 +56,13 @@ from .pipeline import Pipeline, Probe, Target
 from .process_backends import confinement, descriptors, limits, processes, spare
 from .process_backends.channels import ProcessEnds
 from .process_backends.fork_server import ForkServer
+from .reads import Reads
 from .wire import (
     PACKAGES,
     Ahead,
     Begun,
     Continue,
     Enclose,
-    FileState,
     Followed,
     Job,
     Kept,
@@ -76,15 +77,6 @@ from .wire import (
 _DESCRIPTORS = (errno.EBADF, errno.EMFILE, errno.ENOTSOCK)
 """What goes wrong where user code closes, uses up or redirects descriptors."""
 _exit, _monotonic, _dup = os._exit, time.monotonic, os.dup
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """Noted before the imports: the time, and the modules that were there."""
-
-    began: float
-    before: frozenset[str]
-    unfound: preamble.Unfound
 
 
 def main(
@@ -148,7 +140,10 @@ class _Module:
         """What went wrong in the engine while Python was importing."""
         self.said: list[Finding] = []
         """What executing the imports has found: it holds for every generation."""
-        self.keeping: Keeping | None = None
+        self.reads: Reads | None = None
+        """While somebody wants to know."""
+        self.may_stay_since: float | None = None
+        """When it began to execute what it may stay behind as a preamble."""
         self.generation = False
         """This process was forked off a preamble, or is one."""
 
@@ -168,7 +163,7 @@ class _Module:
 
     def found(self, finding: Finding) -> None:
         """A finding of execution, as opposed to one of the text alone."""
-        if self.keeping is not None:
+        if self.may_stay_since is not None:
             self.said.append(finding)
         self.say(finding)
 
@@ -181,6 +176,7 @@ class _Module:
             self.check_registered()
         runs, probes = self.plan()
         self.before_runs()
+        self.tell_reads()
         if not runs or not self.forks:
             self.tell_registered()  # after it nobody waits for this process
         self.tell(Planned(tuple(runs), self.execution.late if self.execution else None))
@@ -211,7 +207,8 @@ class _Module:
         )
         forking = self.forking if self.forks else None
         self.sandbox.refusal = None
-        traced = run.Run(command, self.analyze, self.pipeline, tracee, forking, self.sandbox)
+        reads = self.reads if self.analyze.files else None
+        traced = run.Run(command, self.analyze, self.pipeline, tracee, forking, self.sandbox, reads)
         again = self.job.again
         if again is not None and again.probe != probe.info:
             traced.differs = True
@@ -370,9 +367,12 @@ class _Module:
         )
         sys.meta_path.insert(0, self.source)
         if self.given.keep_control >= 0:
-            self.keeping = Keeping(_monotonic(), frozenset(sys.modules), preamble.Unfound())
-            sys.meta_path.append(self.keeping.unfound)
-            self.sandbox.noted = set()
+            self.may_stay_since = _monotonic()
+        if self.given.keep_control >= 0 or self.analyze.files:
+            scratch = os.path.dirname(self.job.scratch)  # noqa: PTH120
+            self.reads = Reads(path, self.user_path, scratch)
+            sys.meta_path.append(self.reads.unfound)
+            self.sandbox.noted = self.reads.opened
         with self.pipeline.untraced():
             self.load(place)
         self.progress.silent = True  # what is imported from here on belongs to a run
@@ -459,16 +459,13 @@ class _Module:
         self.execution = execution
         imports = syntax.imports_end(self.tree)
         execution.run(module, 0, imports)
-        if self.keeping is not None:
-            if self.keeping.unfound in sys.meta_path:
-                sys.meta_path.remove(self.keeping.unfound)
-            if self.worth_keeping(self.keeping, imports):
-                self.keep(self.keeping, imports)
+        if self.may_stay_since is not None and self.reads is not None:
+            if self.worth_keeping(self.may_stay_since, imports):
+                self.keep(self.reads, imports)
             else:
-                self.sandbox.noted = None
                 self.start_clock()
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
-            self.keeping = None
+            self.may_stay_since = None
         if self.analyze.nice:  # a preamble would keep it for all that it forks
             limits.give_way(self.analyze.nice)
         execution.run(module, imports, len(self.tree.body))
@@ -500,18 +497,16 @@ class _Module:
 
     # -- staying as a preamble ----------------------------------------------------------------
 
-    def worth_keeping(self, keeping: Keeping, imports: int) -> bool:
-        took = _monotonic() - keeping.began
+    def worth_keeping(self, since: float, imports: int) -> bool:
+        took = _monotonic() - since
         blackbox.undo_dump()  # it has a thread
         good = imports > 0 and not self.clock.over and processes.threads() == 1
         return good and took >= preamble.WORTH_KEEPING
 
-    def keep(self, keeping: Keeping, imports: int) -> None:
+    def keep(self, reads: Reads, imports: int) -> None:
         """Stay as a preamble. Returns in a generation, which goes on after the imports."""
         given = self.given
-        noted = self.sandbox.noted or set()
-        files = self.dependencies(keeping, noted)
-        self.sandbox.noted = None
+        files = reads.states()
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
@@ -525,34 +520,24 @@ class _Module:
         descriptors.detach()
 
         def import_ahead(command: Ahead) -> None:
-            self.import_ahead(command, keeping, noted)
-            report = Kept(lines, self.dependencies(keeping, noted))
-            wire.report(given.keep_report, report)
+            self.import_ahead(command)
+            wire.report(given.keep_report, Kept(lines, reads.states()))
 
         _, fresh = server.wait(ahead=import_ahead)
         self.go_on(fresh, imports)
 
-    def import_ahead(self, command: Ahead, keeping: Keeping, noted: set[str]) -> None:
+    def import_ahead(self, command: Ahead) -> None:
         """Import in the preamble what its packages import after the text, as far as it does not
-        need the text. ``noted`` gets the files that it reads."""
+        need the text."""
         assert self.progress is not None
         self.progress.silent = True
         names = early_imports.tried(command.names, 5 * command.seconds + 5, self.forking)
-        self.sandbox.noted = noted
-        sys.meta_path.append(keeping.unfound)
         with self.pipeline.untraced():
             good = early_imports.import_all(names)
-        sys.meta_path.remove(keeping.unfound)
-        self.sandbox.noted = None
         self.progress.silent = False
         if good != names or processes.threads() > 1:
             wire.report(self.given.keep_report, Stale())
         self.before_runs()
-
-    def dependencies(self, keeping: Keeping, noted: set[str]) -> tuple[FileState, ...]:
-        loaded = [one for name, one in list(sys.modules.items()) if name not in keeping.before]
-        path = self.analyze.path
-        return preamble.dependencies(loaded, noted, keeping.unfound, self.user_path, path)
 
     def go_on(self, fresh: ProcessEnds, imports: int) -> None:
         """Become the process of another text that begins with the same imports."""
@@ -591,6 +576,8 @@ class _Module:
             if gone is None and not self.pipeline.confirm(target, namespace):
                 continue
             left.append(index)
+            if target.name in self.analyze.without:
+                continue
             placeholder.touched.clear()
             error: BaseException | None = gone
             try:
@@ -635,6 +622,10 @@ class _Module:
     def tell_done(self, target: Target, status: Any, error: str | None) -> None:
         report = TargetReport(target.name, target.kind, target.range, status, error=error)
         self.tell(TargetDone(self.analyze.request, report))
+
+    def tell_reads(self) -> None:
+        if self.reads is not None and self.analyze.files:
+            self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
 
     def before_runs(self) -> None:
         limits.reset_signals(self.interrupted)

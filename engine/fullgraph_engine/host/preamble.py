@@ -7,29 +7,24 @@ was installed. What cannot be kept (imports that start threads, or take no time)
 
 from __future__ import annotations
 
-import importlib.abc
 import os
 import socket
-import sys
-import sysconfig
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from typing import Protocol
 
 from ..protocol import Analyze
 from . import syntax, wire
-from .import_hook import INSTALLED
 from .lines import Line, LineReader
 from .process_backends import ForkedOwner, descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.limits import MIB
+from .reads import state
 from .wire import (
     Ahead,
     Continue,
     Exited,
-    FileState,
     Followed,
     Forked,
     Job,
@@ -44,82 +39,6 @@ _MOST = 4
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
 """Characters of names that are told in one packet."""
-_STANDARD = sysconfig.get_path("stdlib")
-_UNREAL = ("/proc/", "/dev/", "/sys/")
-
-_stat, _abspath, _isfile = os.stat, os.path.abspath, os.path.isfile
-
-
-# -- in the process that executes the imports ---------------------------------------------------
-
-
-class Unfound(importlib.abc.MetaPathFinder):
-    """Last in ``sys.meta_path``: notes where a module was looked for that nobody has found."""
-
-    def __init__(self) -> None:
-        self.places: set[str] = set()
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: object = None
-    ) -> ModuleSpec | None:
-        name = fullname.rpartition(".")[2]
-        for folder in sys.path if path is None else path:
-            if not folder.endswith(INSTALLED):
-                self.places.update((f"{folder}/{name}", f"{folder}/{name}.py"))
-        return None
-
-
-def dependencies(
-    modules: Iterable[object],
-    opened: Iterable[str],
-    unfound: Unfound,
-    user_path: list[str],
-    path: str,
-) -> tuple[FileState, ...]:
-    """The state of what the imports of ``path`` have read, but of installed packages, other than
-    the one that it is in, only their folders."""
-    installed = [entry for entry in user_path if entry.endswith(INSTALLED)]
-    beneath = (*installed, _STANDARD)
-    files = {_abspath(name) for name in opened if not name.endswith(".pyc")}
-    files.update(_files(modules))
-    # The text in place of it is what was executed: saving it changes nothing.
-    files.discard(path)
-    around = next((_package(path, entry) for entry in installed if path.startswith(entry)), "")
-    own = {
-        name
-        for name in files
-        if (not name.startswith((*beneath, *_UNREAL)) or (around and name.startswith(around)))
-        and _isfile(name)
-    }
-    return tuple(state(name) for name in sorted(own | set(installed) | unfound.places))
-
-
-def _package(path: str, folder: str) -> str:
-    """The folder of the outermost package of a path below ``folder``."""
-    return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
-
-
-def _files(modules: Iterable[object]) -> Iterator[str]:
-    for module in modules:
-        try:
-            # Not getattr: lazy modules import more when they are asked.
-            file = object.__getattribute__(module, "__dict__").get("__file__")
-        except AttributeError:
-            continue
-        if isinstance(file, str):
-            yield _abspath(file)
-
-
-def state(path: str) -> FileState:
-    """The modification time in nanoseconds and the size in bytes; both -1 if ``stat`` fails."""
-    try:
-        found = _stat(path)
-    except OSError:
-        return FileState(path, -1, -1)
-    return FileState(path, found.st_mtime_ns, found.st_size)
-
-
-# -- in the parent ------------------------------------------------------------------------------
 
 
 class Host(Protocol):

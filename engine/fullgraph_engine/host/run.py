@@ -31,6 +31,7 @@ from ..protocol import (
     place_words,
 )
 from ..protocol.documents import DocumentPart
+from ..protocol.files import FilesRead
 from ..protocol.trace_steps import MOST_STEPS
 from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
@@ -38,6 +39,7 @@ from .pipeline import Outcome, Pipeline
 from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import ProcessEnds
+from .reads import Reads
 from .wire import BackendTried, Begun, CandidatesMade, CasesChosen, Launch, RunDone, Upward
 
 _exit, _monotonic = os._exit, time.monotonic
@@ -65,6 +67,8 @@ class Run:
     tracee: Tracee
     forking: Callable[[bool], None] | None
     refusals: sandbox.Sandbox
+    reads: Reads | None = None
+    """What it has read is told, if somebody wants to know."""
     differs: bool = False
     report: int = -1
     box: int = -1
@@ -101,6 +105,8 @@ class Run:
         if missing is not None:
             done = RunDone(replace(done.report, error=str(missing)), None)
         descriptors.flush()
+        if self.reads is not None:
+            self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
         self.tell(done)
 
     def settle(self, given: ProcessEnds) -> None:

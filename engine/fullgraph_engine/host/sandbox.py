@@ -92,6 +92,7 @@ class Sandbox:
         """``memory`` is in MiB, of shared memory. ``programs``: some may be let start later."""
         rules: dict[str, Rule] = {
             "open": self._open,
+            "os.scandir": self._lists,
             **dict.fromkeys(_CHANGES, self._changes),
             **dict.fromkeys(_STARTS, self._starts),
             **dict.fromkeys(_CONNECTS, self._connects),
@@ -197,6 +198,11 @@ class Sandbox:
             self._writes(path)
         elif self.noted is not None and not isinstance(path, int):
             self.noted.add(_fsdecode(path))
+
+    def _lists(self, event: str, arguments: tuple[Any, ...]) -> None:
+        (path,) = arguments
+        if self.noted is not None and not isinstance(path, int):
+            self.noted.add(_fsdecode(path or "."))
 
     def _changes(self, event: str, arguments: tuple[Any, ...]) -> None:
         for path, folder in _CHANGES[event]:

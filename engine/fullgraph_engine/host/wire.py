@@ -31,6 +31,7 @@ from ..protocol import (
     TargetReport,
     TracedPaths,
 )
+from ..protocol.files import FileState
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
@@ -91,15 +92,6 @@ class Unparsable:
     """The text is no Python; nothing was executed."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class FileState:
-    """A file or folder that a preamble depends on, as it was when the preamble was made."""
-
-    path: str
-    modified: int
-    size: int
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from .evidence import Evidence as Evidence
 from .evidence import ForecastEvidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
+from .files import FilesRead as FilesRead
 from .guards import GuardsFound as GuardsFound
 from .measurements import Measurement as Measurement
 from .operators import Operator
@@ -291,6 +292,8 @@ class Analyze:
     text: str
     mode: Mode = "auto"
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    """Targets that are found as ever, and not traced: what is known of them holds."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     cwd: str = ""
@@ -318,6 +321,8 @@ class Analyze:
     """What classes of the text were called with in a recorded program."""
     examples: tuple[ExampleKind, ...] = ("main", "docstring")
     """What of the text may be executed to see what it calls."""
+    files: bool = False
+    """Tell what was read, so that the results can be kept for as long as that is the same."""
 
 
 @dataclass(frozen=True)
@@ -609,6 +614,7 @@ Event = Union[
     TraceStepsFound,
     ForecastFound,
     Measured,
+    FilesRead,
     ReproProgress,
     ReproFound,
     Reproduced,

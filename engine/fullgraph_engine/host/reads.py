@@ -1,0 +1,104 @@
+"""Which files a process that executes a text has read: what it did follows from them as well."""
+
+from __future__ import annotations
+
+import importlib.abc
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+
+from ..protocol.files import FileState
+from .import_hook import INSTALLED
+
+_STANDARD = sysconfig.get_path("stdlib")
+_UNREAL = ("/proc/", "/dev/", "/sys/")
+
+_stat, _abspath, _exists = os.stat, os.path.abspath, os.path.exists
+
+
+class Unfound(importlib.abc.MetaPathFinder):
+    """Last in ``sys.meta_path``: notes where a module was looked for that nobody has found."""
+
+    def __init__(self) -> None:
+        self.places: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: object = None
+    ) -> ModuleSpec | None:
+        name = fullname.rpartition(".")[2]
+        for folder in sys.path if path is None else path:
+            if not folder.endswith(INSTALLED):
+                self.places.update((f"{folder}/{name}", f"{folder}/{name}.py"))
+        return None
+
+
+class Reads:
+    """Those of one process since this was made, and of each that is forked off it.
+
+    ``path`` is the file whose text is executed in place of what is on disk: saving it changes
+    nothing. ``scratch`` is the folder of the engine, where nothing lasts.
+    """
+
+    def __init__(self, path: str, user_path: list[str], scratch: str) -> None:
+        self._path, self._user_path, self._scratch = path, user_path, scratch
+        self._before = frozenset(sys.modules)
+        self.unfound = Unfound()
+        self.opened: set[str] = set()
+        """Also folders whose entries were listed."""
+        self._told: set[FileState] = set()
+
+    def states(self) -> tuple[FileState, ...]:
+        """The files as they are now; of installed packages, other than the one that the text is in,
+        only their folders."""
+        loaded = [one for name, one in list(sys.modules.items()) if name not in self._before]
+        installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
+        beneath = (*installed, _STANDARD)
+        # Others that user code opens may be gone by then, and threads may open some meanwhile.
+        files = {_abspath(name) for name in list(self.opened) if not name.endswith(".pyc")}
+        files.update(_files(loaded))
+        files.discard(self._path)
+        around = ""
+        for entry in installed:
+            if self._path.startswith(entry):
+                around = _package(self._path, entry)
+        own = {
+            name
+            for name in files
+            if not name.startswith((*_UNREAL, self._scratch))
+            and (not name.startswith(beneath) or (around and name.startswith(around)))
+            and _exists(name)
+        }
+        return tuple(state(name) for name in sorted({*own, *installed, *self.unfound.places}))
+
+    def untold(self) -> tuple[FileState, ...]:
+        """Those that were not given before."""
+        new = tuple(one for one in self.states() if one not in self._told)
+        self._told.update(new)
+        return new
+
+
+def state(path: str) -> FileState:
+    """The modification time in nanoseconds and the size in bytes; both -1 if ``stat`` fails."""
+    try:
+        found = _stat(path)
+    except OSError:
+        return FileState(path, -1, -1)
+    return FileState(path, found.st_mtime_ns, found.st_size)
+
+
+def _package(path: str, folder: str) -> str:
+    """The folder of the outermost package of a path below ``folder``."""
+    return f"{folder}/{path[len(folder) :].strip('/').partition('/')[0]}/"
+
+
+def _files(modules: Iterable[object]) -> Iterator[str]:
+    for module in modules:
+        try:
+            # Not getattr: lazy modules import more when they are asked.
+            file = object.__getattribute__(module, "__dict__").get("__file__")
+        except AttributeError:
+            continue
+        if isinstance(file, str):
+            yield _abspath(file)

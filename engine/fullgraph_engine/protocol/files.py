@@ -1,0 +1,35 @@
+"""What the results of a text depend on beside the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .packing import items_of, packed
+
+
+@dataclass(frozen=True)
+class FileState:
+    """A file or folder, its modification time in nanoseconds and its size in bytes; both are -1
+    where there is nothing."""
+
+    path: str
+    modified: int
+    size: int
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """What the processes of a request have read, or have looked for and not found, other than what
+    is installed: of that the folders. Several times per request, each time what is new."""
+
+    request: int
+    packed: str
+
+    @classmethod
+    def of(cls, request: int, files: Iterable[FileState]) -> FilesRead:
+        return cls(request, packed(tuple(files)))
+
+    def files(self) -> tuple[FileState, ...]:
+        """What was packed; nothing if it is not of this form."""
+        return items_of(FileState, self.packed)
