@@ -26,6 +26,7 @@ from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.domain.codes import is_known_selector
 from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
+from fullgraph.kept import KeptFor, Store, engine_basis
 from fullgraph.render.checked import Checked
 from fullgraph.render.paint import Style
 from fullgraph.session.allowances import allowed
@@ -134,6 +135,10 @@ _TryPaths = Annotated[
     bool | None,
     typer.Option("--try-paths/--no-try-paths", help=_HELP["try-paths"], show_default=False),
 ]
+_Cache = Annotated[
+    bool | None,
+    typer.Option("--cache/--no-cache", help=_HELP["cache"], show_default=False),
+]
 _Export = Annotated[
     bool | None,
     typer.Option("--export/--no-export", help=_HELP["export"], show_default=False),
@@ -196,6 +201,7 @@ def _check(
     try_dynamic: _TryDynamic = None,
     try_paths: _TryPaths = None,
     export: _Export = None,
+    cache: _Cache = None,
     probes_from_file: _ProbesFromFile = None,
     probes_from_tests: _ProbesFromTests = None,
     forecast: _Forecast = False,
@@ -263,6 +269,7 @@ def _check(
         "try-dynamic": try_dynamic,
         "try-paths": try_paths,
         "export": export,
+        "cache": cache,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
         "sandbox-allow": _joined(allow),
@@ -912,6 +919,7 @@ class _Job:
             forecast=self.forecast,
             measure=self.measure,
             settle=known.settle,
+            kept=self._kept(resolved.settings, project),
         )
         try:
             checked = interruption.run(check.run())
@@ -921,6 +929,17 @@ class _Job:
         checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
         report.finish(checked)
         return _status(checked, resolved.settings)
+
+    def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
+        """Results of before; none where those of now are wanted for more than themselves."""
+        if not settings.cache or self.measure or self.verbose:
+            return None
+        try:
+            interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
+        except InterpreterNotFound:
+            return None  # told when an engine is started
+        may = allowed(settings.sandbox_allow, Path.cwd())
+        return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
 
     def _given(self, texts: dict[str, str]) -> _Given:
         """What was named on the command line; standard input is read into ``texts``."""

@@ -17,6 +17,8 @@ from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.measuring import measured
 from fullgraph.fixes.tracing import Asked
+from fullgraph.kept import KeptFor, Recorder
+from fullgraph.kept.results import EngineFacts
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
@@ -28,6 +30,7 @@ from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import (
     Analyze,
     Compare,
+    Event,
     Failed,
     Finding,
     FindingFound,
@@ -125,6 +128,7 @@ class Check:
         forecast: bool = False,
         measure: bool = False,
         settle: Callable[[CheckedFile], CheckedFile] = lambda file: file,
+        kept: KeptFor | None = None,
     ) -> None:
         self._files = files
         self._settings = settings
@@ -135,6 +139,10 @@ class Check:
         self._measure = measure
         self._settle = settle
         """Leaves out what is known of a file."""
+        self._kept = kept
+        """Results of earlier checks."""
+        self._facts: EngineFacts | None = None
+        """The engine that these are from."""
         self._texts = texts or {}
         """Texts that are not read from disk, by path."""
         self._tracer: Tracer | None = None
@@ -171,7 +179,7 @@ class Check:
             await asyncio.gather(*tasks, return_exceptions=True)
             if self._tracer is not None:
                 await self._tracer.close()
-        status = self._status
+        status = self._status or (self._facts.status if self._facts is not None else None)
         if status is not None and not problems:
             hidden = warning(status, unseen(status, self._settings))
             problems += [hidden] if hidden else []
@@ -196,7 +204,7 @@ class Check:
             return _noted(file, source, "The file is empty: there is nothing to trace.")
         if not source.named and not may_have_targets(text):
             return file
-        traced = await self._traced(file, text, await self._ready())
+        traced = await self._traced(file, text)
         if traced.targets or traced.findings or traced.problem or traced.notes:
             return traced
         return _noted(
@@ -216,7 +224,23 @@ class Check:
             check_usable(self._status)
         return self._tracer
 
-    async def _traced(self, file: CheckedFile, text: str, tracer: Tracer) -> CheckedFile:
+    async def _events(self, request: Analyze) -> AsyncIterator[Event]:
+        """What an engine says of a text, or has said of it before."""
+        known = self._kept.find(request) if self._kept is not None else None
+        if known is not None:
+            self._facts = known.facts
+            for event in known.events:
+                yield event
+            return
+        tracer = await self._ready()
+        recorder = Recorder()
+        async for event in tracer.analyze(request):
+            recorder.hear(event)
+            yield event
+        if self._kept is not None and self._status is not None:
+            self._kept.keep(request, recorder.results(self._status))
+
+    async def _traced(self, file: CheckedFile, text: str) -> CheckedFile:
         began = time.monotonic()
         request = analyze_request(
             name=file.absolute,
@@ -225,6 +249,7 @@ class Check:
             settings=self._settings,
             project=self._project,
             forecast=self._forecast,
+            files=self._kept is not None,
         )
         # So many files go on at once that all together there are never more than ``jobs`` runs.
         jobs = max(1, self._settings.parallel // self._parallel)
@@ -235,7 +260,7 @@ class Check:
         notes: list[str] = []
         names: list[str] = []
         problem = ""
-        async for event in tracer.analyze(request):
+        async for event in self._events(request):
             if isinstance(event, FindingFound):
                 findings.append(event.finding)
             elif isinstance(event, TargetDone):
@@ -274,7 +299,10 @@ class Check:
         )
         if self._measure:
             timed = await measured(
-                tracer, request, ordered, lambda name: self._listener.measuring(file.path, name)
+                await self._ready(),
+                request,
+                ordered,
+                lambda name: self._listener.measuring(file.path, name),
             )
             traced = dataclasses.replace(traced, timed=timed)
         settled = self._settle(traced)

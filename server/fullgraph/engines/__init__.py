@@ -10,7 +10,7 @@ from fullgraph.engines.engine import (
     EngineStatus,
     Reproduction,
 )
-from fullgraph.engines.installation import torch_on_disk
+from fullgraph.engines.installation import packages_state, torch_on_disk
 from fullgraph.engines.interpreter import (
     Interpreter,
     InterpreterNotFound,
@@ -33,6 +33,7 @@ __all__ = [
     "Reproduction",
     "boot_script",
     "find_interpreter",
+    "packages_state",
     "sentences",
     "torch_on_disk",
     "working_folder",

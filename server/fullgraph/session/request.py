@@ -57,8 +57,10 @@ def analyze_request(
     focus: int = 0,
     only: Iterable[str] = (),
     forecast: bool = False,
+    files: bool = False,
 ) -> Analyze:
-    """A request to trace one text. ``name`` is its absolute path, or a bare name."""
+    """A request to trace one text. ``name`` is its absolute path, or a bare name; ``files``: say
+    what the results follow from."""
     wanted: dict[Part, bool] = {
         "first": True,
         "second": settings.try_dynamic,
@@ -86,4 +88,5 @@ def analyze_request(
         recorded=recording_of(name, project).classes,
         examples=settings.examples(),
         path_seconds=PATH_SECONDS,
+        files=files,
     )

@@ -389,6 +389,13 @@ class Settings:
         "mode, flags and optional arguments, and conditions on the data of tensors. Only where "
         "lines are left that no trace came to, and after everything else.",
     )
+    cache: bool = _setting(
+        True,
+        Flag(),
+        "Keep results in the user's cache folder. `fullgraph check` takes them from there where "
+        "neither the file nor anything that it imports or reads has changed, nor torch or a "
+        "setting; an editor shows them until the file is traced.",
+    )
     probes_from_file: FileProbes = _setting(
         "all",
         Choice(

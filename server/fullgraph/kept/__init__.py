@@ -1,0 +1,11 @@
+"""Results on disk: what a text was found to be, for as long as all that it follows from is so."""
+
+from __future__ import annotations
+
+from .basis import EngineBasis as EngineBasis
+from .basis import engine_basis as engine_basis
+from .results import KeptResults as KeptResults
+from .results import Recorder as Recorder
+from .store import KeptFor as KeptFor
+from .store import Store as Store
+from .store import results_folder as results_folder

@@ -1,0 +1,108 @@
+"""What is kept of the results of one text: findings, reports and forecasts, as they were told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fullgraph.engines import EngineState, EngineStatus
+from fullgraph_engine.protocol import (
+    Analyzed,
+    Degraded,
+    Event,
+    FilesRead,
+    FindingFound,
+    ForecastFound,
+    Restarted,
+    SandboxLevel,
+    Status,
+    TargetDone,
+    TargetsFound,
+)
+from fullgraph_engine.protocol.files import FileState
+
+_SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
+"""How runs end that would end the same once more."""
+
+KEPT = (TargetsFound, FindingFound, TargetDone, ForecastFound, Analyzed)
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What the engine was that found it."""
+
+    torch: str
+    python: str
+    degraded: tuple[Degraded, ...] = ()
+    untested: bool = False
+    sandbox: SandboxLevel = SandboxLevel()  # noqa: RUF009 - it is frozen
+
+    @classmethod
+    def of(cls, status: EngineStatus) -> EngineFacts:
+        return cls(status.torch, status.python, status.degraded, status.untested, status.sandbox)
+
+    @property
+    def status(self) -> EngineStatus:
+        return EngineStatus(
+            EngineState.READY,
+            "",
+            torch=self.torch,
+            python=self.python,
+            degraded=self.degraded,
+            untested=self.untested,
+            sandbox=self.sandbox,
+        )
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """``events`` in their order, the last one included; ``files`` is what else they follow from."""
+
+    facts: EngineFacts
+    events: tuple[Event, ...]
+    files: tuple[FileState, ...]
+
+
+class Recorder:
+    """Listens to the events of one request, to keep them if they are worth that.
+
+    ``before``: of an earlier request, whose results still hold for some targets.
+    """
+
+    def __init__(self, before: Recorder | None = None) -> None:
+        self._began = time.time_ns()
+        self._events: list[Event] = []
+        self._files: dict[str, FileState] = dict(before._files) if before is not None else {}
+        self._told_files: bool = before is not None and before._told_files
+        self._good: bool = before is None or before._good
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, Restarted):
+            self._events.clear()
+            self._good = True
+        elif isinstance(event, FilesRead):
+            self._told_files = True
+            for file in event.files():
+                self._good = self._good and self._files.setdefault(file.path, file) == file
+        elif isinstance(event, KEPT):
+            self._events.append(event)
+            if isinstance(event, TargetDone):
+                self._good = self._good and event.report.status in _SETTLED
+
+    def results(
+        self, status: EngineStatus, events: Sequence[Event] | None = None
+    ) -> KeptResults | None:
+        """What is to be kept, or ``events`` in place of those that were heard; None where the same
+        request might end otherwise: a run had no time or no memory, or a file has changed
+        meanwhile."""
+        last = self._events[-1] if self._events else None
+        if not self._good or not isinstance(last, Analyzed) or last.cancelled:
+            return None
+        targets = any(isinstance(e, TargetsFound) and e.targets for e in self._events)
+        if targets and not self._told_files:
+            return None
+        if any(file.modified >= self._began for file in self._files.values()):
+            return None
+        told = tuple(self._events if events is None else events)
+        return KeptResults(EngineFacts.of(status), told, tuple(self._files.values()))

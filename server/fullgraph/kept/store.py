@@ -1,0 +1,171 @@
+"""Where results are kept: one file for each text and what is asked of it, the last results only."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.kept.basis import EngineBasis, request_digest, text_digest
+from fullgraph.kept.results import KEPT, EngineFacts, KeptResults
+from fullgraph_engine.protocol import Analyze, Event, decode, encode, from_plain, to_plain
+from fullgraph_engine.protocol.files import FileState
+
+_FORMAT = 1
+_SUFFIX = ".results"
+_MOST_BYTES = 256 << 20
+_LARGEST = 16 << 20
+"""Bytes of one file, in memory."""
+_EVERY = 64
+"""Files that are written until it is looked how many there are."""
+
+
+def results_folder(env: Mapping[str, str] | None = None) -> Path:
+    """Where caches belong on this system.
+
+    Raises:
+        RuntimeError: the user has no home.
+    """
+    env = os.environ if env is None else env
+    given = env.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):  # noqa: PTH117 - the specification says to ignore others
+        base = Path(given)
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path.home() / ".cache"
+    return base / "fullgraph" / "results"
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The first line of a file: what its results are of."""
+
+    version: int
+    text: str
+    facts: EngineFacts
+    files: tuple[FileState, ...]
+
+
+class Store:
+    """Reads and writes a folder that others read and write at the same time.
+
+    What is not whole, is of another format, or follows from files that have changed is as if it
+    were not there. What cannot be written is not kept.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._written = 0
+
+    @property
+    def folder(self) -> Path:
+        if self._folder is None:
+            self._folder = results_folder()
+        return self._folder
+
+    def find(self, engine: EngineBasis, request: Analyze) -> KeptResults | None:
+        """The results of a request, if nothing has changed that they follow from."""
+        try:
+            path = self._path(engine, request)
+            header, events = _unpacked(path.read_bytes())
+        except (OSError, RuntimeError, ValueError, zlib.error):
+            return None
+        if header.version != _FORMAT or header.text != text_digest(request.text):
+            return None
+        if any(_state(file.path) != file for file in header.files):
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # the least recently used go first
+        return KeptResults(header.facts, events, header.files)
+
+    def keep(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
+        """Write results; those of the same request with another text go."""
+        header = _Header(_FORMAT, text_digest(request.text), results.facts, results.files)
+        packed = _packed(header, results.events)
+        if packed is None:
+            return
+        with contextlib.suppress(OSError, RuntimeError):
+            path = self._path(engine, request)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                dir=path.parent, prefix=path.stem, suffix=".unfinished", delete=False
+            ) as file:
+                file.write(packed)
+            Path(file.name).replace(path)
+            self._written += 1
+            if self._written % _EVERY == 1:
+                self._prune()
+
+    def _path(self, engine: EngineBasis, request: Analyze) -> Path:
+        return self.folder / (request_digest(engine, request)[:40] + _SUFFIX)
+
+    def _prune(self) -> None:
+        """Remove what was not used for longest, until the rest is small enough."""
+        found = []
+        for entry in os.scandir(self.folder):
+            with contextlib.suppress(OSError):
+                state = entry.stat()
+                found.append((state.st_mtime, state.st_size, entry.path))
+        left = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if left <= _MOST_BYTES:
+                return
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+            left -= size
+
+
+@dataclass(frozen=True)
+class KeptFor:
+    """What a store holds for one engine."""
+
+    store: Store
+    engine: EngineBasis
+
+    def find(self, request: Analyze) -> KeptResults | None:
+        return self.store.find(self.engine, request)
+
+    def keep(self, request: Analyze, results: KeptResults | None) -> None:
+        if results is not None:
+            self.store.keep(self.engine, request, results)
+
+
+def _packed(header: _Header, events: tuple[Event, ...]) -> bytes | None:
+    first = json.dumps(to_plain(header)).encode() + b"\n"
+    body = first + b"".join(encode(event) for event in events)
+    if len(body) > _LARGEST:
+        return None
+    return hashlib.sha256(body).digest() + zlib.compress(body, 1)
+
+
+def _unpacked(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
+    """Raises ValueError or zlib.error where the file is not whole."""
+    reader = zlib.decompressobj()
+    body = reader.decompress(data[32:], _LARGEST)
+    if not reader.eof or hashlib.sha256(body).digest() != data[:32]:
+        raise ValueError("the file is not whole")
+    first, *lines = body.splitlines()
+    try:
+        header = from_plain(_Header, json.loads(first))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(str(error)) from error
+    events = tuple(event for line in lines if isinstance(event := decode(line), KEPT))
+    if len(events) != len(lines):
+        raise ValueError("other messages are among them")
+    return header, events
+
+
+def _state(path: str) -> FileState:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return FileState(path, -1, -1)
+    return FileState(path, found.st_mtime_ns, found.st_size)
