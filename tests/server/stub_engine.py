@@ -121,7 +121,8 @@ class Stub:
         for line in self.read:
             message = p.decode(line)
             if isinstance(message, p.Analyze):
-                what = " ".join([",".join(message.only), *message.documents])
+                without = [f"-{name}" for name in message.without]
+                what = " ".join([",".join((*message.only, *without)), *message.documents])
                 work = self.forecast if message.parts == ("forecast",) else self.analyze
                 self.count(f"{work.__name__} {message.generation} {what}")
                 threading.Thread(target=work, args=(message,), daemon=True).start()
@@ -193,7 +194,8 @@ class Stub:
         ends = [row for row, _ in targets[1:]] + [len(lines)] * bool(targets)
         self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
         for info, (row, match), end in zip(names, targets, ends, strict=True):
-            if request.only and info.name not in request.only:
+            others = request.only and info.name not in request.only
+            if others or info.name in request.without:
                 continue
             self.say(p.TargetStarted(number, info.name))
             breaks = self.scan(request, lines, row, end, info.name)

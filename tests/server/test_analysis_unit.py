@@ -72,7 +72,7 @@ def unit_of(
 
 
 def edit(unit: Unit) -> None:
-    unit.change([Change(TEXT + "\n")], unit.document.version + 1)
+    unit.change([Change(TEXT + "class C: pass\n")], unit.document.version + 1)
 
 
 async def test_one_target_asked_for_does_not_end_the_trace_of_all() -> None:

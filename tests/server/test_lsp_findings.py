@@ -182,11 +182,11 @@ async def test_findings_of_each_target_stay_until_that_target_is_traced(editor: 
     uri = editor.open("model.py", TWO.replace("    second", "    # here\n    second"))
     await editor.until_seen(uri, ("in A", "first()"), ("in B", "second()"))
     editor.edit(uri, "first()  # break: in A", "pass")
-    editor.edit(uri, "# here", "# slow: 60")
+    editor.edit(uri, "# here", "pass  # slow: 60")
     # A was traced and has no break any more. B is still on its way.
     await editor.until_tracing(uri, False, True)
     await editor.until_seen(uri, ("in B", "second()"))
-    editor.edit(uri, "# slow: 60", "")
+    editor.edit(uri, "pass  # slow: 60", "")
     await editor.until_seen(uri, ("in B", "second()"))
 
 
@@ -214,7 +214,7 @@ async def test_many_edits_make_one_run(editor: Any, counter: Any) -> None:
     for letter in "abcdefghij":
         editor.edit(uri, "return x", f"return x{letter}")
         editor.edit(uri, f"return x{letter}", "return x")
-        editor.edit(uri, "\nclass Net", f"\n# {letter}\nclass Net")
+        editor.edit(uri, "return x", f"return x.{letter}()")
     await editor.until(lambda: counter.analyzed == 2)
     await editor.until_state("ready")
     assert await editor.seen(uri) == [BREAK]

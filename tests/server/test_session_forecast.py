@@ -278,7 +278,7 @@ async def test_saving_the_same_text_does_nothing_to_it(editor: Any, counter: Any
 async def test_an_edit_ends_it_and_another_one_follows(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", TEXT)
     await editor.until(lambda: "forecast" in counter.words)
-    editor.edit(uri, "import torch\n", "import torch\n\n")
+    editor.edit(uri, "import torch\n", "import torch, os\n")
     await editor.until(lambda: "forecast-cancelled" in counter.words)
     await editor.until_seen(uri, BREAK, X, Y)
     assert counter.words[2:] == [
@@ -311,7 +311,7 @@ async def test_an_edit_that_is_taken_back_needs_no_trace(editor: Any, counter: A
 async def test_old_ones_stay_until_there_are_new_ones(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", TEXT)
     await editor.until_seen(uri, BREAK, X, Y)
-    editor.edit(uri, "y.view(4)  # forecast: y.shape[0] slow", "y.view(4)")
+    editor.edit(uri, "y.view(4)  # forecast: y.shape[0] slow", "y.view(5)")
     editor.edit(uri, "call()", "call(1)")
     broken = ("It breaks here", "call(1)")
     await editor.until(lambda: counter.words.count("analyze") == 2)
@@ -347,7 +347,7 @@ async def test_the_lens_and_the_hover_of_a_target_tell_of_it(editor: Any) -> Non
     assert "4 → 5, 6: " in hover.contents.value
     assert "(too big)" in hover.contents.value
     assert "before the last trace" not in hover.contents.value
-    editor.edit(uri, "import torch\n", "import torch\n\n")
+    editor.edit(uri, "import torch\n", "import torch, os\n")
     hover = await editor.hover(uri, "class ", "Net")
     assert "before the last trace" in hover.contents.value
     assert await editor.hover(uri, "call", "()") is None

@@ -11,7 +11,7 @@ import enum
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from fullgraph_engine.protocol import Position, Range
@@ -45,6 +45,11 @@ class TextPositions:
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """All of them, without their ends."""
+        return self._lines
 
     def line(self, number: int) -> str:
         """A line without its end; empty outside of the text."""

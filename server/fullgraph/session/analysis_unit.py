@@ -8,11 +8,14 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import Analysis, Engine, sentences
+from fullgraph.incremental import ParsedText, aligned, same_code, unaffected
+from fullgraph.kept import KeptResults, Recorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.findings import merge
@@ -33,6 +36,7 @@ from fullgraph.session.unit_events import (
     ForecastWithdrawn,
     Reason,
     ResultsChanged,
+    ResultsSettled,
     RunAdvanced,
     RunAsked,
     RunBegan,
@@ -89,11 +93,36 @@ class TraceInputs:
 
 
 @dataclass(frozen=True)
-class _Complete:
-    """The last run that went through, to be shown again when an edit is taken back."""
+class _Basis:
+    """All that results follow from, as far as is known here; ``other`` is what is not the text."""
 
-    basis: object
+    text: str
+    only: tuple[str, ...]
+    other: object
+
+
+class _Complete:
+    """The last run that went through, of all targets: what holds of it is shown again when an edit
+    is taken back, or cannot affect it."""
+
+    def __init__(self, basis: _Basis, results: Results) -> None:
+        self.basis, self.results = basis, results
+
+    @cached_property
+    def parsed(self) -> ParsedText | None:
+        """Its text; None if that is too long, or has a syntax that is newer than this Python."""
+        text = self.basis.text
+        return _parsed(text) if len(text) <= LONGEST_PARSE else None
+
+
+@dataclass(frozen=True)
+class _Reused:
+    """What holds of an earlier run: the results of these targets, moved to the text as it is."""
+
     results: Results
+    targets: frozenset[str]
+    all: bool
+    """Nothing has to be traced, or executed, again."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +160,10 @@ class Unit:
         self._run: _Run | None = None
         self._engine: Engine | None = None
         """What the results come from."""
+        self._recorder: Recorder | None = None
+        """What the results rest on; None where that is not known."""
+        self._from_before = False
+        """The results are those of an earlier session, of an engine as the one that comes."""
         self._forecast: _Forecast | None = None
         self._edited = 0.0
         """When the text was last edited, by the loop's clock."""
@@ -158,6 +191,18 @@ class Unit:
     def open(self) -> None:
         self._want(Reason.OPENED)
 
+    def show_kept(self, kept: KeptResults) -> None:
+        """Show what the text was found to be in an earlier session, until it is traced."""
+        if self._engine is not None or not self.results.empty:
+            return
+        self.results.begin()
+        for event in kept.events:
+            self.results.apply(event)
+        self.results.complete()
+        self.results.outdate()
+        self._from_before = True
+        self._report(ResultsChanged(final=False))
+
     def change(self, changes: Sequence[Change], version: int) -> None:
         edits = self.document.change(changes, version)
         if not edits:
@@ -170,6 +215,8 @@ class Unit:
 
     def save(self) -> None:
         self._want(Reason.SAVED)
+        if not self.busy and not self.waiting and self._known() is not None:
+            self._settle()
 
     def refresh(self) -> None:
         """Something that the results depend on has changed, though not this text."""
@@ -179,7 +226,7 @@ class Unit:
 
     def reconsider(self) -> None:
         """Something that the results may depend on has changed."""
-        if not self._known():
+        if self._known() is None:
             self._end_forecast()
             self._want(Reason.OPENED)
 
@@ -317,18 +364,18 @@ class Unit:
         if due and reason is not Reason.ASKED:
             self._asked, self._only = False, ()
         if reason is Reason.CHANGED:
-            if self._known():
-                # The edit was taken back.
+            if (known := self._known()) is not None:
+                # The edit was taken back, or is of no code.
                 self.schedule.withdraw()
-                self._restore()
+                self._restore(known)
             elif due:
                 self.schedule.edited()
             else:
                 # What runs is of a text that is gone.
                 self.cancel()
         elif due:
-            if self._known():
-                self._restore()
+            if (known := self._known()) is not None:
+                self._restore(known)
             elif self._run is not None and self._run.covers(self._basis()):
                 self._only = ()
                 if reason is Reason.ASKED:
@@ -336,22 +383,52 @@ class Unit:
             else:
                 self.schedule.now()
 
-    def _basis(self, only: tuple[str, ...] | None = None) -> object:
-        """All that the results follow from, as far as is known here."""
+    def _basis(self, only: tuple[str, ...] | None = None) -> _Basis:
         only = self._only if only is None else only
         settings, recorded = self.inputs.settings, self.inputs.recorded
-        return self.document.hash, only, settings.tracing(), recorded
+        return _Basis(self.document.text, only, (settings.tracing(), recorded))
 
-    def _known(self) -> bool:
-        return self._complete is not None and self._complete.basis == self._basis()
+    def _known(self) -> Results | None:
+        """The results of the text as it is, if it was traced but for comments and empty lines."""
+        complete, now = self._complete, self._basis()
+        if complete is None or now.only or complete.basis.other != now.other:
+            return None
+        if complete.basis.text == now.text:
+            return complete.results.snapshot()
+        if complete.parsed is None:
+            return None
+        edits = same_code(complete.parsed, self.document.positions.lines)
+        if edits is None:
+            return None
+        results = complete.results.relocated(edits, self.document.name)
+        return results if results.placed == complete.results.placed else None
 
-    def _restore(self) -> None:
-        assert self._complete is not None
-        self.results = self._complete.results.snapshot()
+    def _restore(self, known: Results) -> None:
+        self.results = known
         self.unparsed = False
         self._report(ResultsChanged(final=True))
         self._tell(Ending(self.document.generation, True))
         self.want_forecast()
+
+    def _reused(self) -> _Reused | None:
+        """What the last complete run has found that what was edited since cannot affect."""
+        complete, now = self._complete, self._basis(())
+        if complete is None or complete.basis.other != now.other or complete.results.note:
+            return None
+        before = complete.parsed
+        after = _parsed(now.text) if len(now.text) <= LONGEST_PARSE else None
+        if before is None or after is None:
+            return None
+        try:
+            change = aligned(before, after)
+        except SyntaxError:
+            return None
+        targets = unaffected(before, after, change, complete.results.targets)
+        if not targets:
+            return None
+        results = complete.results.relocated(change.edits, self.document.name)
+        every = change.is_same and targets | {""} >= complete.results.placed
+        return _Reused(results, targets & results.placed, every and targets <= results.placed)
 
     def _begin(self) -> _Run | None:
         due = TraceDue(self._reason, self._only)
@@ -381,10 +458,10 @@ class Unit:
 
     def trace(self, due: TraceDue, engine: Engine, request: Analyze) -> None:
         """Begin the run that was due."""
-        if engine is not self._engine:
+        if engine is not self._engine and not self._from_before:
             # What another torch did is not what this one does.
             self._forget()
-        self._engine = engine
+        self._engine, self._from_before = engine, False
         # While typing, a text that does not parse is on its way to one that does. When it is
         # opened or saved so, the engine says where it is broken, as ``check`` does.
         self.unparsed = due.reason is Reason.CHANGED and not _parses(
@@ -396,8 +473,18 @@ class Unit:
             return
         # First: what changes from here on is not of this run.
         basis = self._basis(due.only)
+        reused = self._reused() if not due.only else None
+        kept = reused.targets if reused is not None else frozenset()
+        if reused is not None and reused.all:
+            self._complete = _Complete(basis, reused.results)
+            self._restore(reused.results.snapshot())
+            return
+        if reused is not None:
+            self.results.adopt(reused.results, kept)
+            request = dataclasses.replace(request, without=tuple(sorted(kept)))
         analysis = engine.analyze(request)
-        self.results.begin(due.only)
+        self._recorder = Recorder(self._recorder if kept or due.only else None)
+        self.results.begin(due.only, kept)
         self._run = _Run(self, analysis, basis)
         self._report(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
@@ -428,6 +515,8 @@ class Unit:
 
     def take(self, event: Event) -> None:
         """An event of the run that goes on."""
+        if self._recorder is not None:
+            self._recorder.hear(event)
         told = isinstance(event, (Importing, Log, TargetStarted))
         changed = not told and self.results.apply(event)
         self._report(RunAdvanced(event))
@@ -444,6 +533,9 @@ class Unit:
             self.results.complete()
             if not run.only:
                 self._complete = _Complete(run.basis, self.results.snapshot())
+                if self._recorder is not None:
+                    self._recorder.hear(last)
+                self._settle()
         elif not run.obsolete:
             self.results.interrupted()
         failure = last if isinstance(last, Failed) else None
@@ -466,6 +558,15 @@ class Unit:
         self.schedule.ended(seconds if completed else None)
         if completed:
             self.want_forecast()
+
+    def _settle(self) -> None:
+        """Have the results kept, which are those of the text as it is."""
+        if self._recorder is None or self._engine is None:
+            return
+        events = self.results.events(self.document.generation)
+        kept = self._recorder.results(self._engine.status, events)
+        if kept is not None:
+            self._report(ResultsSettled(kept))
 
     def _show_failure(self, failure: Failed) -> None:
         """A text without findings looks like one that has none: say that it was not traced."""
@@ -522,8 +623,8 @@ class Unit:
 
     def _remember(self) -> None:
         """Should an edit be taken back, its forecasts are not made again."""
-        if self._complete is not None and self._complete.basis == self._basis(()):
-            self._complete = dataclasses.replace(self._complete, results=self.results.snapshot())
+        if self._known() is not None:
+            self._complete = _Complete(self._basis(()), self.results.snapshot())
 
     def _end_forecast(self) -> None:
         self._report(ForecastWithdrawn())
@@ -544,7 +645,7 @@ class Unit:
 class _Run:
     """Takes the events of one analysis into its unit until the last."""
 
-    def __init__(self, unit: Unit, analysis: Analysis, basis: object) -> None:
+    def __init__(self, unit: Unit, analysis: Analysis, basis: _Basis) -> None:
         self._unit = unit
         self._analysis = analysis
         self.basis = basis
@@ -554,7 +655,7 @@ class _Run:
         """Ended by us: what still comes is of a text or a wish that is gone."""
         self._task = asyncio.create_task(self._follow())
 
-    def covers(self, basis: object) -> bool:
+    def covers(self, basis: _Basis) -> bool:
         return not self.obsolete and self.basis == basis
 
     def cancel(self) -> None:
@@ -617,6 +718,13 @@ def _parses(text: str, python: str) -> bool:
         # A newer Python than ours may know the syntax; then the engine has to say.
         return _newer(python)
     return True
+
+
+def _parsed(text: str) -> ParsedText | None:
+    try:
+        return ParsedText(text)
+    except SyntaxError:
+        return None
 
 
 def _newer(python: str) -> bool:

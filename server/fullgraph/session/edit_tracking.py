@@ -24,23 +24,40 @@ from fullgraph_engine.protocol import (
 
 @dataclass(frozen=True)
 class Edit:
-    """The text from ``start`` to ``end`` became text that ends at ``new_end``."""
+    """The text from ``start`` to ``end`` became text that ends at ``new_end``.
+
+    ``blank``: neither has code, so that a range around it still is what it was.
+    """
 
     start: Position
     end: Position
     new_end: Position
+    blank: bool = False
 
     @property
     def lines(self) -> int:
         return self.new_end.line - self.end.line
 
+    @property
+    def whole(self) -> bool:
+        """Whole lines come or go, and leave the line behind them as it is."""
+        return self.start.byte == self.end.byte == self.new_end.byte == 0
+
     def moved(self, range_: Range) -> Range | None:
         """Where the range is after the edit; None where the edit is inside it."""
-        if _key(self.end) <= _key(range_.start):
+        if self.end <= range_.start:
             return Range(self._shifted(range_.start), self._shifted(range_.end))
-        if _key(self.start) >= _key(range_.end):
+        if self.start >= range_.end:
             return range_
+        if self.blank and range_.start <= self.start and self.end <= range_.end:
+            return Range(range_.start, self._shifted(range_.end))
         return None
+
+    def moved_line(self, line: int) -> int | None:
+        """Where a line is after the edit; None for one that it touched."""
+        if line > self.end.line or (self.whole and line == self.end.line):
+            return line + self.lines
+        return line if line < self.start.line else None
 
     def _shifted(self, position: Position) -> Position:
         if position.line > self.end.line:
@@ -86,10 +103,9 @@ def move_report(report: TargetReport, edit: Edit) -> TargetReport | None:
 def _moved_lines(lines: Iterable[int], edit: Edit) -> Iterator[int]:
     """Lines after an edit, without those that it touched."""
     for line in lines:
-        if line < edit.start.line:
-            yield line
-        elif line > edit.end.line:
-            yield line + edit.lines
+        moved = edit.moved_line(line)
+        if moved is not None:
+            yield moved
 
 
 def _move_related(related: Related, edit: Edit, path: str) -> Related | None:
@@ -111,15 +127,12 @@ def _move_fix(fix: Fix, edit: Edit) -> Fix | None:
 
 def _move_frame(frame: Frame, edit: Edit, path: str) -> Frame:
     # A frame is context, not a claim on a place: one inside the edit stays where it was.
-    if frame.path != path or frame.line <= edit.end.line:
+    line = edit.moved_line(frame.line) if frame.path == path else None
+    if line is None:
         return frame
-    end_line = frame.end_line + edit.lines if frame.end_line >= 0 else frame.end_line
-    return dataclasses.replace(frame, line=frame.line + edit.lines, end_line=end_line)
+    end_line = edit.moved_line(frame.end_line) if frame.end_line >= 0 else frame.end_line
+    return dataclasses.replace(frame, line=line, end_line=line if end_line is None else end_line)
 
 
 def _last_line(finding: Finding) -> int:
     return max((finding.range.end.line, *(frame.line for frame in finding.stack)))
-
-
-def _key(position: Position) -> tuple[int, int]:
-    return position.line, position.byte

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from fullgraph.incremental.relocation import LineLost, Relocation
 from fullgraph.session.edit_tracking import Edit, move_finding
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
@@ -48,10 +50,9 @@ class Forecasts:
         self.fresh: frozenset[str] = frozenset()
         """Targets whose forecast is of what was last traced of them."""
 
-    def outdate(self, names: Iterable[str] = ()) -> None:
-        """These targets are traced again; all, if none is named."""
-        names = frozenset(names)
-        self.fresh = self.fresh - names if names else frozenset()
+    def outdate(self, stays: Callable[[str], bool] = lambda name: False) -> None:
+        """All targets are traced again but those that stay as they are."""
+        self.fresh = frozenset(filter(stays, self.fresh))
 
     def take(self, made: ForecastFound) -> None:
         known = self.by_target.get(made.target)
@@ -76,6 +77,21 @@ class Forecasts:
         self.outdate()
         for edit in edits:
             self.by_target = {name: one.moved(edit, path) for name, one in self.by_target.items()}
+
+    def relocated(self, move: Relocation) -> None:
+        """Move with lines that are the same; what cannot is forgotten, and made again."""
+        moved: dict[str, Forecast] = {}
+        for name, one in self.by_target.items():
+            with contextlib.suppress(LineLost):
+                moved[name] = Forecast(move.of(one.told))
+        self.by_target, self.fresh = moved, self.fresh & moved.keys()
+
+    def adopt(self, other: Forecasts, names: frozenset[str]) -> None:
+        """Take what another one has of some targets."""
+        others = {name: one for name, one in self.by_target.items() if name not in names}
+        own = {name: one for name, one in other.by_target.items() if name in names}
+        self.by_target = {**others, **own}
+        self.fresh = (self.fresh - names) | (other.fresh & names)
 
     def copy(self) -> Forecasts:
         """One that later edits and runs leave as it is."""

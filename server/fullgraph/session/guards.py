@@ -79,7 +79,8 @@ def _moved(frame: GuardedFrame, edit: Edit) -> GuardedFrame:
     causes = tuple(cause and edit.moved(cause) for cause in frame.causes)
     first, last = frame.first_line, frame.last_line
     if not frame.path:
-        first += edit.lines if edit.end.line < first else 0
+        moved = edit.moved_line(first)
+        first = first if moved is None else moved
         last += edit.lines if edit.end.line <= last else 0
     return dataclasses.replace(frame, causes=causes, first_line=first, last_line=max(first, last))
 

@@ -49,6 +49,12 @@ class Told(Generic[_T]):
         if not kept.issuperset(self.by_target):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
 
+    def adopt(self, other: Told[_T], names: frozenset[str]) -> None:
+        """Take what another one has of some targets."""
+        others = {name: one for name, one in self.by_target.items() if name not in names}
+        own = {name: one for name, one in other.by_target.items() if name in names}
+        self.by_target = {**others, **own}
+
     def edited(self, edit: Edit) -> None:
         self.by_target = {name: one.moved(edit) for name, one in self.by_target.items()}
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fullgraph.incremental.affected import KnownTarget
+from fullgraph.incremental.relocation import LineLost, Relocation
 from fullgraph.session.edit_tracking import Edit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
@@ -13,15 +16,18 @@ from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
 from fullgraph.session.trace_steps import TraceStepsByTarget
 from fullgraph_engine.protocol import (
+    Analyzed,
     Event,
     Finding,
     FindingFound,
     ForecastFound,
     GuardsFound,
     OperatorsRegistered,
+    ProbeOrigin,
     Restarted,
     RunId,
     ShapesFound,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -36,6 +42,10 @@ _FILE = ""
 
 _LATER = ("second", "paths")
 """Runs that are only of what the first ones leave open."""
+
+_SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
+_WRITTEN: tuple[ProbeOrigin, ...] = ("comment", "annotation")
+"""Where inputs come from that stand at their target."""
 
 SYNTAX_ERROR = "trace/syntax-error"
 
@@ -71,6 +81,7 @@ class Results:
         self._old: dict[str, _Part] = {}
         self._new: dict[str, _Part] = {}
         self._only: frozenset[str] = frozenset()
+        self._kept: frozenset[str] = frozenset()
         self._current = False
         self._note = ""
         self.names: tuple[str, ...] = ()
@@ -87,11 +98,12 @@ class Results:
 
     # -- the run ------------------------------------------------------------------------------
 
-    def begin(self, only: Iterable[str] = ()) -> None:
-        """A run of the text as it is now starts. With ``only``, other targets stay as they are."""
+    def begin(self, only: Iterable[str] = (), kept: Iterable[str] = ()) -> None:
+        """A run of the text as it is now starts. With ``only``, other targets stay as they are;
+        those that are ``kept`` do so as well, and are known to be as current as the rest."""
         self._settle()
-        self._only = frozenset(only)
-        self.forecasts.outdate(self._only)
+        self._only, self._kept = frozenset(only), frozenset(kept)
+        self.forecasts.outdate(self._stays)
         self._current = True
         self._found = ()
         for told in (self._seen, self._shapes, self._guards, self._trace_steps):
@@ -140,7 +152,7 @@ class Results:
             return bool(gone or self.untold)
         if isinstance(event, Restarted):
             self._new = {}
-            self.begin(self._only)
+            self.begin(self._only, self._kept)
             return True
         if isinstance(event, OperatorsRegistered):
             self._operators, self._registers = event.operators, True
@@ -153,30 +165,36 @@ class Results:
 
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
-        if self._only:
-            kept = {name: part for name, part in self._old.items() if name not in self._only}
-        else:
-            kept = {}
+        kept = {name: part for name, part in self._old.items() if self._stays(name)}
+        if not self._only:
             # Of a target whose run ended too early to tell, what was seen before still helps.
-            self._keep_told(self._new)
+            self._keep_told((*kept, *self._new))
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
             self._operators = ()
+
+    def outdate(self) -> None:
+        """From here on nothing is current, though nothing else is known."""
+        self._settle()
+        self._current = False
 
     def interrupted(self) -> None:
         """The run ended before it was through: keep what it found, and the rest of before."""
         if self.unparsed:
             # Nothing is known to be gone but what was said of the file.
             self._old.pop(_FILE, None)
-        self._settle()
-        self._current = False
+        self.outdate()
 
     @property
     def unparsed(self) -> bool:
         """The run that goes on has found that the text does not parse, so it traces nothing."""
         file = self._new.get(_FILE, _Part())
         return any(finding.code == SYNTAX_ERROR for finding in file.findings)
+
+    def _stays(self, name: str) -> bool:
+        """Whether the run leaves a target, or what was said of the file, as it is."""
+        return name in self._kept or bool(self._only and name not in self._only)
 
     def _part(self, name: str) -> _Part:
         return self._new.setdefault(name, _Part())
@@ -193,8 +211,7 @@ class Results:
         """Move with the text. From here on nothing is current."""
         if not edits:
             return
-        self._settle()
-        self._current = False
+        self.outdate()
         self._found = ()
         self.forecasts.edited(edits, path)
         for edit in edits:
@@ -209,12 +226,67 @@ class Results:
                     kept for report in part.reports if (kept := move_report(report, edit))
                 ]
 
+    def relocated(self, edits: Sequence[Edit], path: str) -> Results:
+        """Those of a text that differs only where the edits are, and in no line of code around
+        what is told; a target of which something cannot be placed is left out."""
+        copy, move = self.snapshot(), Relocation(path, edits)
+        parts, copy._old, copy._new = {**copy._old, **copy._new}, {}, {}
+        for name, part in parts.items():
+            with contextlib.suppress(LineLost):
+                findings = [move.of(finding) for finding in part.findings]
+                copy._new[name] = _Part(findings, [move.of(report) for report in part.reports])
+        copy.forecasts.relocated(move)
+        for edit in edits:
+            for told in (copy._seen, copy._shapes, copy._guards, copy._trace_steps):
+                told.edited(edit)
+        return copy
+
+    def adopt(self, other: Results, names: frozenset[str]) -> None:
+        """Take what another one has of some targets."""
+        self._settle()
+        for name in names:
+            self._old[name] = other._shown(name)
+        self._seen.adopt(other._seen, names)
+        self._shapes.adopt(other._shapes, names)
+        self._guards.adopt(other._guards, names)
+        self._trace_steps.adopt(other._trace_steps, names)
+        self.forecasts.adopt(other.forecasts, names)
+
+    def events(self, generation: str) -> tuple[Event, ...]:
+        """What would make these results of an empty one, what values were and the like aside."""
+        reports = [shown.report for shown in self.reports()]
+        infos = {one.name: TargetInfo(one.name, one.kind, one.range) for one in reversed(reports)}
+        names = (name for name in self.names if name in infos)
+        return (
+            TargetsFound(0, tuple(infos[name] for name in names), self._note),
+            *(FindingFound(0, finding) for finding in self.findings(foretold=False)),
+            *(TargetDone(0, report) for report in reports),
+            Analyzed(0, generation, 0.0),
+        )
+
+    @property
+    def targets(self) -> tuple[KnownTarget, ...]:
+        """Those of which each run has ended by itself, so that another one would end the same."""
+        found = []
+        for name in self.names:
+            reports = self._shown(name).reports
+            if reports and all(report.status in _SETTLED for report in reports):
+                given = (report.probe and report.probe.origin in _WRITTEN for report in reports)
+                found.append(KnownTarget(name, all(given)))
+        return tuple(found)
+
+    @property
+    def placed(self) -> frozenset[str]:
+        """Targets of which anything is told, and the empty name for the file."""
+        return frozenset((*self._old, *self._new))
+
     def snapshot(self) -> Results:
         """A copy that later edits leave as it is."""
         copy = Results()
         copy._old = {name: part.copy() for name, part in self._old.items()}
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
+        copy._kept = self._kept
         copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
         copy._guards, copy._trace_steps = self._guards.copy(), self._trace_steps.copy()
         copy.names, copy._operators = self.names, self._operators
@@ -254,7 +326,7 @@ class Results:
             # With ``only``, targets of before are as current as the text.
             done = part.reports if part is not None else []
             shown += [
-                ShownReport(report, self._current and report in done)
+                ShownReport(report, self._current and (report in done or name in self._kept))
                 for report in self._shown(name).reports
             ]
         return tuple(sorted(shown, key=_place))

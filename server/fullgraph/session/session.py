@@ -23,6 +23,7 @@ from fullgraph.engines import (
     InterpreterNotFound,
     sentences,
 )
+from fullgraph.kept import KeptFor, KeptResults, Store, engine_basis
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.analysis_unit import Ending, TraceInputs, Unit
 from fullgraph.session.capabilities import ClientCapabilities
@@ -38,6 +39,7 @@ from fullgraph.session.unit_events import (
     ForecastWithdrawn,
     Reason,
     ResultsChanged,
+    ResultsSettled,
     RunAdvanced,
     RunAsked,
     RunBegan,
@@ -136,6 +138,7 @@ class Session:
         self._engines = EnginePool(
             self._engine_changed, self._engine_recovered, listener.log, boot=boot, early=early
         )
+        self._store = Store()
         self._turns = Turns(self.is_busy, self._forecast)
         self._last: SessionStatus | None = None
         self._shown: set[str] = set()
@@ -167,7 +170,7 @@ class Session:
         self._reconsider()
         if waited:
             for unit in self._informed():
-                unit.open()
+                self._open(unit)
 
     async def configured(self) -> None:
         """Wait for the editor's settings, without which nothing may be executed."""
@@ -245,8 +248,31 @@ class Session:
         document = Document(uri, text, version, language, self.client.encoding)
         unit = self.units[uri] = Unit(document, self._inputs(document), self._unit_reported)
         if self._configured.is_set():
-            unit.open()
-            self._prepare(unit)
+            self._open(unit)
+
+    def _open(self, unit: Unit) -> None:
+        kept = self._kept(unit)
+        if kept is not None:
+            kept_before = kept.find(self.request(unit, ()))
+            if kept_before is not None:
+                unit.show_kept(kept_before)
+        unit.open()
+        self._prepare(unit)
+
+    def _kept(self, unit: Unit) -> KeptFor | None:
+        """Results on disk of the engine that a text needs; none where they may not be shown."""
+        settings, key = self.settings(unit), self._engine_key(unit)
+        if not settings.cache or key is None or self.permits(unit, Reason.OPENED):
+            return None
+        basis = engine_basis(key.interpreter, key.allowed, settings.engine_processes)
+        return KeptFor(self._store, basis)
+
+    def _keep(self, unit: Unit, results: KeptResults) -> None:
+        kept = self._kept(unit)
+        if kept is not None:
+            # To write them takes longer than anybody waits for a hover.
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, kept.keep, self.request(unit, ()), results)
 
     def change(self, uri: str, changes: Sequence[Change], version: int) -> None:
         if (unit := self.units.get(uri)) is not None:
@@ -307,6 +333,8 @@ class Session:
             case ResultsChanged(final):
                 if self.units.get(unit.document.uri) is unit:
                     self._listener.results_changed(unit, final=final)
+            case ResultsSettled(kept):
+                self._keep(unit, kept)
             case RunBegan(asked):
                 self._listener.run_began(unit, asked=asked)
                 self._refresh_status(unit)
@@ -435,6 +463,7 @@ class Session:
             project=self.project(unit),
             focus=document.focus,
             only=only,
+            files=self.settings(unit).cache,
         )
 
     def index(self, unit: Unit) -> OperatorIndex | None:

@@ -61,14 +61,12 @@ def _by_key(places: Iterable[PlaceShapes]) -> _Places:
 
 def _moved(places: Iterable[PlaceShapes], edit: Edit) -> Iterator[PlaceShapes]:
     first = edit.start.line
-    # Whole lines that come or go leave the line behind them as it is.
-    whole = edit.start.byte == edit.end.byte == edit.new_end.byte == 0
-    last = edit.end.line - 1 if whole else edit.end.line
+    last = edit.end.line - 1 if edit.whole else edit.end.line
     for place in places:
         start, end = place.range.start.line, place.range.end.line
         if end < first:
             yield place
-        elif start > last:
+        elif start > last or edit.blank:
             moved = edit.moved(place.range)
             if moved is not None:
                 yield dataclasses.replace(place, range=moved)

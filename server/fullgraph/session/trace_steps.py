@@ -32,18 +32,11 @@ class TraceStepsByTarget:
 
 def _moved(step: TraceStep, edit: Edit) -> TraceStep:
     lines = tuple(
-        line if line.line < edit.start.line else TraceStepLine(line.line + edit.lines, line.ops)
+        TraceStepLine(moved, line.ops)
         for line in step.lines
-        if not edit.start.line <= line.line <= _last(edit)
+        if (moved := edit.moved_line(line.line)) is not None
     )
-    first = step.first_line
-    if not step.path and first > edit.end.line:
-        first += edit.lines
+    moved_first = edit.moved_line(step.first_line) if not step.path else None
+    first = step.first_line if moved_first is None else moved_first
     range_ = edit.moved(step.range) if step.range is not None else None
     return dataclasses.replace(step, lines=lines, first_line=first, range=range_)
-
-
-def _last(edit: Edit) -> int:
-    """Whole lines that come or go leave the line behind them as it is."""
-    whole = edit.start.byte == edit.end.byte == edit.new_end.byte == 0
-    return edit.end.line - 1 if whole else edit.end.line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from fullgraph.kept import KeptResults
 from fullgraph.session.settings import TraceOn
 from fullgraph_engine.protocol import Event, Failed
 
@@ -71,6 +72,14 @@ class ResultsChanged:
 
 
 @dataclass(frozen=True)
+class ResultsSettled:
+    """The text was traced completely, or saved as it was: ``kept`` is for the next time that it is
+    opened."""
+
+    kept: KeptResults
+
+
+@dataclass(frozen=True)
 class ForecastDue:
     """The unit has a forecast to make, at ``when`` by the loop's clock or later.
 
@@ -99,6 +108,7 @@ UnitEvent = (
     | RunAdvanced
     | RunEnded
     | ResultsChanged
+    | ResultsSettled
     | ForecastDue
     | ForecastWithdrawn
     | ForecastEnded

@@ -1,0 +1,10 @@
+"""What an edit can affect: which targets have to be traced again, and where the rest now stands."""
+
+from __future__ import annotations
+
+from .affected import KnownTarget as KnownTarget
+from .affected import unaffected as unaffected
+from .alignment import Alignment as Alignment
+from .alignment import aligned as aligned
+from .alignment import same_code as same_code
+from .statements import ParsedText as ParsedText

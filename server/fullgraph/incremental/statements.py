@@ -1,0 +1,325 @@
+"""The statements at the top of a module: what each binds, mentions, and does when it is executed.
+
+An approximation on the side of caution: a name is what any statement binds to it, a string may name
+something, and what is called while the module is executed may change all that it can reach.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from fullgraph.domain.positions import TextPositions
+from fullgraph.incremental.code_lines import CodeLine, code_lines
+
+Role = Literal["definition", "import", "main", "other"]
+
+_WORD = re.compile(r"[^\W\d]\w*")
+_NAMED = re.compile(r"[\w.\[\], |]{1,100}")
+"""A string that may name something: an annotation, a key of a registry, an attribute."""
+
+_DYNAMIC = frozenset({"globals", "eval", "exec", "__import__"})
+_DYNAMIC_ATTRIBUTES = frozenset({"modules", "import_module"})
+"""With these, of ``sys`` and ``importlib``, code may reach what it does not name."""
+
+_PURE = frozenset(
+    {
+        *("property", "staticmethod", "classmethod", "dataclass", "abstractmethod", "overload"),
+        *("contextmanager", "lru_cache", "cache", "cached_property", "wraps", "final", "override"),
+        *("torch.no_grad", "torch.enable_grad", "torch.inference_mode", "torch.compile"),
+        *(
+            "torch.compiler.disable",
+            "torch._dynamo.disable",
+            "torch.jit.ignore",
+            "torch.jit.script",
+        ),
+        *("torch.jit.unused", "torch.jit.export", "torch.autograd.function.once_differentiable"),
+        *("once_differentiable", "no_grad", "custom_fwd", "custom_bwd", "jaxtyped", "beartype"),
+    }
+)
+"""Decorators that keep nothing of what they are given in a place where others find it."""
+_PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Some lines of a text: one statement, or several that share a line, and what stands above.
+
+    ``source`` is of all these lines, from ``first`` to ``last``, counted from 0.
+    """
+
+    first: int
+    last: int
+    lines: tuple[str, ...]
+    nodes: tuple[ast.stmt, ...]
+
+    @cached_property
+    def code(self) -> tuple[CodeLine, ...]:
+        return code_lines(self.lines, self.first)
+
+    @cached_property
+    def documented(self) -> frozenset[int]:
+        """Lines that hold nothing but a docstring."""
+        found: set[int] = set()
+        for node in _docstrings(self.nodes):
+            last = (node.end_lineno or node.lineno) - 1
+            before = self.lines[node.lineno - 1 - self.first].encode()[: node.col_offset]
+            behind = self.lines[last - self.first].encode()[node.end_col_offset :].strip()
+            if not before.strip() and (not behind or behind.startswith(b"#")):
+                found.update(range(node.lineno - 1, last + 1))
+        return frozenset(found)
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The same for two statements that execute the same, docstrings aside."""
+        return tuple(line.code for line in self.code if line.number not in self.documented)
+
+    @cached_property
+    def role(self) -> Role:
+        kinds = {_role(node) for node in self.nodes}
+        return kinds.pop() if len(kinds) == 1 else "other"
+
+    @cached_property
+    def binds(self) -> frozenset[str]:
+        """Names of the module that it binds, or that its functions may."""
+        return frozenset(name for node in self.nodes for name in _bound(node))
+
+    @cached_property
+    def mentions(self) -> frozenset[str]:
+        return frozenset(name for node in self.nodes for name in _mentioned(node))
+
+    @cached_property
+    def executed(self) -> frozenset[str]:
+        """Names of what may be called while the module is executed."""
+        return frozenset(name for node in self.nodes for name in _executed(node))
+
+
+class ParsedText:
+    """The statements of one text.
+
+    Raises:
+        SyntaxError: it does not parse, for the Python that executes this.
+    """
+
+    def __init__(self, text: str, positions: TextPositions | None = None) -> None:
+        self.text = text
+        positions = positions or TextPositions(text)
+        self.lines = tuple(positions.lines)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise SyntaxError(str(error)) from error
+        self.statements = tuple(_statements(tree.body, self.lines))
+
+    def at(self, line: int) -> int:
+        """The number of the statement whose lines hold this one."""
+        return next(
+            (number for number, one in enumerate(self.statements) if line <= one.last),
+            max(len(self.statements) - 1, 0),
+        )
+
+    @cached_property
+    def definers(self) -> dict[str, tuple[int, ...]]:
+        """By name: the statements that bind it."""
+        found: dict[str, list[int]] = {}
+        for number, statement in enumerate(self.statements):
+            for name in statement.binds:
+                found.setdefault(name, []).append(number)
+        return {name: tuple(numbers) for name, numbers in found.items()}
+
+    def reached(self, names: Iterable[str]) -> frozenset[int]:
+        """The statements that names lead to, directly or through others."""
+        return self.closed(number for name in names for number in self.definers.get(name, ()))
+
+    def closed(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Some statements and all that they lead to."""
+        found: set[int] = set()
+        left = list(numbers)
+        while left:
+            number = left.pop()
+            if number in found:
+                continue
+            found.add(number)
+            mentioned = self.statements[number].mentions
+            if not _DYNAMIC.isdisjoint(mentioned):
+                return frozenset(range(len(self.statements)))
+            for name in mentioned:
+                left += self.definers.get(name, ())
+        return frozenset(found)
+
+    @cached_property
+    def reached_on_import(self) -> frozenset[int]:
+        """The statements that may be executed, or changed, while the module is."""
+        names: set[str] = set()
+        for statement in self.statements:
+            if statement.role != "main":
+                names |= statement.executed
+        return self.reached(names | self._subclassed)
+
+    @cached_property
+    def _subclassed(self) -> set[str]:
+        """Classes of the text that hear of their subclasses, and these subclasses."""
+        hearing: set[str] = set()
+        for statement in self.statements:
+            for node in statement.nodes:
+                if isinstance(node, ast.ClassDef) and (
+                    any(keyword.arg == "metaclass" for keyword in node.keywords)
+                    or any(getattr(one, "name", "") == "__init_subclass__" for one in node.body)
+                ):
+                    hearing.add(node.name)
+        grew = bool(hearing)
+        while grew:
+            grew = False
+            for statement in self.statements:
+                for node in statement.nodes:
+                    if not isinstance(node, ast.ClassDef) or node.name in hearing:
+                        continue
+                    bases = {name for base in node.bases for name in _mentioned(base)}
+                    if bases & hearing:
+                        hearing.add(node.name)
+                        grew = True
+        return hearing
+
+
+def _statements(body: Sequence[ast.stmt], lines: tuple[str, ...]) -> Iterator[Statement]:
+    first = 0
+    group: list[ast.stmt] = []
+    for number, node in enumerate(body):
+        group.append(node)
+        last = (node.end_lineno or node.lineno) - 1
+        follower = body[number + 1] if number + 1 < len(body) else None
+        if follower is not None and _first_line(follower) <= last:
+            continue
+        yield Statement(first, last, lines[first : last + 1], tuple(group))
+        first, group = last + 1, []
+    if first < len(lines):
+        yield Statement(first, len(lines) - 1, lines[first:], ())
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
+
+
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Those of definitions, also of what is inside them."""
+    for top in nodes:
+        for node in ast.walk(top):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                yield from filter(_is_text, node.body[:1])
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _role(node: ast.stmt) -> Role:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return "definition"
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return "import"
+    if isinstance(node, ast.If) and "__main__" in ast.dump(node.test):
+        return "main"
+    return "other"
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Names of the module; what functions and classes bind is their own."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Global):
+                yield from inner.names
+        return
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield alias.asname or alias.name.partition(".")[0]
+        return
+    if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield node.id
+    if isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load):
+        # What is changed is as if it were bound anew.
+        yield from _mentioned(node.value)
+    for child in ast.iter_child_nodes(node):
+        yield from _bound(child)
+
+
+def _mentioned(node: ast.AST) -> Iterator[str]:
+    docstrings = {id(one) for one in _docstrings([node])}
+    left = [node]
+    while left:
+        one = left.pop()
+        if id(one) in docstrings:
+            continue
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Attribute) and one.attr in _DYNAMIC_ATTRIBUTES:
+            if isinstance(one.value, ast.Name) and one.value.id in ("sys", "importlib"):
+                yield "globals"
+        elif isinstance(one, ast.Global):
+            yield from one.names
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
+            named = _NAMED.fullmatch(one.value)
+            yield from _WORD.findall(one.value) if named else ()
+        left += ast.iter_child_nodes(one)
+
+
+def _executed(node: ast.stmt) -> Iterator[str]:
+    """Names in what is called when a statement is executed, and of what it gives away."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        unknown = [one for one in node.decorator_list if not _is_pure(one)]
+        for decorator in unknown:
+            yield from _mentioned(decorator)
+        if unknown:
+            yield node.name
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        for default in defaults:
+            if _calls(default):
+                yield from _mentioned(default)
+    elif isinstance(node, ast.ClassDef):
+        for base in (*node.bases, *(keyword.value for keyword in node.keywords)):
+            if _calls(base):
+                yield from _mentioned(base)
+        for inner in node.body:
+            yield from _executed(inner)
+    elif not isinstance(node, (ast.Import, ast.ImportFrom)) and _calls(node):
+        yield from _mentioned(node)
+
+
+def _calls(node: ast.AST) -> bool:
+    """Whether it calls something when it is executed; what it defines is not called by that."""
+    if isinstance(node, ast.Lambda):
+        return False
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return any(True for _ in _executed(node))
+    calling = (ast.Call, ast.Await, ast.With, ast.For, ast.comprehension, ast.BinOp, ast.Delete)
+    if isinstance(node, calling) and not _is_plain(node):
+        return True
+    return any(_calls(child) for child in ast.iter_child_nodes(node))
+
+
+def _is_plain(node: ast.AST) -> bool:
+    """Arithmetic on numbers and texts, and types in unions."""
+    return isinstance(node, ast.BinOp) and not any(
+        isinstance(one, (ast.Call, ast.Await)) for one in ast.walk(node)
+    )
+
+
+def _is_pure(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = ast.unparse(called)
+    if name.endswith((".setter", ".getter", ".deleter")):
+        return True
+    return name in _PURE or name.startswith(_PURE_MODULES)

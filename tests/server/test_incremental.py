@@ -1,0 +1,310 @@
+"""What an edit can affect, and where the rest stands after it."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from typing import Any
+
+import pytest
+
+from fullgraph.incremental import KnownTarget, ParsedText, aligned, same_code, unaffected
+from fullgraph.incremental.code_lines import code_lines
+from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph_engine.protocol import Finding, Frame, Position, Range, Related
+
+TEXT = '''\
+"""A module."""
+import torch
+from torch import nn
+
+WIDTH = 8
+
+
+def helper(x):
+    # a remark
+    if x.sum() > 0:
+        return x
+    return x * WIDTH
+
+
+class Inner(nn.Module):
+    """Words."""
+
+    def forward(self, x):
+        return helper(
+            x,
+
+            # the second
+            x,
+        )
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        self.inner = Inner()
+
+    def forward(self, x):
+        return """a
+        # no comment
+        b""", self.inner(x)
+
+
+class Other(nn.Module):
+    def forward(self, x: "Config"):
+        return x
+
+
+class Config:
+    size = 3
+
+
+if __name__ == "__main__":
+    Other()(torch.ones(WIDTH))
+'''
+NAMES = ("Inner", "Outer", "Other")
+
+
+def left(new: str, *, written: bool = True, text: str = TEXT) -> list[str]:
+    """Targets that a change from one text to another does not affect."""
+    before, after = ParsedText(text), ParsedText(new)
+    targets = [KnownTarget(name, written) for name in NAMES]
+    return sorted(unaffected(before, after, aligned(before, after), targets))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("    # a remark\n", "", True),
+        ("    # a remark\n", "    # another\n\n\n", True),
+        ("import torch\n", "import torch  # for all\n", True),
+        ("            # the second\n", "", True),
+        ("        # no comment\n", "", False),
+        ("        # no comment\n", "        # a comment\n", False),
+        ("WIDTH = 8", "WIDTH = 9", False),
+        ("WIDTH = 8", "WIDTH =  8", False),
+        ("WIDTH = 8", "# fullgraph: off\nWIDTH = 8", False),
+        ("class Inner", "# fullgraph: x=f32[2]\nclass Inner", False),
+        ("WIDTH = 8", "WIDTH = 8  # fullgraph: ignore", True),
+        ("WIDTH = 8", "WIDTH = 8  # fullgraph: ignore of", False),
+        ('"""Words."""', '"""Others."""', False),
+        ("        return x\n\n\n", "        return x\n", True),
+        ("        return x\n    return", "        return x\n        return", False),
+        ("        return x\n    return", "        return (x\n    return", False),
+    ],
+)
+def test_comments_and_empty_lines_are_no_code(old: str, new: str, same: bool) -> None:
+    assert old in TEXT
+    found = same_code(ParsedText(TEXT), TEXT.replace(old, new).split("\n"))
+    assert (found is not None) is same
+
+
+def test_a_probe_comment_belongs_to_what_directly_follows_it() -> None:
+    text = "# fullgraph: x=f32[2]\nclass Inner: pass\n"
+    apart = text.replace("]\n", "]\n\n")
+    assert same_code(ParsedText(text), apart.split("\n")) is None
+    assert same_code(ParsedText(text), ("\n\n" + text).split("\n")) is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("WIDTH = 8", "WIDTH = 9", ["Other"]),
+        ("return x * WIDTH", "return x", ["Other"]),
+        ("self.inner(x)", "self.inner(x + 1)", ["Inner", "Other"]),
+        ("size = 3", "size = 4", ["Inner", "Outer"]),
+        ("import torch\n", "import torch, os\n", []),
+        ("class Config:", "@torch.no_grad\nclass Config:", ["Inner", "Outer"]),
+        ("class Config:", "@register\nclass Config:", []),
+        ("class Config:", "def unused(): pass\n\n\nclass Config:", ["Inner", "Other", "Outer"]),
+        ("class Config:", "UNUSED = 3\n\n\nclass Config:", ["Inner", "Other", "Outer"]),
+        ("class Config:", "torch.manual_seed(3)\n\n\nclass Config:", []),
+        ("class Config:", "Inner.forward = None\n\n\nclass Config:", ["Other"]),
+        ("class Config:", "def helper(x): pass\n\n\nclass Config:", ["Other"]),
+        ("    Other()(", "    Other().eval()(", ["Inner", "Other", "Outer"]),
+        ('    """Words."""\n', '    """Others."""\n', ["Inner", "Other", "Outer"]),
+    ],
+)
+def test_a_change_affects_what_leads_to_it(old: str, new: str, expected: list[str]) -> None:
+    assert old in TEXT
+    assert left(TEXT.replace(old, new)) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # What is in `Outer` decides what `Inner` is called with.
+        ("self.inner(x)", "self.inner(x + 1)", ["Other"]),
+        ("    Other()(", "    Other().eval()(", ["Inner", "Outer"]),
+        ('    """Words."""\n', '    """Others."""\n', ["Other"]),
+    ],
+)
+def test_inputs_that_are_not_written_at_a_target_come_from_elsewhere(
+    old: str, new: str, expected: list[str]
+) -> None:
+    assert left(TEXT.replace(old, new), written=False) == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MODEL = Outer()",
+        "@register(Outer)\nclass Late: pass",
+        "def late(x=Outer()): pass",
+        "for name in (Outer,): name()",
+        "class Late(Outer()): pass",
+    ],
+)
+def test_what_is_called_on_import_affects_everything(line: str) -> None:
+    text = f"{TEXT}\n{line}\n"
+    assert left(text.replace("return x * WIDTH", "return x"), text=text) == []
+    assert left(text.replace("size = 3", "size = 4"), text=text) == ["Inner", "Outer"]
+
+
+def test_classes_that_hear_of_their_subclasses_are_called_on_import() -> None:
+    hearing = "class Base:\n    def __init_subclass__(cls): helper(cls)\n\n\nclass S(Base): pass\n"
+    text = f"{TEXT}\n{hearing}"
+    assert left(text.replace("return x * WIDTH", "return x"), text=text) == []
+
+
+@pytest.mark.parametrize("call", ["globals()['helper']", "eval('hel' + 'per')"])
+def test_what_may_reach_any_name_reaches_all(call: str) -> None:
+    text = TEXT.replace('x: "Config"):\n        return x', f"x):\n        return {call}(x)")
+    assert text != TEXT
+    assert left(text.replace("return x * WIDTH", "return x"), text=text) == []
+    # `sys` alone does not, and no method of that name.
+    harmless = TEXT.replace("x\n\n\nclass Config", "x.eval()\n\n\nclass Config")
+    assert left(harmless.replace("return x * WIDTH", "return x"), text=harmless) == ["Other"]
+
+
+def test_a_definition_that_moved_is_another_one() -> None:
+    body = "class Config:\n    size = 3\n\n\n"
+    moved = TEXT.replace(body, "").replace("class Other", f"{body}class Other")
+    assert left(moved) in (["Inner", "Outer"], ["Inner", "Other", "Outer"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_of_code_are_found_where_they_went(seed: int) -> None:
+    chance = random.Random(seed)
+    lines = TEXT.split("\n")
+    strings = {number for number, line in enumerate(lines) if "comment" in line or 'b"""' in line}
+    new: list[str] = []
+    for number, line in enumerate(lines):
+        while number not in strings and chance.random() < 0.3:
+            new.append(chance.choice(["", "# note", "    # note"]))
+        if line.strip() or number in strings or chance.random() < 0.5:
+            new.append(line)
+    before = ParsedText(TEXT)
+    edits = same_code(before, new)
+    assert edits is not None
+    moved = Relocation("/a.py", edits)
+    for told in code_lines(lines):
+        assert new[moved.line(told.number)] == lines[told.number]
+    change = aligned(before, ParsedText("\n".join(new)))
+    assert change.is_same
+    again = Relocation("/a.py", change.edits)
+    docstring = '    """Words."""'
+    for told in code_lines(lines):
+        if told.code != docstring:
+            assert new[again.line(told.number)] == lines[told.number]
+
+
+def test_what_is_told_moves_with_its_lines() -> None:
+    text = "import torch\n\n\ndef f(x):\n    g(x,\n      x)\n"
+    new = "# note\nimport torch\n\n\ndef f(x):\n    g(x,\n      # note\n      x)\n"
+    edits = same_code(ParsedText(text), new.split("\n"))
+    assert edits is not None
+
+    def finding(call: Range, line: int, file: str = "/p/a.py") -> Finding:
+        return Finding(
+            "graph-break/x",
+            f"As line {line} says, but not line 4 of b.py, nor other.py, line 4.",
+            call,
+            context=f'File "{file}", line {line}, in f',
+            stack=(Frame(file, "f", line - 1, 4, line), Frame("/p/b.py", "f", 4)),
+            related=(Related("/p/b.py", Range(Position(4, 0), Position(4, 1)), "There."),),
+            identity=f"x@{call.start.line}:4-{call.end.line}:8",
+        )
+
+    before = finding(Range(Position(4, 4), Position(5, 8)), 5)
+    moved = Relocation("/p/a.py", edits).of(before)
+    assert moved.range == Range(Position(5, 4), Position(7, 8))
+    assert moved.identity == "x@5:4-7:8"
+    assert moved.message == "As line 6 says, but not line 4 of b.py, nor other.py, line 4."
+    assert moved.context == 'File "/p/a.py", line 6, in f'
+    assert moved.stack[0].line == 5
+    assert (moved.stack[1], moved.related) == (before.stack[1], before.related)
+
+
+def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:
+    text = "def f(x):\n    return x\n\n\ndef g(x):\n    return x\n"
+    before, after = ParsedText(text), ParsedText(text.partition("\n\n\n")[2])
+    move = Relocation("/a.py", aligned(before, after).edits)
+    assert move.of(Position(5, 3)) == Position(1, 3)
+    with pytest.raises(LineLost):
+        move.of(Position(1, 3))
+
+
+# -- in the editor --------------------------------------------------------------------------------
+
+PAIR = textwrap.dedent(
+    """\
+    import torch.nn as nn
+
+
+    class A(nn.Module):
+        def forward(self, x):
+            first()  # break: in A
+
+
+    class B(nn.Module):
+        def forward(self, x):
+            second()  # break: in B
+    """
+)
+NET = "import torch.nn as nn\n\n\nclass Net(nn.Module):\n    call()  # break: A break\n"
+BREAK = ("A break", "call()")
+IN_A, IN_B = ("in A", "first()"), ("in B", "second()")
+
+
+def last_analyzed(counter: Any) -> str:
+    """What the engine was asked last, behind the number of the text."""
+    return str([line for line in counter.lines if line.startswith("analyze")][-1])
+
+
+async def test_a_comment_costs_no_run(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    editor.edit(uri, "\nclass Net", "\n# a note\n\nclass Net")
+    await editor.until_seen(uri, BREAK)
+    editor.save(uri)
+    await editor.until_rest()
+    assert await editor.seen(uri) == [BREAK]
+    assert counter.analyzed == 1
+
+
+async def test_only_what_an_edit_affects_is_traced(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", PAIR)
+    await editor.until_seen(uri, IN_A, IN_B)
+    await editor.until_state("ready")
+    editor.edit(uri, "        second()", "        # a note\n        x = 2\n        second()")
+    await editor.until(lambda: counter.analyzed == 2)
+    await editor.until_state("ready")
+    assert await editor.seen(uri) == [IN_A, IN_B]
+    assert last_analyzed(counter).endswith(" -A")
+    # What is known of both is as good as ever for the next edit.
+    editor.edit(uri, "        first()", "        x = 1\n        first()")
+    await editor.until(lambda: counter.analyzed == 3)
+    await editor.until_state("ready")
+    assert await editor.seen(uri) == [IN_A, IN_B]
+    assert last_analyzed(counter).endswith(" -B")
+
+
+async def test_what_is_asked_for_is_traced_whatever_is_known(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", PAIR)
+    await editor.until_seen(uri, IN_A, IN_B)
+    await editor.until_state("ready")
+    await editor.command("fullgraph.server.analyze", uri)
+    await editor.until(lambda: counter.analyzed == 2)
+    assert " -" not in last_analyzed(counter)
