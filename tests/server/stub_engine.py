@@ -191,6 +191,8 @@ class Stub:
             for row, match in targets
         ]
         self.say(p.TargetsFound(number, tuple(names)))
+        if request.files and "# stub: files" in request.text:
+            self.say(p.FilesRead.of(number, ()))
         ends = [row for row, _ in targets[1:]] + [len(lines)] * bool(targets)
         self.scan(request, lines, 0, targets[0][0] if targets else len(lines), "")
         for info, (row, match), end in zip(names, targets, ends, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,6 +300,31 @@ async def test_only_what_an_edit_affects_is_traced(editor: Any, counter: Any) ->
     await editor.until_state("ready")
     assert await editor.seen(uri) == [IN_A, IN_B]
     assert last_analyzed(counter).endswith(" -B")
+
+
+async def test_what_was_found_before_is_shown_until_the_text_is_traced(
+    open_editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    ready.touch()
+    engine = f"waits={ready}"
+    first = await open_editor(engine=engine)
+    text = f"# stub: files\n{NET}"
+    uri = first.open("model.py", text)
+    await first.until_seen(uri, BREAK)
+    await first.until_state("ready")
+    await first.shut_down()
+    ready.unlink()
+    again = await open_editor(engine=engine)
+    uri = again.open("model.py", text)
+    await again.until_seen(uri, BREAK)
+    assert (await again.titles(uri))[0].endswith(" · from the cache")
+    assert counter.analyzed == 1
+    ready.touch()
+    await again.until(lambda: counter.analyzed == 2)
+    await again.until_state("ready")
+    assert await again.seen(uri) == [BREAK]
+    assert "from the cache" not in (await again.titles(uri))[0]
 
 
 async def test_what_is_asked_for_is_traced_whatever_is_known(editor: Any, counter: Any) -> None:

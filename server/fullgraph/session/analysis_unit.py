@@ -162,7 +162,7 @@ class Unit:
         """What the results come from."""
         self._recorder: Recorder | None = None
         """What the results rest on; None where that is not known."""
-        self._from_before = False
+        self.from_cache = False
         """The results are those of an earlier session, of an engine as the one that comes."""
         self._forecast: _Forecast | None = None
         self._edited = 0.0
@@ -193,14 +193,13 @@ class Unit:
 
     def show_kept(self, kept: KeptResults) -> None:
         """Show what the text was found to be in an earlier session, until it is traced."""
-        if self._engine is not None or not self.results.empty:
+        if not self.results.empty or self._complete is not None:
             return
-        self.results.begin()
+        known = Results()
         for event in kept.events:
-            self.results.apply(event)
-        self.results.complete()
-        self.results.outdate()
-        self._from_before = True
+            known.apply(event)
+        self.results.adopt(known, known.placed)
+        self.from_cache = True
         self._report(ResultsChanged(final=False))
 
     def change(self, changes: Sequence[Change], version: int) -> None:
@@ -458,10 +457,10 @@ class Unit:
 
     def trace(self, due: TraceDue, engine: Engine, request: Analyze) -> None:
         """Begin the run that was due."""
-        if engine is not self._engine and not self._from_before:
+        if engine is not self._engine and (self._engine is not None or not self.from_cache):
             # What another torch did is not what this one does.
             self._forget()
-        self._engine, self._from_before = engine, False
+        self._engine = engine
         # While typing, a text that does not parse is on its way to one that does. When it is
         # opened or saved so, the engine says where it is broken, as ``check`` does.
         self.unparsed = due.reason is Reason.CHANGED and not _parses(
@@ -530,6 +529,7 @@ class Unit:
         unparsed = not run.obsolete and self.results.unparsed
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
+            self.from_cache = False
             self.results.complete()
             if not run.only:
                 self._complete = _Complete(run.basis, self.results.snapshot())

@@ -174,17 +174,13 @@ class Results:
         if not self._registers:
             self._operators = ()
 
-    def outdate(self) -> None:
-        """From here on nothing is current, though nothing else is known."""
-        self._settle()
-        self._current = False
-
     def interrupted(self) -> None:
         """The run ended before it was through: keep what it found, and the rest of before."""
         if self.unparsed:
             # Nothing is known to be gone but what was said of the file.
             self._old.pop(_FILE, None)
-        self.outdate()
+        self._settle()
+        self._current = False
 
     @property
     def unparsed(self) -> bool:
@@ -211,7 +207,8 @@ class Results:
         """Move with the text. From here on nothing is current."""
         if not edits:
             return
-        self.outdate()
+        self._settle()
+        self._current = False
         self._found = ()
         self.forecasts.edited(edits, path)
         for edit in edits:
@@ -244,6 +241,7 @@ class Results:
     def adopt(self, other: Results, names: frozenset[str]) -> None:
         """Take what another one has of some targets."""
         self._settle()
+        self.names = self.names or other.names
         for name in names:
             self._old[name] = other._shown(name)
         self._seen.adopt(other._seen, names)

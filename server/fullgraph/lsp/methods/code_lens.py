@@ -78,6 +78,8 @@ def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:
         title += " · not all values are shown"
     if shown.current:
         return title
+    if unit.from_cache:
+        return f"{title} · from the cache"
     if unit.busy or unit.waiting:
         return f"{title} · tracing"
     return f"{title} · before the last edit"
