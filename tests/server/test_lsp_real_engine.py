@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -172,3 +173,32 @@ async def test_check_says_the_same(editor: Any) -> None:
     )
     findings = json.loads(output.stdout)["files"][0]["findings"]
     assert shown == [(f["code"], f["range"]["start"]["line"], f["message"]) for f in findings]
+
+
+async def until_marked(editor: Any, uri: str, *texts: str) -> None:
+    """Wait until the file's graph breaks are at these texts."""
+    while True:
+        found = await editor.diagnostics(uri)
+        breaks = [d for d in found if str(d.code).startswith("graph-break")]
+        if [editor.at(uri, d.range) for d in breaks] == list(texts):
+            return
+        await asyncio.sleep(0.05)
+
+
+async def test_what_is_typed_in_one_file_is_what_others_import(editor: Any) -> None:
+    blocks = "import torch\n\n\ndef scaled(x):\n    return x * 2\n"
+    editor.root.joinpath("blocks.py").write_text(blocks)
+    model = NET.replace("import torch\n", "import torch\nfrom blocks import scaled\n", 1)
+    model = model.replace("        if y.sum() > 0:\n            return y + 1\n", "").replace(
+        "y - 1", "scaled(y)"
+    )
+    uri, imported = editor.open("model.py", model), editor.open("blocks.py", blocks)
+    assert await settled(editor, uri) == []
+    editor.edit(imported, "return x * 2", "print(x)\n    return x * 2")
+    await until_marked(editor, uri, "scaled(y)")
+    # What is broken is not imported.
+    editor.edit(imported, "print(x)", "print(x")
+    editor.edit(uri, "scaled(y)", "scaled(y + 1)")
+    await until_marked(editor, uri, "scaled(y + 1)")
+    editor.edit(imported, "print(x", "len(x.shape)")
+    await until_marked(editor, uri)

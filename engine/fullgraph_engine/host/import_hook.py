@@ -11,12 +11,13 @@ import linecache
 import os
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
+from ..protocol import OpenFile
 from . import syntax
 
 INSTALLED = ("site-packages", "dist-packages")
@@ -213,6 +214,53 @@ class TextImporter(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         """Go on with another text: a snapshot's next generation."""
         self._text = text
         show(self._path, text)
+
+
+class OpenTexts(importlib.abc.MetaPathFinder):
+    """Finds modules whose files are open in an editor: they are what they are there."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self._names: frozenset[str] = frozenset()
+
+    def replace(self, files: Iterable[OpenFile]) -> None:
+        """Know these files, and no others; what is imported already stays as it is."""
+        self.texts = {file.path: file.text for file in files}
+        self._names = frozenset(map(_module_name, self.texts))
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: types.ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname.rpartition(".")[2] not in self._names:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        text = self.texts.get(spec.origin or "") if spec is not None else None
+        if spec is None or text is None or not isinstance(spec.loader, SourceFileLoader):
+            return None
+        spec.loader = _OpenTextLoader(fullname, str(spec.origin), text)
+        return spec
+
+
+class _OpenTextLoader(SourceFileLoader):
+    def __init__(self, fullname: str, path: str, text: str) -> None:
+        super().__init__(fullname, path)
+        self._text = text
+
+    def get_source(self, fullname: str) -> str:
+        return self._text
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        show(self.path, self._text)
+        code: types.CodeType = self.source_to_code(self._text, self.path)
+        return code
+
+
+def _module_name(path: str) -> str:
+    file = Path(path)
+    return file.parent.name if file.stem == "__init__" else file.stem
 
 
 def show(path: str, text: str) -> None:

@@ -132,6 +132,7 @@ class _Module:
         self.wanted: list[int] = []
         self.note = ""
         self.source: import_hook.TextImporter | None = None
+        self.open_texts = import_hook.OpenTexts()
         self.place = import_hook.ModulePlace("", False, ())
         self.progress: ImportProgress | None = None
         self.text_ended = 0.0
@@ -365,12 +366,14 @@ class _Module:
         self.source = import_hook.TextImporter(
             place.name, path, text, place.package, self.statements, self.progress.begins
         )
-        sys.meta_path.insert(0, self.source)
+        self.open_texts.replace(self.analyze.open_files)
+        sys.meta_path[:0] = [self.source, self.open_texts]
         if self.given.keep_control >= 0:
             self.may_stay_since = _monotonic()
         if self.given.keep_control >= 0 or self.analyze.files:
             scratch = os.path.dirname(self.job.scratch)  # noqa: PTH120
             self.reads = Reads(path, self.user_path, scratch)
+            self.reads.open_files = self.open_texts.texts.keys()
             sys.meta_path.append(self.reads.unfound)
             self.sandbox.noted = self.reads.opened
         with self.pipeline.untraced():
@@ -556,6 +559,9 @@ class _Module:
             self.say(finding)
         if self.source is not None:
             self.source.replace(self.analyze.text)
+        self.open_texts.replace(self.analyze.open_files)
+        if self.reads is not None:
+            self.reads.open_files = self.open_texts.texts.keys()
         execution = self.execution
         assert execution is not None
         execution.take(self.tree, self.lines, self.given.box, self.refused)

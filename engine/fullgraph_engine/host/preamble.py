@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..protocol import Analyze
+from ..protocol.files import OPEN
 from . import syntax, wire
 from .lines import Line, LineReader
 from .process_backends import ForkedOwner, descriptors, packets, processes
@@ -95,7 +96,10 @@ class Preamble:
         count = self.kept.lines
         if syntax.lines_of(own.text)[:count] != syntax.lines_of(request.text)[:count]:
             return False
-        return all(state(file.path) == file for file in self.kept.files)
+        read = {file.path for file in self.kept.files}
+        if _texts(own, read) != _texts(request, read):
+            return False
+        return all(file.modified == OPEN or state(file.path) == file for file in self.kept.files)
 
     def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
         """Fork a generation; False if the process is gone."""
@@ -179,6 +183,11 @@ class Preamble:
                     ended.ended(message.code)
                 if self._doomed:
                     self.discard()
+
+
+def _texts(request: Analyze, paths: set[str]) -> dict[str, str]:
+    """Of the files that are open in an editor those that an import has read."""
+    return {file.path: file.text for file in request.open_files if file.path in paths}
 
 
 class Shelf:

@@ -6,10 +6,10 @@ import importlib.abc
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 
-from ..protocol.files import FileState
+from ..protocol.files import OPEN, FileState
 from .import_hook import INSTALLED
 
 _STANDARD = sysconfig.get_path("stdlib")
@@ -43,6 +43,8 @@ class Reads:
 
     def __init__(self, path: str, user_path: list[str], scratch: str) -> None:
         self._path, self._user_path, self._scratch = path, user_path, scratch
+        self.open_files: Collection[str] = ()
+        """Those of which the same holds: that they were read is told, and not what they are."""
         self._before = frozenset(sys.modules)
         self.unfound = Unfound()
         self.opened: set[str] = set()
@@ -70,7 +72,10 @@ class Reads:
             and (not name.startswith(beneath) or (around and name.startswith(around)))
             and _exists(name)
         }
-        return tuple(state(name) for name in sorted({*own, *installed, *self.unfound.places}))
+        return tuple(
+            FileState(name, OPEN, OPEN) if name in self.open_files else state(name)
+            for name in sorted({*own, *installed, *self.unfound.places})
+        )
 
     def untold(self) -> tuple[FileState, ...]:
         """Those that were not given before."""

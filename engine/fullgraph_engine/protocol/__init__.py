@@ -33,6 +33,7 @@ from .evidence import ForecastEvidence
 from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .files import FilesRead as FilesRead
+from .files import OpenFile as OpenFile
 from .guards import GuardsFound as GuardsFound
 from .measurements import Measurement as Measurement
 from .operators import Operator
@@ -296,6 +297,7 @@ class Analyze:
     """Targets that are found as ever, and not traced: what is known of them holds."""
     focus: int = 0
     roots: tuple[str, ...] = ()
+    open_files: tuple[OpenFile, ...] = ()
     cwd: str = ""
     limits: Limits = Limits()
     jobs: int = 2

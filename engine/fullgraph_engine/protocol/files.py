@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from .packing import items_of, packed
 
+OPEN = -2
+"""In place of the time and the size of a file that is open in an editor."""
+
 
 @dataclass(frozen=True)
 class FileState:
@@ -16,6 +19,15 @@ class FileState:
     path: str
     modified: int
     size: int
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file that is open in an editor: whoever imports it gets this text, and not what is on
+    disk. ``path`` is absolute."""
+
+    path: str
+    text: str
 
 
 @dataclass(frozen=True)

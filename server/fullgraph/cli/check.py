@@ -249,7 +249,6 @@ class Check:
             settings=self._settings,
             project=self._project,
             forecast=self._forecast,
-            files=self._kept is not None,
         )
         # So many files go on at once that all together there are never more than ``jobs`` runs.
         jobs = max(1, self._settings.parallel // self._parallel)

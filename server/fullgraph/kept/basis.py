@@ -59,7 +59,16 @@ def engine_basis(
 def request_digest(engine: EngineBasis, request: Analyze) -> str:
     """Differs wherever the request asks for something else, its text aside."""
     asked = dataclasses.replace(
-        request, request=0, generation="", text="", focus=0, jobs=0, files=False, nice=0
+        request,
+        request=0,
+        generation="",
+        text="",
+        focus=0,
+        jobs=0,
+        files=False,
+        nice=0,
+        # Results that follow from one are not kept.
+        open_files=(),
     )
     return _digest((engine.digest, to_plain(asked)))
 

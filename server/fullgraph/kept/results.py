@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fullgraph.engines import EngineState, EngineStatus
 from fullgraph_engine.protocol import (
@@ -20,7 +21,7 @@ from fullgraph_engine.protocol import (
     TargetDone,
     TargetsFound,
 )
-from fullgraph_engine.protocol.files import FileState
+from fullgraph_engine.protocol.files import OPEN, FileState
 
 _SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
 """How runs end that would end the same once more."""
@@ -64,6 +65,17 @@ class KeptResults:
     files: tuple[FileState, ...]
 
 
+def is_same(file: FileState) -> bool:
+    """Whether a file is as it was; one that is open in an editor is as the request has it."""
+    if file.modified == OPEN:
+        return True
+    try:
+        found = Path(file.path).stat()
+    except OSError:
+        return file.modified == -1
+    return (found.st_mtime_ns, found.st_size) == (file.modified, file.size)
+
+
 class Recorder:
     """Listens to the events of one request, to keep them if they are worth that.
 
@@ -90,6 +102,15 @@ class Recorder:
             if isinstance(event, TargetDone):
                 self._good = self._good and event.report.status in _SETTLED
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """Paths that the results depend on; None where nobody said."""
+        return frozenset(self._files) if self._told_files else None
+
+    def holds(self) -> bool:
+        """Whether the files are what they were."""
+        return all(map(is_same, self._files.values()))
+
     def results(
         self, status: EngineStatus, events: Sequence[Event] | None = None
     ) -> KeptResults | None:
@@ -104,5 +125,7 @@ class Recorder:
             return None
         if any(file.modified >= self._began for file in self._files.values()):
             return None
+        if any(file.modified == OPEN for file in self._files.values()):
+            return None  # what an editor has is gone when it is closed
         told = tuple(self._events if events is None else events)
         return KeptResults(EngineFacts.of(status), told, tuple(self._files.values()))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.kept.basis import EngineBasis, request_digest, text_digest
-from fullgraph.kept.results import KEPT, EngineFacts, KeptResults
+from fullgraph.kept.results import KEPT, EngineFacts, KeptResults, is_same
 from fullgraph_engine.protocol import Analyze, Event, decode, encode, from_plain, to_plain
 from fullgraph_engine.protocol.files import FileState
 
@@ -80,7 +80,7 @@ class Store:
             return None
         if header.version != _FORMAT or header.text != text_digest(request.text):
             return None
-        if any(_state(file.path) != file for file in header.files):
+        if not all(map(is_same, header.files)):
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # the least recently used go first
@@ -161,11 +161,3 @@ def _unpacked(data: bytes) -> tuple[_Header, tuple[Event, ...]]:
     if len(events) != len(lines):
         raise ValueError("other messages are among them")
     return header, events
-
-
-def _state(path: str) -> FileState:
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return FileState(path, -1, -1)
-    return FileState(path, found.st_mtime_ns, found.st_size)

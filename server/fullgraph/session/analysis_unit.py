@@ -56,6 +56,7 @@ from fullgraph_engine.protocol import (
     ForecastFound,
     Importing,
     Log,
+    OpenFile,
     Position,
     Range,
     RecordedClass,
@@ -90,23 +91,37 @@ class TraceInputs:
     settings: Settings
     recorded: tuple[RecordedClass, ...]
     """What a recording says of the text's classes."""
+    open_files: tuple[OpenFile, ...] = ()
+    """Other texts that are open."""
 
 
 @dataclass(frozen=True)
 class _Basis:
-    """All that results follow from, as far as is known here; ``other`` is what is not the text."""
+    """All that results follow from, as far as is known here; ``settings`` and the like are what is
+    no text."""
 
     text: str
     only: tuple[str, ...]
-    other: object
+    settings: object
+    open_files: tuple[OpenFile, ...]
 
 
 class _Complete:
     """The last run that went through, of all targets: what holds of it is shown again when an edit
     is taken back, or cannot affect it."""
 
-    def __init__(self, basis: _Basis, results: Results) -> None:
-        self.basis, self.results = basis, results
+    def __init__(self, basis: _Basis, results: Results, recorder: Recorder | None) -> None:
+        self.basis, self.results, self.recorder = basis, results, recorder
+
+    def follows_from(self, now: _Basis) -> bool:
+        """Whether a run of another text would be the same, as far as that is the same."""
+        before = self.basis
+        return before.settings == now.settings and self._imported(before) == self._imported(now)
+
+    def _imported(self, basis: _Basis) -> dict[str, str]:
+        reads = self.recorder.reads if self.recorder is not None else None
+        texts = {file.path: file.text for file in basis.open_files}
+        return {path: text for path, text in texts.items() if reads is None or path in reads}
 
     @cached_property
     def parsed(self) -> ParsedText | None:
@@ -185,6 +200,8 @@ class Unit:
         """Targets of which the user chose otherwise than the setting: see ``faded``."""
         self.unparsed = False
         """The text has a syntax error, so nothing was traced after the last edit or save."""
+        self.importable = document.text
+        """As others import it: the last text that had no syntax error when its turn came."""
 
     # -- what the editor does -----------------------------------------------------------------
 
@@ -212,7 +229,17 @@ class Unit:
         self._report(ResultsChanged(final=False))
         self._want(Reason.CHANGED)
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """Paths of files that the last complete run depends on; None where that is not known."""
+        recorder = self._complete.recorder if self._complete is not None else None
+        return recorder.reads if recorder is not None else None
+
     def save(self) -> None:
+        recorder = self._complete.recorder if self._complete is not None else None
+        if recorder is not None and not recorder.holds():
+            # Somebody has changed what nobody here has open.
+            self._complete = None
         self._want(Reason.SAVED)
         if not self.busy and not self.waiting and self._known() is not None:
             self._settle()
@@ -384,13 +411,14 @@ class Unit:
 
     def _basis(self, only: tuple[str, ...] | None = None) -> _Basis:
         only = self._only if only is None else only
-        settings, recorded = self.inputs.settings, self.inputs.recorded
-        return _Basis(self.document.text, only, (settings.tracing(), recorded))
+        inputs = self.inputs
+        settings = (inputs.settings.tracing(), inputs.recorded)
+        return _Basis(self.document.text, only, settings, inputs.open_files)
 
     def _known(self) -> Results | None:
         """The results of the text as it is, if it was traced but for comments and empty lines."""
         complete, now = self._complete, self._basis()
-        if complete is None or now.only or complete.basis.other != now.other:
+        if complete is None or now.only or not complete.follows_from(now):
             return None
         if complete.basis.text == now.text:
             return complete.results.snapshot()
@@ -412,7 +440,9 @@ class Unit:
     def _reused(self) -> _Reused | None:
         """What the last complete run has found that what was edited since cannot affect."""
         complete, now = self._complete, self._basis(())
-        if complete is None or complete.basis.other != now.other or complete.results.note:
+        if complete is None or complete.results.note or not complete.follows_from(now):
+            return None
+        if complete.recorder is not None and not complete.recorder.holds():
             return None
         before = complete.parsed
         after = _parsed(now.text) if len(now.text) <= LONGEST_PARSE else None
@@ -439,6 +469,8 @@ class Unit:
     def settle(self, due: TraceDue) -> bool:
         """Settle what needs no engine, whose import of torch takes seconds; False if it does."""
         if not may_have_targets(self.document.text):
+            if _parses(self.document.text, ""):
+                self.importable = self.document.text
             self.results.begin()
             self.results.complete()
             self._report(ResultsChanged(final=True))
@@ -470,19 +502,23 @@ class Unit:
             self._report(ResultsChanged(final=True))
             self._tell(Ending(self.document.generation, False, "The text has a syntax error."))
             return
+        self.importable = self.document.text
         # First: what changes from here on is not of this run.
         basis = self._basis(due.only)
         reused = self._reused() if not due.only else None
         kept = reused.targets if reused is not None else frozenset()
         if reused is not None and reused.all:
-            self._complete = _Complete(basis, reused.results)
+            self._complete = _Complete(basis, reused.results, self._recorder)
             self._restore(reused.results.snapshot())
             return
         if reused is not None:
             self.results.adopt(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)))
         analysis = engine.analyze(request)
-        self._recorder = Recorder(self._recorder if kept or due.only else None)
+        before = self._recorder if due.only else None
+        if kept and self._complete is not None:
+            before = self._complete.recorder
+        self._recorder = Recorder(before)
         self.results.begin(due.only, kept)
         self._run = _Run(self, analysis, basis)
         self._report(RunBegan(due.reason is Reason.ASKED))
@@ -532,7 +568,7 @@ class Unit:
             self.from_cache = False
             self.results.complete()
             if not run.only:
-                self._complete = _Complete(run.basis, self.results.snapshot())
+                self._complete = _Complete(run.basis, self.results.snapshot(), self._recorder)
                 if self._recorder is not None:
                     self._recorder.hear(last)
                 self._settle()
@@ -624,7 +660,7 @@ class Unit:
     def _remember(self) -> None:
         """Should an edit be taken back, its forecasts are not made again."""
         if self._known() is not None:
-            self._complete = _Complete(self._basis(()), self.results.snapshot())
+            self._complete = _Complete(self._basis(()), self.results.snapshot(), self._recorder)
 
     def _end_forecast(self) -> None:
         self._report(ForecastWithdrawn())

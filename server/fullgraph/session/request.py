@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fullgraph.session.recordings import recording_of
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Analyze, Part
+from fullgraph_engine.protocol import Analyze, OpenFile, Part
 
 # Text without any of these holds no target: no class, no mention of torch, no probe comment, no
 # annotation with a shape.
@@ -57,10 +57,9 @@ def analyze_request(
     focus: int = 0,
     only: Iterable[str] = (),
     forecast: bool = False,
-    files: bool = False,
+    open_files: tuple[OpenFile, ...] = (),
 ) -> Analyze:
-    """A request to trace one text. ``name`` is its absolute path, or a bare name; ``files``: say
-    what the results follow from."""
+    """A request to trace one text. ``name`` is its absolute path, or a bare name."""
     wanted: dict[Part, bool] = {
         "first": True,
         "second": settings.try_dynamic,
@@ -88,5 +87,6 @@ def analyze_request(
         recorded=recording_of(name, project).classes,
         examples=settings.examples(),
         path_seconds=PATH_SECONDS,
-        files=files,
+        open_files=open_files,
+        files=True,
     )

@@ -50,7 +50,7 @@ from fullgraph.session.unit_events import (
 )
 from fullgraph.session.unseen import unseen, warning
 from fullgraph.session.workspace import Workspace
-from fullgraph_engine.protocol import Analyze, Event, Failed, Log
+from fullgraph_engine.protocol import Analyze, Event, Failed, Log, OpenFile
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
@@ -288,7 +288,11 @@ class Session:
         module = path.parent.name if path.stem == "__init__" else path.stem
         imported = re.compile(rf"^[ \t]*(?:from|import)\b[^\n#]*\b{re.escape(module)}\b", re.M)
         for other in self._informed():
-            if other is not unit and imported.search(other.document.text):
+            if other is unit or not imported.search(other.document.text):
+                continue
+            if unit is not None and other.reads is not None:
+                other.reconsider()
+            else:
                 other.refresh()
 
     def analyze(self, unit: Unit, only: tuple[str, ...] = ()) -> asyncio.Future[Ending]:
@@ -313,7 +317,22 @@ class Session:
         recording = recording_of(document.name, self._workspace.project(document))
         if recording.problem:
             self._show_once(MessageLevel.WARNING, recording.problem)
-        return TraceInputs(self._workspace.settings(document), recording.classes)
+        settings = self._workspace.settings(document)
+        return TraceInputs(settings, recording.classes, self._open_files(document))
+
+    def _open_files(self, document: Document) -> tuple[OpenFile, ...]:
+        """The other files that are open, as somebody may import them."""
+        return tuple(
+            OpenFile(unit.document.name, unit.importable)
+            for unit in self.units.values()
+            if unit.document.path is not None and unit.document.uri != document.uri
+        )
+
+    def _imported(self, unit: Unit) -> None:
+        """A text may be another one for those that import it."""
+        for other in self._informed():
+            if other is not unit and unit.document.name in (other.reads or ()):
+                other.reconsider()
 
     def _inform(self, unit: Unit) -> Unit:
         """Let a unit know of the settings and the recording as they are now."""
@@ -363,6 +382,7 @@ class Session:
             unit.leave_untraced(refusal, forget=due.reason is Reason.OPENED)
             return
         if self._inform(unit).settle(due):
+            self._imported(unit)
             return
         engine = self.engine(unit)
         if isinstance(engine, str):
@@ -389,6 +409,7 @@ class Session:
     def _run_ended(self, unit: Unit, failure: Failed | None) -> None:
         self._listener.run_ended(unit)
         self._refresh_status(unit)
+        self._imported(unit)
         self._turns.next()
         if failure is None:
             return
@@ -463,8 +484,13 @@ class Session:
             project=self.project(unit),
             focus=document.focus,
             only=only,
-            files=self.settings(unit).cache,
+            open_files=self._read_by(unit),
         )
+
+    def _read_by(self, unit: Unit) -> tuple[OpenFile, ...]:
+        """Of the files that are open those that a text may import."""
+        files, reads = self._open_files(unit.document), unit.reads
+        return tuple(file for file in files if reads is None or file.path in reads)
 
     def index(self, unit: Unit) -> OperatorIndex | None:
         """The operators of the unit's torch, and those that its file registered.
