@@ -11,6 +11,9 @@
     completion of the longest list there is, signature help. Each comes right behind an edit of the
     text that it is about. Memory of the server before and after it has the operator index.
 (e) What recording adds to a trace, part by part (``recording.py``).
+(f) In a file of twenty targets: from a comment to the diagnostics of the new text; from an edit of
+    one target to the end of the analysis, against the same target traced warm in one process.
+(g) ``fullgraph check`` of a file, and of a tree of them, for the first and for the second time.
 
 The three of (a) take turns, so that a machine that slows down slows all of them.
 """
@@ -89,10 +92,43 @@ class Editor:
         self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
         return self.wait(started, line)
 
+    def publish(self, text: str) -> float:
+        """Seconds from a change to the diagnostics of the changed text."""
+        self.version += 1
+        document = {"uri": self.uri, "version": self.version}
+        started = time.perf_counter()
+        self.client.notify(
+            "textDocument/didChange",
+            {"textDocument": document, "contentChanges": [{"text": text}]},
+        )
+        for at, message in self.client.until(120):
+            published = message.get("method") == "textDocument/publishDiagnostics"
+            if published and message["params"].get("version") == self.version:
+                return at - started
+        raise TimeoutError("no diagnostics within 120 s")
+
+    def retrace(self, number: int) -> float:
+        """Seconds from an edit of the middle target, and a save, to the end of the analysis."""
+        head = "def forward(self, x):\n"
+        parts = self.source.split(head)
+        parts[TARGETS // 2] = f"        number = {number}\n{parts[TARGETS // 2]}"
+        text = head.join(parts)
+        self.version += 1
+        document = {"uri": self.uri, "version": self.version}
+        self.path.write_text(text)
+        started = time.perf_counter()
+        self.client.notify(
+            "textDocument/didChange",
+            {"textDocument": document, "contentChanges": [{"text": text}]},
+        )
+        self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
+        return self.wait(started)[1]
+
     def begin(self) -> None:
         """Another text and a save, whose run is not waited for."""
         self.version += 1
-        text = f"{self.source}\n# {self.version}\n"
+        head = "def forward(self, x):\n"
+        text = self.source.replace(head, f"{head}        number = {self.version}\n")
         document = {"uri": self.uri, "version": self.version}
         self.client.notify(
             "textDocument/didChange",
@@ -349,6 +385,67 @@ def _without_index(folder: Path) -> float:
     return used
 
 
+TARGETS = 20
+
+
+def reuse(repetitions: int) -> None:
+    """(f): an edit of one target, and one of none."""
+    source = (FIXTURES / "encoder.py").read_text()
+    head, probe, body = source.partition("# fullgraph:")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / "twenty.py"
+        classes = [
+            f"{probe}{body}".replace("class Encoder(", f"class Encoder{number}(")
+            for number in range(TARGETS)
+        ]
+        path.write_text(head + "\n\n".join(classes))
+        one = folder / "one.py"
+        one.write_text(source)
+        editor = Editor(path, folder)
+        comments: list[float] = []
+        edits: list[float] = []
+        for number in range(repetitions):
+            comments.append(1000 * editor.publish(f"# note {number}\n{editor.source}"))
+            edits.append(editor.retrace(number))
+        editor.client.close()
+        ran = subprocess.run(
+            [sys.executable, HERE / "warm.py", one, "Encoder", "4x32x128", str(repetitions)],
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    lines = [line.split() for line in ran.stdout.splitlines() if line.startswith("SECONDS")]
+    warm = [float(words[1]) for words in lines[1:]]
+    print(f"\n{TARGETS} encoders in a file")
+    row("comment to diagnostics", comments, "ms")
+    row("edit of one to last finding", edits, "s")
+    row("warm trace of one", warm, "s")
+    middle = statistics.median(edits)
+    ratio("edit of one / warm trace", middle / statistics.median(warm), "aim: at most 1.2")
+
+
+def kept(trees: list[Path]) -> None:
+    """(g): checks of what was checked before."""
+    for tree in (FIXTURES / "encoder.py", *trees):
+        with tempfile.TemporaryDirectory() as cache:
+            seconds = []
+            for _ in range(2):
+                started = time.perf_counter()
+                subprocess.run(
+                    [sys.executable, "-m", "fullgraph", "check", "--quiet", str(tree)],
+                    env={**ENVIRONMENT, "XDG_CACHE_HOME": cache},
+                    stdout=subprocess.DEVNULL,
+                    check=False,
+                )
+                seconds.append(time.perf_counter() - started)
+        first, second = seconds
+        print(f"\ncheck of {tree.name}")
+        print(f"  first {first:.2f} s, second {second:.2f} s")
+        ratio("first / second", first / second, "aim: 10 for a file, 50 for a tree")
+
+
 def percentiles(name: str, values: list[float]) -> None:
     cuts = statistics.quantiles(values, n=100, method="inclusive")
     print(
@@ -392,7 +489,14 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=12)
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--only-requests", action="store_true")
+    parser.add_argument("--only-reuse", action="store_true")
+    parser.add_argument("--tree", type=Path, action="append", default=[], help="checked twice")
     options = parser.parse_args()
+    if not options.only_requests:
+        reuse(options.repetitions)
+        kept(options.tree)
+    if options.only_reuse:
+        return
     if not options.only_requests:
         initialize(options.repetitions)
     requests(options.requests)

@@ -50,7 +50,8 @@ def main() -> int:
         while rounds < options.rounds and time.monotonic() < until:
             number, rounds = rounds, rounds + 1
             at = chance.randrange(FILES)
-            texts[at] = TEXT.format(number=at) + f"# {number}\n" + f"K{number} = {number}\n"
+            # In the target: of nothing else it would be traced again.
+            texts[at] = TEXT.format(number=at).replace("print(", f"k = {number}; print(")
             # Findings of before would hide that the new text was not traced.
             window.replace(uris[at], texts[at].replace("print(y.sum())", "pass"))
             began = time.monotonic()
