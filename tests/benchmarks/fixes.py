@@ -83,6 +83,8 @@ async def run(options: argparse.Namespace) -> None:
             for offered in result.left if options.verbose else ():
                 line = offered.finding.range.start.line + 1
                 print(f"  {line}: {kind(offered.finding)}")
+                for fix in offered.search.fixes:
+                    print(f"    {fix.grade}: {fix.candidate.title}: {fix.doubt}")
                 for refused in offered.search.refused:
                     print(f"    {refused.candidate.title}: {refused.why}")
     await engine.close()

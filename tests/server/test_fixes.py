@@ -283,7 +283,8 @@ def test_what_is_known_to_be_lost_may_differ(
 
 def compared_case(inputs: str, *, same: bool, outcome: CaseOutcome = "returned") -> ComparedCase:
     values: Fill = "given" if inputs == "f32[4]" else "random"
-    return ComparedCase(inputs, values, outcome=outcome, same=same)
+    aspects: tuple[Aspect, ...] = () if same else ("result",)
+    return ComparedCase(inputs, values, outcome=outcome, same=same, aspects=aspects)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,8 @@ def test_what_extends_the_original_may_differ_where_that_raises(
         yield Candidate("size", "Write the size", "pass\n", extends=True)
 
     def compare(request: Compare) -> Compared:
-        return Compared(0, "differs", cases=(compared_case("f32[4]", same=True), other))
+        cases = compared_case("f32[4]", same=True), other
+        return Compared(0, "differs", cases=cases, aspects=other.aspects)
 
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
     verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
@@ -427,6 +429,7 @@ def test_steps_that_lead_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> Non
         ("x=f32[0, 4]", ("outcome",), ["unsafe"]),
         ("x=f32[0, 4]", ("outcome", "result"), []),
         ("x=f32[3, 4]", ("outcome",), []),
+        ("x=f32[0, 4]", (), []),
     ],
 )
 def test_a_side_that_is_not_taken_need_not_fit_empty_tensors(
@@ -436,7 +439,10 @@ def test_a_side_that_is_not_taken_need_not_fit_empty_tensors(
         yield Candidate("both", "Compute both", "pass\n", computes_more=True)
 
     def compare(request: Compare) -> Compared:
-        cases = (ComparedCase("x=f32[2, 4]"), ComparedCase(inputs, "random", same=False))
+        cases = (
+            ComparedCase("x=f32[2, 4]"),
+            ComparedCase(inputs, "random", same=False, aspects=aspects),
+        )
         return Compared(0, "differs", cases=cases, reason="It raises.", aspects=aspects)
 
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))

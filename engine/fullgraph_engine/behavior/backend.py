@@ -107,7 +107,7 @@ def _results(
     """The inputs in words; the tensors that a call returns, its inputs afterwards and gradients, or
     what it raises."""
     given = prepared(call, case, alter)
-    rng.begin_again()
+    rng.begin_again(case.seed)
     double = Double() if alter is not None else contextlib.nullcontext()
     try:
         with environment(case), double:

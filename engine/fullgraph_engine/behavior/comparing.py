@@ -223,6 +223,7 @@ def _compared(case: Case, seen: SeenCase, judged: _Judged) -> ComparedCase:
         not judged.differences and not judged.doubtful,
         judged.exact,
         case.conditions,
+        tuple(dict.fromkeys(one.aspect for one in judged.differences)),
     )
 
 

@@ -21,6 +21,7 @@ from ..targets import Call, Tracee, rng
 from ..torch_internals.trees import pytree
 from .budget import Budget
 from .cases import Case, Plan, Prepared, is_floating, prepare, set_module
+from .clock import steady
 from .coverage import Coverage, Wanted, wanted
 from .facts import Data, Fact, Memory, Walk, cut, digest, raw_bytes, without_addresses
 from .files import SeenCall, SeenCase, Writer
@@ -129,8 +130,6 @@ class Observer:
         self._calls = Calls(tracee, plan.shared and alter is None)
         self._coverage = Coverage(tracee.path, asked.lines)
         self._capture = Capture()
-        rng.begin_again()
-        self._start = rng.state()
 
     def run(self, cases: Sequence[tuple[int, Case]], budget: Budget) -> None:
         """All of them, or as many as there is time for; at least one."""
@@ -142,7 +141,8 @@ class Observer:
 
     def _case(self, number: int, case: Case) -> SeenCase:
         try:
-            call = self._calls.call()
+            with steady(self._tracee.namespace):
+                call = self._calls.call()
             inputs = prepared(call, case, self._alter).words
         except Exception as error:  # the other text need not be so
             return SeenCase(number, "", reason=f"it cannot be built: {texts.described(error)}")
@@ -168,7 +168,8 @@ class Observer:
         # The object of a second call is as the first has left it.
         given = (prepare if number else prepared)(call, case, self._alter)
         before = self._surroundings(known, given, Memory())
-        rng.go_on(self._start)
+        rng.begin_again(case.seed)
+        start = _digest_of(rng.state())
         result, error, output = self._made(given, case)
         end = rng.state()
         memory = Memory()
@@ -188,12 +189,13 @@ class Observer:
             tuple(self._written(fact, known) for fact in facts),
             error is not None and _is_own(error, self._tracee.path),
         )
-        return seen, tuple(before.values()), _digest_of(self._start) != _digest_of(end)
+        return seen, tuple(before.values()), start != _digest_of(end)
 
     def _made(self, given: Prepared, case: Case) -> tuple[Any, BaseException | None, Output]:
         result, error = None, None
         double = Double() if self._alter is not None else contextlib.nullcontext()
-        with self._capture.output() as output, environment(case), double:
+        clock = steady(self._tracee.namespace)
+        with self._capture.output() as output, environment(case), clock, double:
             try:
                 result = tracing.call_eagerly(given.function, given.args, given.kwargs)
             except BaseException as raised:

@@ -81,7 +81,6 @@ class _Search:
         """Seconds that observing the chosen cases may take."""
         self._reached = Reached()
         self._capture = Capture()
-        self._start = rng.state()
         self._no_grad = False
         """With gradients the target raises what it does not raise without."""
 
@@ -148,7 +147,7 @@ class _Search:
             given = prepared(self._calls.call(), case)
         except Exception:
             return None
-        rng.go_on(self._start)
+        rng.begin_again(case.seed)
         raised: BaseException | None = None
         with self._capture.output(), environment(case), self._coverage.noting() as reached:
             try:

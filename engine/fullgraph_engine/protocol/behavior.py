@@ -57,7 +57,7 @@ class ComparedCase:
     mode of the module, None if the target is none or it was left as it was built.
 
     ``outcome`` is the original's. ``conditions`` say what else is special: other dtypes, strides,
-    gradients, parameters.
+    gradients, parameters. ``aspects`` are those in which it differs.
     """
 
     inputs: str
@@ -67,6 +67,7 @@ class ComparedCase:
     same: bool = True
     exact: bool = True
     conditions: str = ""
+    aspects: tuple[Aspect, ...] = ()
 
 
 @dataclass(frozen=True)

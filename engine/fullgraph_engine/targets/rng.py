@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 
-def begin_again() -> None:
+def begin_again(seed: int = 0) -> None:
     """Start every generator of random numbers that this process has from the same number."""
     import torch  # what can be traced is discovered without it
 
-    torch.manual_seed(0)
-    random.seed(0)
+    torch.manual_seed(seed)
+    random.seed(seed)
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
-        numpy.seed(0)
+        numpy.seed(seed)
 
 
 @dataclass(frozen=True)

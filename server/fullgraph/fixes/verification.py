@@ -24,7 +24,6 @@ from fullgraph_engine.protocol import (
     SeenValue,
     TextEdit,
 )
-from fullgraph_engine.protocol.behavior import CaseOutcome
 
 Grade = Literal["safe", "unsafe", "suggestion"]
 """As clippy and ruff grade fixes. Safe: means the same for any input by construction, and was
@@ -69,6 +68,8 @@ class Fix:
     """From the beginning of the search for its finding until it was verified."""
     doubt: str = ""
     """Why it is no better than its grade, as a sentence; empty for a safe one."""
+    pins: tuple[Finding, ...] = ()
+    """Sizes that are constants in code that is compiled only with it."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ class Verifier:
         self._backend = backend
         self._text: Text | None = None
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
+        self._slow = True
+        """Comparing takes long, so that a short look at a doubtful candidate pays."""
 
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
@@ -123,12 +126,14 @@ class Verifier:
         only = tuple(sorted(only, key=lambda name: cost.get(name, 0.0)))
         found: list[Fix] = []
         refused: list[Refused] = []
-        for step in range(_MOST_STEPS):
+        suggestions = [one for one in made if one.suggestion]
+        made = tuple(one for one in made if not one.suggestion)
+        for step in range(_MOST_STEPS + 1):
             tried: list[Refused] = []
             for candidate in made[:_MOST_TRIED]:
-                verified = any(fix.grade != "suggestion" for fix in found)
-                if verified and not (candidate.preserves and not candidate.gives_up):
-                    continue  # it cannot be better
+                better = candidate.preserves and not candidate.gives_up
+                if any(map(_settles, found)) and not better:
+                    continue
                 hurried = any(one.differs for one in (*refused, *tried))
                 one = await self._tried(
                     candidate, finding, before, parts, only[:1], only[1:], hurried=hurried
@@ -137,14 +142,17 @@ class Verifier:
                     tried.append(one)
                     continue
                 found.append(dataclasses.replace(one, seconds=time.monotonic() - began))
-                if one.grade == "safe" or step > 0:
+                if one.grade == "safe" or (step > 0 and _settles(one)):
                     break
             refused += tried
             if any(fix.grade != "suggestion" for fix in found):
                 break
-            made = await asyncio.to_thread(_continued, tried)
+            if step < _MOST_STEPS - 1:
+                made = await asyncio.to_thread(_continued, tried)
+            else:
+                made = tuple(suggestions)
         order: list[Grade] = ["safe", "unsafe", "suggestion"]
-        found.sort(key=lambda fix: order.index(fix.grade))
+        found.sort(key=lambda fix: (order.index(fix.grade), bool(fix.pins)))
         return Search(tuple(found), tuple(refused))
 
     async def together(self, fixes: Sequence[Fix]) -> Fix | None:
@@ -199,16 +207,19 @@ class Verifier:
             asked = self._asked(names, parts, candidate.text)
             after = after.joined(await traced(self._tracer, asked))
             judgment = judged(before.of((*targets, *names)), after, finding)
-            if not judgment.better:
+            if not judgment.better and not (judgment.gone and _only_pins(judgment, finding)):
                 return Refused(candidate, judgment.why, judgment.instead)
+            if candidate.suggestion:
+                continue  # a person has to look at it in any case
             for target in names:
-                if hurried and names is targets:
+                if hurried and names is targets and self._slow:
                     quick = await self._compared(
                         candidate.text, target, QUICK_SECONDS, backend=False
                     )
                     if quick.outcome == "differs" and not _allowed(candidate, quick):
                         return Refused(candidate, quick.reason, differs=True)
                 one = await self._compared(candidate.text, target, seconds, backend=self._backend)
+                self._slow = one.seconds > COMPARE_SECONDS
                 if one.outcome == "differs" and not _allowed(candidate, one):
                     return Refused(candidate, one.reason, differs=True)
                 compared.append(one)
@@ -218,12 +229,15 @@ class Verifier:
             await traced(self._tracer, self._asked(targets, rest, candidate.text)),
             finding,
         )
-        if further.appeared or further.problem:
+        if further.problem or (further.appeared and not _only_pins(further, finding)):
             return Refused(candidate, further.why)
+        pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _graded(candidate, compared)
+        if pins and grade != "suggestion":
+            grade, doubt = "unsafe", f"What is compiled now is for one size: {pins[0].message}."
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
-        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), doubt=doubt)
+        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
 
     async def _traced(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """The original text, traced once."""
@@ -257,6 +271,20 @@ class Verifier:
         return last
 
 
+def _settles(fix: Fix) -> bool:
+    """Whether it is verified and leaves nothing to be wished for but its grade."""
+    return fix.grade != "suggestion" and not fix.pins
+
+
+def _only_pins(judgment: Judgment, finding: Finding) -> bool:
+    """Whether all that a rewrite of a break has brought are sizes that are constants now."""
+    return (
+        finding.code.startswith(("graph-break", "frame-skipped"))
+        and not judgment.problem
+        and all(one.code == "guard/specialised-dimension" for one in judgment.appeared)
+    )
+
+
 def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
     """Refused candidates with a candidate for the break that each of them brings."""
     further: list[Candidate] = []
@@ -277,24 +305,29 @@ _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
 
 def _allowed(candidate: Candidate, compared: Compared) -> bool:
     """Whether a candidate may differ from the original in what it does."""
-    if candidate.suggestion or (candidate.extends and _at_usual_sizes(compared, "returned")):
+    if candidate.suggestion:
         return True
-    aspects, lost = set(compared.aspects), set(candidate.loses)
-    fits = candidate.computes_more and aspects <= {"outcome", *lost} and _at_usual_sizes(compared)
-    return fits or (bool(aspects) and aspects <= lost)
-
-
-def _at_usual_sizes(compared: Compared, *outcomes: CaseOutcome) -> bool:
-    """Whether all cases are the same, other than at sizes that broadcast or leave nothing, which
-    those of the probe do not; if outcomes are given, of cases in which the original ends so."""
+    lost = set(candidate.loses)
     given = [case for case in compared.cases if case.values == "given"]
     usual = {size for case in given[:1] for size in _EMPTY_OR_ONE.findall(case.inputs)}
-    return bool(given) and all(
-        case.same
-        or (bool(outcomes) and case.outcome not in outcomes)
-        or bool(set(_EMPTY_OR_ONE.findall(case.inputs)) - usual)
-        for case in compared.cases
-    )
+    cases = [case for case in compared.cases if not (case.same or set(case.aspects) <= lost)]
+    if compared.aspects and set(compared.aspects) <= lost:
+        return True
+    if not given or not cases:
+        return False  # it did not come to the end of one
+    for case in cases:
+        odd = bool(set(_EMPTY_OR_ONE.findall(case.inputs)) - usual)
+        extended = candidate.extends and (odd or case.outcome != "returned")
+        fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
+        # Sides of other dtypes, of which the original takes one.
+        other = candidate.computes_more and case.conditions.startswith("dtype")
+        if not (extended or fits or (other and set(case.aspects) <= {*_OF_A_DTYPE, *lost})):
+            return False
+    return True
+
+
+_OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")
+"""In what code differs that computes with tensors of several dtypes."""
 
 
 def _parts(finding: Finding) -> tuple[Part, ...]:
@@ -312,7 +345,7 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
     if differs and (candidate.extends or candidate.computes_more):
-        return "unsafe", f"It is not the same for every size: {differs[0]}"
+        return "unsafe", f"It is not the same for every size and dtype: {differs[0]}"
     if differs:
         return "unsafe", differs[0]
     if candidate.gives_up:

@@ -30,12 +30,16 @@ from fullgraph.fixes.rewrites.if_conversion import (
     other_side,
     statements_of,
 )
-from fullgraph.fixes.rewrites.names import code_of, names_bound, walk
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Site
+from fullgraph_engine.protocol.behavior import Aspect
 
 _REPAIRS = re.compile("nan_to_num|clamp|clip|clamp_min|clamp_max|masked_fill|where|relu")
 _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
+CHOSEN: tuple[Aspect, ...] = ("random", "aliasing")
+"""A side that is not taken may draw random numbers, so that those that follow are others, and what
+is chosen is a tensor of its own."""
 
 
 def branches(site: Site) -> Iterator[Candidate]:
@@ -53,7 +57,8 @@ def branches(site: Site) -> Iterator[Candidate]:
 def _messages(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Branches that only print or log."""
     small = [one for line in statements_of(node.body) for one in _small(line)]
-    if node.orelse is not None or not small or not all(is_message(one) for one in small):
+    said = [one for one in small if not _once(site, node, one)]
+    if node.orelse is not None or not said or not all(is_message(one) for one in said):
         return
     yield Candidate(
         "eager-message",
@@ -61,12 +66,42 @@ def _messages(site: Site, node: cst.If) -> Iterator[Candidate]:
         site.replaced([(node.test, eager_only(node.test))], imports=["torch"]),
         gives_up="Compiled code does not print the message.",
     )
+    if said != small:
+        return
     yield Candidate(
         "drop-message",
         "Remove the message and its condition",
         site.replaced(in_place_of(site, node, [])),
         gives_up="The message is not printed.",
     )
+
+
+def _once(site: Site, node: cst.If, small: cst.CSTNode) -> bool:
+    """Whether a statement notes, for nothing but the condition around it, that it was met."""
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        place = small.targets[0].target
+    elif isinstance(small, cst.AugAssign):
+        place = small.target
+    else:
+        return False
+    function = site.function
+    noted = isinstance(place, (cst.Name, cst.Attribute)) and isinstance(function, cst.FunctionDef)
+    if not noted or not isinstance(small.value, (cst.Name, cst.BaseNumber)):
+        return False
+    name = place.attr.value if isinstance(place, cst.Attribute) else code_of(place)
+    stored = {id(target) for one in descendants(site.module) for target in _stored(one)}
+    here = {id(one) for one in descendants(node)}
+    return all(
+        id(one) in stored | here
+        for one in descendants(site.module)
+        if isinstance(one, type(place))
+        and (one.attr.value if isinstance(one, cst.Attribute) else code_of(one)) == name
+        and not isinstance(site.text.parent(one), (cst.NameItem, cst.Attribute))
+    )
+
+
+def _stored(node: cst.CSTNode) -> list[cst.CSTNode]:
+    return [one.target for one in node.targets] if isinstance(node, cst.Assign) else []
 
 
 def eager_only(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -145,6 +180,7 @@ def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
             site.replaced(in_place_of(site, top, new), imports=["torch"]),
             gives_up=(f"{dropped} is removed. " if dropped else "")
             + "Both sides are always computed, also where one has no meaning.",
+            loses=CHOSEN,
             computes_more=True,
         )
 
@@ -172,6 +208,7 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
         "Compute both results and choose with `torch.where`",
         site.replaced(changes, imports=["torch"]),
         gives_up="Both results are always computed, also where one has no meaning.",
+        loses=CHOSEN,
         computes_more=True,
     )
 
@@ -199,6 +236,8 @@ def _skipped_rest(site: Site, node: cst.If) -> Iterator[Candidate]:
         "Compute the rest of the loop and choose with `torch.where`",
         site.replaced(changes, imports=["torch"]),
         gives_up="The rest of the loop is always computed.",
+        loses=CHOSEN,
+        computes_more=True,
     )
 
 

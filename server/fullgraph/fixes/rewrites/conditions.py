@@ -146,14 +146,26 @@ class Conditions:
             found = self._read(test, lambda part: not self._is_plain(part))
         if not _asks(found) and broke:
             found = OfTensor(operand(self.tensor(test)))
-        if broke and self._of_numbers and isinstance(found, OfTensor):
-            return OfTensor(f"torch.tensor({self._site.code(test)})")
-        return found
+        return self._of_numbers(test, found) if broke else found
 
-    @property
-    def _of_numbers(self) -> bool:
-        """Whether what broke the graph is a condition on numbers that data decide."""
-        return "SymNodeVariable" in self._site.finding.context
+    def _of_numbers(self, test: cst.BaseExpression, found: Condition) -> Condition:
+        """The condition as tensors made of it, where it is one on numbers that data or chance
+        decide: those have no operators of tensors."""
+        context = self._site.finding.context
+        if not any(kind in context for kind in ("SymNodeVariable", "UnspecializedPythonVariable")):
+            return found
+        return self._number_parts(test)
+
+    def _number_parts(self, test: cst.BaseExpression) -> Condition:
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            return negation(self._number_parts(test.expression))
+        if isinstance(test, cst.BooleanOperation):
+            sides = self._number_parts(test.left), self._number_parts(test.right)
+            return _joined(sides, isinstance(test.operator, cst.And))
+        code = self._site.code(test)
+        if self._is_plain(test) or isinstance(test, cst.Attribute):  # as in ``self.training and …``
+            return Plain(code)
+        return OfTensor(f"torch.tensor({code})")
 
     def asks(self, test: cst.BaseExpression) -> bool:
         """Whether it seems to ask for the data of a tensor."""

@@ -150,7 +150,7 @@ class _Slice:
             variables = bound(target)
             if variables is None:
                 # An element may be one of a tensor, and an attribute may be read elsewhere.
-                if not isinstance(target, cst.Attribute) or not self._only_set(target, value):
+                if not self._only_set(target, value):
                     return False
                 self.attributes.append(f"`{self._syntax.site.code(target)}`")
                 variables = []
@@ -159,14 +159,20 @@ class _Slice:
         self.kinds.add("the time" if _has_clock(self._syntax, value) else "this value")
         return all(self._needed(name) for name in names)
 
-    def _only_set(self, attribute: cst.Attribute, value: cst.BaseExpression) -> bool:
-        """Whether this keeps a number in an attribute of ``self`` that the module never reads."""
-        if dotted(attribute.value) != "self" or not _number(self._syntax, value):
+    def _only_set(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
+        """Whether this keeps a number in an attribute of ``self`` that the module never reads, or
+        under a key in a dictionary there."""
+        by_key = isinstance(target, cst.Subscript)
+        attribute = target.value if isinstance(target, cst.Subscript) else target
+        if not isinstance(attribute, cst.Attribute) or dotted(attribute.value) != "self":
+            return False
+        if not (_has_clock(self._syntax, value) if by_key else _number(self._syntax, value)):
             return False
         name = m.Attribute(attr=m.Name(attribute.attr.value))
-        mentioned = m.findall(self._syntax.module, name)
-        stored = m.findall(self._syntax.module, m.AssignTarget(name) | m.AnnAssign(name))
-        return len(mentioned) == len(stored)
+        place = m.Subscript(value=name) | name
+        stored = m.AssignTarget(place) | m.AnnAssign(place) | m.AugAssign(place)
+        found = (m.findall(self._syntax.module, kind) for kind in (name, stored))
+        return len({len(one) for one in found}) == 1
 
     def _needed(self, name: str) -> bool:
         function = self._syntax.function
@@ -251,10 +257,12 @@ def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
 
 
 def _number(syntax: Syntax, value: cst.BaseExpression) -> bool:
-    """Whether an expression is a number, and no tensor."""
+    """Whether an expression is a number or a string, and no tensor."""
     if isinstance(value, cst.BinaryOperation):
         return _number(syntax, value.left) or _has_clock(syntax, value)
-    if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item")))):
+    if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item") | m.Name("format")))):
+        return True
+    if isinstance(value, cst.FormattedString):
         return True
     return syntax.called(value) in _CLOCKS | {"float", "int", "bool", "round", "len"}
 
@@ -318,10 +326,10 @@ def context_when_not_compiling(site: Site) -> Iterator[Candidate]:
         name = syntax.called(item.item) or syntax.name(item.item)
         if not name or item.asname is not None or name.endswith("nullcontext"):
             continue
-        if name.startswith("torch.") and name not in _OBSERVERS:
+        if name.startswith("torch.") and name not in _OBSERVERS | _FORKS:
             # What changes how torch computes is not for leaving out.
             continue
-        known = name in _OBSERVERS
+        known = name in _OBSERVERS or _is_lock(syntax, item.item)
         changes: list[tuple[cst.CSTNode, Change]] = []
         for line in _lines(syntax, item):
             if all(_effect(syntax, small) for small in line.body):
@@ -336,8 +344,27 @@ def context_when_not_compiling(site: Site) -> Iterator[Candidate]:
             ),
             gives_up=f"The compiled code runs without `{site.code(item.item)}`.",
             # Nobody knows what others do.
-            suggestion=not known,
+            suggestion=not (known or name in _FORKS),
         )
+
+
+_LOCKS = words("Lock RLock Semaphore BoundedSemaphore Condition")
+
+
+def _is_lock(syntax: Syntax, node: cst.BaseExpression) -> bool:
+    """Whether the file makes a lock of what has this name."""
+    name = dotted(node).rpartition(".")[2]
+    made = [
+        syntax.called(one.value)
+        for one in m.findall(syntax.module, m.Assign())
+        if isinstance(one, cst.Assign)
+        and any(dotted(target).rpartition(".")[2] == name for target in targets(one))
+    ]
+    return bool(name and made) and all(
+        one.startswith(("threading.", "multiprocessing.", "torch.multiprocessing."))
+        and one.rpartition(".")[2] in _LOCKS
+        for one in made
+    )
 
 
 _OBSERVERS = words(
@@ -350,6 +377,8 @@ _OBSERVERS = words(
     """
 )
 """Managers that do not change what is computed in them."""
+_FORKS = words("torch.random.fork_rng torch.cuda.random.fork_rng")
+"""Those that have compiled code draw other random numbers, as it does anyway."""
 
 
 def _items(syntax: Syntax) -> Iterator[cst.WithItem]:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.branches import CHOSEN
 from fullgraph.fixes.rewrites.conditions import (
     Both,
+    Condition,
     Conditions,
     OfTensor,
     Plain,
@@ -26,7 +28,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     block,
     statements_of,
 )
-from fullgraph.fixes.rewrites.names import code_of, names_bound, walk
+from fullgraph.fixes.rewrites.names import code_of, names_bound, renamed, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
 from fullgraph.fixes.site import Site
 
@@ -41,7 +43,7 @@ def loops(site: Site) -> Iterator[Candidate]:
     rewrites = (
         (_while_loop, _bounded)
         if isinstance(node, cst.While)
-        else (_without_break,)
+        else (_without_break, _without_return)
         if isinstance(node, cst.If)
         else ()
     )
@@ -155,4 +157,80 @@ def _without_break(site: Site, node: cst.If) -> Iterator[Candidate]:
         "Run all iterations, and keep what was there at the `break`",
         site.replaced(in_place_of(site, loop, [start, changed]), imports=["torch"]),
         gives_up=f"All iterations are computed, also after `{code_of(node.test)}`.",
+        loses=CHOSEN,
+        computes_more=True,
     )
+
+
+def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """``return`` in a loop: all iterations are computed, and the first result is chosen."""
+    inner = siblings(site, node)
+    loop = site.text.parent(site.text.parent(node) or node)
+    outer = siblings(site, loop) if isinstance(loop, cst.For) else None
+    if inner is None or outer is None or not isinstance(loop, cst.For) or loop.orelse is not None:
+        return
+    then, (body, index), (around, place) = statements_of(node.body), inner, outer
+    first, rest = _returned(then[-1]), around[place + 1 :]
+    last = _returned(rest[-1]) if rest else None
+    others = [*body[:index], *then[:-1], *body[index + 1 :], *rest[:-1]]
+    if node.orelse is not None or first is None or last is None:
+        return
+    if any(isinstance(one, _LEAVING) for one in walk(*others)):
+        return
+    converter = Converter(site)
+    condition = converter.conditions.read(node.test)
+    tensors, plain = _split(condition)
+    if not tensors:
+        return
+    own = list(names_bound(*then[:-1]))
+    steps, names = converter.side(then[:-1], own) if own else (then[:-1], {})
+    value = code_of(renamed(first, names))
+    met, result = converter.fresh("returned"), converter.fresh("result")
+    chosen, later = converter.fresh("condition"), converter.fresh("value")
+    noted: list[Statement] = [
+        *steps,
+        converter.statement(f"{met}.append(({argument(' & '.join(tensors))}, {value}))"),
+    ]
+    if plain:
+        test = cst.parse_expression(" and ".join(plain))
+        noted = [cst.If(test=test, body=block(noted))]
+    new: list[Statement] = [*body[:index], below(noted[0], node), *noted[1:], *body[index + 1 :]]
+    choice = f"torch.where({chosen}, {later}, {result})"
+    if isinstance(first, cst.Tuple) or isinstance(last, cst.Tuple):
+        pair = converter.fresh("one"), converter.fresh("other")
+        each = f"torch.where({chosen}, {pair[0]}, {pair[1]})"
+        choice = f"tuple({each} for {', '.join(pair)} in zip({later}, {result}))"
+    changed = loop.with_changes(body=block(new), leading_lines=[])
+    behind = [
+        converter.statement(f"{result} = {code_of(last)}"),
+        converter.statement(
+            f"for {chosen}, {later} in reversed({met}):\n    {result} = {choice}\n"
+        ),
+        converter.statement(f"return {result}"),
+    ]
+    start = above(converter.statement(f"{met} = []"), loop.leading_lines)
+    changes = in_place_of(site, loop, [start, changed])
+    changes += in_place_of(site, rest[-1], [below(behind[0], rest[-1]), *behind[1:]])
+    yield Candidate(
+        "where",
+        "Run all iterations, and choose the first result that is returned",
+        site.replaced(changes, imports=["torch"]),
+        gives_up=f"All iterations are computed, also after `{code_of(node.test)}`.",
+        loses=CHOSEN,
+        computes_more=True,
+    )
+
+
+def _returned(line: Statement) -> cst.BaseExpression | None:
+    """The value that a line returns; None for any other line, and for no value."""
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    value = small.value if isinstance(small, cst.Return) else None
+    return None if value is None or code_of(value) == "None" else value
+
+
+def _split(condition: Condition) -> tuple[list[str], list[str]]:
+    """The tensors and the plain conditions that have to hold together; no tensors for others."""
+    parts = condition.parts if isinstance(condition, Both) else (condition,)
+    tensors = [part.code for part in parts if isinstance(part, OfTensor)]
+    plain = [operand(part.code) for part in parts if isinstance(part, Plain)]
+    return (tensors, plain) if len(tensors) + len(plain) == len(parts) else ([], [])

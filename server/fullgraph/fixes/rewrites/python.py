@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import descendants
-from fullgraph.fixes.rewrites.scalars import dotted_of
 from fullgraph.fixes.rewrites.syntax import (
     Syntax,
     arguments,
     dotted,
     import_name,
     names_in,
+    targets,
+    words,
 )
 from fullgraph.fixes.site import Change, Replacing, Site
 
@@ -65,16 +67,78 @@ def copies(site: Site) -> Iterator[Candidate]:
 
 
 def sorted_tensors(site: Site) -> Iterator[Candidate]:
-    """``sorted(tensors)`` by ``torch.sort``."""
+    """``sorted(tensors)`` and ``sorted(tensor)`` by ``torch.sort``."""
     syntax = Syntax(site)
-    if "sort with" not in getattr(site.finding.evidence, "title", ""):
+    title = getattr(site.finding.evidence, "title", "")
+    if "sort with" not in title and "builtin sorted" not in site.finding.context:
         return
     for call in syntax.calls("sorted"):
         if len(call.args) == 1 and not call.args[0].star:
-            code = f"list(torch.stack({site.code(call.args[0].value)}).sort().values)"
+            value = call.args[0].value
+            for made in (syntax.operand(value), f"torch.stack({site.code(value)})"):
+                yield Candidate(
+                    "sort-tensors",
+                    "Sort by `torch.sort`",
+                    syntax.replaced(call, f"list({made}.sort().values)", torch=True),
+                )
+
+
+def listed_generator(site: Site) -> Iterator[Candidate]:
+    """``max(f(x) for x in xs)`` with a list: these functions come to the end of it anyway."""
+    syntax = Syntax(site)
+    for call in syntax.calls("max", "min", "sum", "sorted", "list", "tuple", "set", "dict"):
+        made = call.args[0].value if call.args else None
+        if isinstance(made, cst.GeneratorExp) and not call.args[0].star:
+            listed = cst.ListComp(made.elt, made.for_in)
             yield Candidate(
-                "sort-tensors", "Sort by `torch.sort`", syntax.replaced(call, code, torch=True)
+                "list-generator",
+                "Make a list of it first",
+                syntax.replaced(made, site.code(listed)),
+                preserves=True,
             )
+            return
+
+
+def rounded(site: Site) -> Iterator[Candidate]:
+    """``round(tensor, 2)`` by ``torch.round``, which is what it calls."""
+    syntax = Syntax(site)
+    if "__round__" not in site.finding.context:
+        return
+    for call in syntax.calls("round"):
+        given = arguments(call)
+        if given is None or len(given) not in (1, 2):
+            continue
+        decimals = f", decimals={site.code(given[1])}" if len(given) == 2 else ""
+        code = f"torch.round({site.code(given[0])}{decimals})"
+        text = syntax.replaced(call, code, torch=True)
+        yield Candidate("torch-round", "Round by `torch.round`", text)
+        return
+
+
+_FAMILIES = words(
+    """
+    bernoulli beta binomial categorical dirichlet exponential gamma geometric gumbel laplace
+    multivariatenormal normal poisson uniform onehotcategorical independent transformed
+    """
+)
+
+
+def divergences(site: Site) -> Iterator[Candidate]:
+    """``kl_divergence(p, q)`` by the function that torch registers for the two families."""
+    syntax = Syntax(site)
+    for call in syntax.calls(
+        "torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"
+    ):
+        mentioned = {name.lower() for name in names_in(site.module)}
+        for family in sorted(_FAMILIES & mentioned):
+            code = f"torch.distributions.kl._kl_{family}_{family}"
+            yield Candidate(
+                "kl-of-families",
+                f"Call what `kl_divergence` calls for two of `{family}`",
+                syntax.replaced(call.func, code, torch=True),
+                gives_up="It is for these two distributions alone.",
+            )
+        return
 
 
 def inner_class(site: Site) -> Iterator[Candidate]:
@@ -127,34 +191,130 @@ def _locals(function: cst.FunctionDef, without: cst.ClassDef) -> set[str]:
 
 
 _DISABLED = re.compile(r"<(?:bound method|function) ([\w.<>]+)")
+_DISABLING = frozenset(["torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip"])
 
 
 def disabled_by_decorator(site: Site) -> Iterator[Candidate]:
-    """A function of the file that its decorator keeps from being compiled, without that."""
+    """A function of the file that is kept from being compiled, without what does that."""
     if "disable" not in getattr(site.finding.evidence, "title", ""):
         return
     syntax = Syntax(site)
-    match = _DISABLED.search(site.finding.context)
+    names = _disabled_names(syntax)
+    for node in descendants(site.module):
+        for name, old, new in _enabled(syntax, node, names):
+            yield Candidate(
+                "enable",
+                f"Let `{name}` be compiled",
+                site.replaced([(old, new)]),
+                gives_up=f"`{name}` is compiled, which `{_short(site, old)}` prevented.",
+            )
+
+
+def _disabled_names(syntax: Syntax) -> set[str]:
+    """What the function may be called that the finding is about."""
+    match = _DISABLED.search(syntax.site.finding.context)
     names = {match.group(1).rpartition(".")[2]} if match else set()
-    names |= {
-        dotted(node.func).rpartition(".")[2] for node in syntax.here if isinstance(node, cst.Call)
-    }
+    called = [node.func for node in syntax.here if isinstance(node, cst.Call)]
+    return names | {dotted(one).rpartition(".")[2] for one in called} - {""}
+
+
+def _enabled(
+    syntax: Syntax, node: cst.CSTNode, names: set[str]
+) -> Iterator[tuple[str, cst.CSTNode, Change]]:
+    """The name of a function that something here disables, what does that, and what is left."""
+    if isinstance(node, cst.FunctionDef) and node.name.value in names:
+        for decorator in node.decorators:
+            if _disables(syntax, decorator.decorator):
+                yield node.name.value, decorator, cst.RemoveFromParent()
+    if isinstance(node, cst.Call) and node.args and _disables(syntax, node.func):
+        # ``step = disable(step)``, and ``disable(step)(x)``.
+        value, parent = node.args[0].value, syntax.text.parent(node)
+        given = dotted(value).rpartition(".")[2]
+        stored = targets(parent) if isinstance(parent, cst.Assign) else []
+        bound_to = {dotted(one).rpartition(".")[2] for one in stored}
+        if not node.args[0].keyword and given and ({given} | bound_to) & names:
+            yield given, node, value
+
+
+def _disables(syntax: Syntax, node: cst.BaseExpression) -> bool:
+    """Whether this is one of torch's functions that disable, or of the file's that call one."""
+    called = node.func if isinstance(node, cst.Call) else node
+    name = syntax.name(called)
+    if name in _DISABLING:
+        return True
+    for one in syntax.module.body:
+        if isinstance(one, cst.FunctionDef) and one.name.value == name:
+            return any(syntax.name(inner) in _DISABLING for inner in descendants(one.body))
+        small = one.body[0] if isinstance(one, cst.SimpleStatementLine) else None
+        if isinstance(small, cst.Assign) and name in map(dotted, targets(small)):
+            return any(syntax.name(inner) in _DISABLING for inner in descendants(small.value))
+    return False
+
+
+def _short(site: Site, node: cst.CSTNode) -> str:
+    decorated = node.decorator if isinstance(node, cst.Decorator) else node
+    return site.code(decorated.func if isinstance(decorated, cst.Call) else decorated)
+
+
+def watching_call(site: Site) -> Iterator[Candidate]:
+    """A call of a disabled function of the file that only keeps what it sees for others."""
+    if "disable" not in getattr(site.finding.evidence, "title", ""):
+        return
+    syntax = Syntax(site)
+    small = syntax.small
+    if small is None or not isinstance(small.node, cst.Expr):
+        return
+    names = _disabled_names(syntax)
     for node in descendants(site.module):
         if not isinstance(node, cst.FunctionDef) or node.name.value not in names:
             continue
-        for decorator in node.decorators:
-            name = dotted_of(decorator)
-            root, _, rest = name.partition(".")
-            if f"{syntax.imported.get(root, root)}.{rest}" in _DISABLING:
-                yield Candidate(
-                    "enable",
-                    f"Remove the decorator `{name}` of `{node.name.value}`",
-                    site.replaced([(decorator, cst.RemoveFromParent())]),
-                    gives_up=f"`{node.name.value}` is compiled, which its decorator prevented.",
-                )
+        kept = _kept(node)
+        if kept is None or any(_read_elsewhere(site.module, node, name) for name in kept):
+            continue
+        what = f"`{node.name.value}`"
+        told = f", so that it does not change {', '.join(f'`{one}`' for one in kept)}"
+        yield Candidate(
+            "not-when-compiling",
+            f"Call {what} only when not compiling",
+            syntax.guarded([small.node]),
+            gives_up=f"The compiled code does not call {what}{told if kept else ''}.",
+        )
 
 
-_DISABLING = frozenset(["torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip"])
+def _kept(function: cst.FunctionDef) -> list[str] | None:
+    """Attributes and globals that a function changes; None if it may change its arguments."""
+    own = {one.name.value for one in descendants(function.params) if isinstance(one, cst.Param)}
+    found: dict[str, None] = {}
+    for node in descendants(function.body):
+        places: list[cst.BaseExpression] = []
+        if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
+            places = [one for one in targets(node) if not isinstance(one, (cst.Name, cst.Tuple))]
+        elif isinstance(node, cst.Expr) and m.matches(node.value, m.Call(func=m.Attribute())):
+            called = cst.ensure_type(node.value, cst.Call).func
+            places = [cst.ensure_type(called, cst.Attribute).value]
+        for place in places:
+            while isinstance(place, (cst.Subscript, cst.Call)):
+                place = place.value if isinstance(place, cst.Subscript) else place.func
+            name = dotted(place).rpartition(".")[2]
+            if not name or (name in own and name != "self"):
+                return None
+            found[name] = None
+    return list(found)
+
+
+def _read_elsewhere(module: cst.Module, function: cst.FunctionDef, name: str) -> bool:
+    """Whether anything but a function, and an assignment, mentions a name or an attribute."""
+    if name == "self":
+        return False
+    known = {id(node) for node in descendants(function)}
+    for node in descendants(module):
+        stored = targets(node) if isinstance(node, (cst.Assign, cst.AnnAssign)) else []
+        places = [one for one in stored if dotted(one).rpartition(".")[2] == name]
+        if isinstance(node, cst.ImportAlias):
+            places = [node.name, *([node.asname.name] if node.asname is not None else [])]
+        known |= {id(inner) for one in places for inner in descendants(one)}
+    mentioned = (one for one in descendants(module) if isinstance(one, cst.Name))
+    return any(one.value == name and id(one) not in known for one in mentioned)
 
 
 def products(site: Site) -> Iterator[Candidate]:

@@ -8,6 +8,7 @@ from typing import TypeGuard
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.branches import CHOSEN
 from fullgraph.fixes.rewrites.conditions import (
     Both,
     Condition,
@@ -47,6 +48,8 @@ def _conditional(site: Site, node: cst.IfExp) -> Iterator[Candidate]:
         "Compute both and choose with `torch.where`",
         site.replaced([(node, new)], imports=["torch"]),
         gives_up=_GIVES_UP,
+        loses=CHOSEN,
+        computes_more=True,
     )
     if isinstance(condition, OfTensor):
         sides = ", ".join(f"lambda: {_owned(side)}" for side in (node.body, node.orelse))

@@ -1,0 +1,58 @@
+"""A clock that shows the same times in every run, a little later each time it is asked.
+
+Code that prints or keeps a time could not be compared otherwise. What asks less often sees other
+times, so that it does not pass for the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import timeit
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+_TICK = 2**-10
+"""Seconds between two questions: a power of two, so that differences are exact."""
+_SECONDS = {
+    "time": 1_700_000_000.0,
+    "perf_counter": 1_000.0,
+    "monotonic": 2_000.0,
+    "process_time": 10.0,
+    "thread_time": 20.0,
+}
+"""What each clock of ``time`` shows at first."""
+
+
+@contextlib.contextmanager
+def steady(namespace: dict[str, Any]) -> Iterator[None]:
+    """Have ``time`` show such times, and what a file has imported from it."""
+    asked = 0
+
+    def clock(start: float) -> Callable[[], float]:
+        def seconds() -> float:
+            nonlocal asked
+            asked += 1
+            return start + asked * _TICK
+
+        return seconds
+
+    def nanoseconds(of: Callable[[], float]) -> Callable[[], int]:
+        return lambda: int(of() * 1_000_000_000)
+
+    stand_ins: dict[int, Any] = {}
+    for name, start in _SECONDS.items():
+        made = clock(start)
+        stand_ins[id(getattr(time, name))] = made
+        stand_ins[id(getattr(time, f"{name}_ns"))] = nanoseconds(made)
+    with contextlib.ExitStack() as stack:
+        for names in (vars(time), vars(timeit), namespace):
+            stack.callback(names.update, _put(names, stand_ins))
+        yield
+
+
+def _put(names: dict[str, Any], stand_ins: Mapping[int, Any]) -> dict[str, Any]:
+    """Put them in the place of what has these identities; what was there."""
+    before = {name: value for name, value in names.items() if id(value) in stand_ins}
+    names.update({name: stand_ins[id(value)] for name, value in before.items()})
+    return before
