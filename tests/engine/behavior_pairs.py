@@ -42,6 +42,84 @@ def pairs_of(text: str) -> list[Pair]:
 
 REFUSED = pairs_of(
     """
+== differs a clock that is asked less often (state)
+import time
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.took = 0.0
+    def forward(self, x):
+        start = time.perf_counter()
+        y = x * 2
+        self.took = time.perf_counter() - start
+        return y
+----
+import time
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.took = 0.0
+    def forward(self, x):
+        y = x * 2
+        self.took = 0.0
+        return y
+== differs the other side of chance (result)
+def f(x):  # fullgraph: x=f32[4]
+    if random.random() < 0.5:
+        return x * 2
+    return x + 1
+----
+def f(x):  # fullgraph: x=f32[4]
+    return torch.where(torch.tensor(random.uniform(0.0, 1.0) > 0.5), x * 2, x + 1)
+== differs the last result of a loop in place of the first (result)
+def f(x):  # fullgraph: x=f32[4]
+    for scale in (1.0, 2.0, 4.0):
+        y = x * scale
+        if y.sum() > 1.0:
+            return y
+    return x
+----
+def f(x):  # fullgraph: x=f32[4]
+    returned = []
+    for scale in (1.0, 2.0, 4.0):
+        y = x * scale
+        returned.append((y.sum() > 1.0, y))
+    result = x
+    for condition, value in returned:
+        result = torch.where(condition, value, result)
+    return result
+== differs a dictionary with one entry of the other side (result)
+def f(x):  # fullgraph: x=f32[4]
+    if x.sum() > 0:
+        return {"y": x * 2, "z": x + 1}
+    return {"y": x - 1, "z": x}
+----
+def f(x):  # fullgraph: x=f32[4]
+    condition = x.sum() > 0
+    return {"y": torch.where(condition, x * 2, x - 1), "z": torch.where(condition, x, x + 1)}
+== differs what is kept has a gradient in one case (gradient)
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.last = None
+    def forward(self, x):
+        y = self.linear(x)
+        if x.sum() > 0:
+            self.last = y.detach()
+        else:
+            self.last = torch.zeros_like(x)
+        return y * 2
+----
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.last = None
+    def forward(self, x):
+        y = self.linear(x)
+        self.last = torch.where(x.sum() > 0, y, torch.zeros_like(x).detach())
+        return y * 2
 == differs one input alone is what it raises for (outcome)
 def f(x, mask):  # fullgraph: x=f32[4], mask=i64[4]
     if x.sum() == 0:
@@ -625,6 +703,80 @@ def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
 
 RIGHT = pairs_of(
     """
+== exact a clock that is asked as often
+import time
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.took = 0.0
+    def forward(self, x):
+        start = time.perf_counter()
+        y = x * 2
+        self.took = time.perf_counter() - start
+        print("took", time.time() - start)
+        return y
+----
+import time
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.took = 0.0
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            start = time.perf_counter()
+        y = x * 2
+        if not torch.compiler.is_compiling():
+            self.took = time.perf_counter() - start
+            print("took", time.time() - start)
+        return y
+== exact chance as a tensor
+def f(x):  # fullgraph: x=f32[4]
+    if random.random() < 0.5:
+        return x * 2
+    return x + 1
+----
+def f(x):  # fullgraph: x=f32[4]
+    return torch.where(torch.tensor(random.uniform(0.0, 1.0) < 0.5), x * 2, x + 1)
+== exact the first result of a loop
+def f(x):  # fullgraph: x=f32[4]
+    for scale in (1.0, 2.0, 4.0):
+        y = x * scale
+        if y.sum() > 1.0:
+            return y
+    return x * 0.5
+----
+def f(x):  # fullgraph: x=f32[4]
+    returned = []
+    for scale in (1.0, 2.0, 4.0):
+        y = x * scale
+        returned.append((y.sum() > 1.0, y))
+    result = x * 0.5
+    for condition, value in reversed(returned):
+        result = torch.where(condition, value, result)
+    return result
+== same what is kept requires a gradient of zeros
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.last = None
+    def forward(self, x):
+        y = self.linear(x)
+        if x.sum() > 0:
+            self.last = y
+        else:
+            self.last = torch.zeros_like(x).detach()
+        return y * 2
+----
+class Net(nn.Module):  # fullgraph: forward(f32[3])
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.last = None
+    def forward(self, x):
+        y = self.linear(x)
+        self.last = torch.where(x.sum() > 0, y, torch.zeros_like(x).detach())
+        return y * 2
 == same no gradient of an empty tensor, or an empty one
 def f(x, y):  # fullgraph: x=f32[4], y=f32[4]
     if x.sum() > 0:

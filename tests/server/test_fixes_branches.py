@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -405,6 +406,70 @@ WHERE = {
         f = lambda x: (
             torch.where(x.sum() > 0, x * 2, -x)
         )
+        """,
+    ),
+    "return-in-a-loop": (
+        """
+        def f(x, layers, early):
+            # Layers.
+            for layer in layers:
+                x = layer(x)
+                if early and x.max() > 1:
+                    y = x * 2
+                    return y
+            # None was sure.
+            return x
+        """,
+        "early and x.max() > 1",
+        """
+        def f(x, layers, early):
+            # Layers.
+            returned = []
+            for layer in layers:
+                x = layer(x)
+                if early:
+                    y_true = x * 2
+                    returned.append((x.max() > 1, y_true))
+            # None was sure.
+            result = x
+            for condition, value in reversed(returned):
+                result = torch.where(condition, value, result)
+            return result
+        """,
+    ),
+    "return-of-two-in-a-loop": (
+        """
+        def f(x):
+            for n in range(3):
+                x = x + n
+                if x.sum() > 1:
+                    return x, x * n
+            return x, x
+        """,
+        "x.sum() > 1",
+        """
+        def f(x):
+            returned = []
+            for n in range(3):
+                x = x + n
+                returned.append((x.sum() > 1, (x, x * n)))
+            result = x, x
+            for condition, value in reversed(returned):
+                result = tuple(torch.where(condition, a, b) for a, b in zip(value, result))
+            return result
+        """,
+    ),
+    "dictionaries": (
+        """
+        def f(x):
+            if x.max():
+                return {"a": x, "b": [1]}
+            return {"a": -x, "b": [1]}
+        """,
+        "x.max()",
+        """
+        def f(x):
+            return {"a": torch.where(x.max() != 0, x, -x), "b": [1]}
         """,
     ),
     "break": (
@@ -924,6 +989,11 @@ def test_a_rewrite(case: str) -> None:
 
 
 NOT_CONVERTIBLE = {
+    "returns-nothing-in-a-loop": "for y in x:\n        if x.sum() > 0:\n            return None\n"
+    "    return x",
+    "goes-on-in-a-loop": "for y in log:\n        if x.sum() > 0:\n            return x\n"
+    "        if y:\n            break\n    return x",
+    "other-keys": "if x.sum() > 0:\n        return {'a': x}\n    return {'b': x}",
     "calls-for-its-effect": "if x.sum() > 0:\n        log.append(x)\n    return x",
     "none-or-tensor": "y = None\n    if x.sum() > 0:\n        y = 'big'\n    return y",
     "returns-nothing": "if x.sum() > 0:\n        return\n    log.append(x)",
@@ -1019,3 +1089,41 @@ def test_a_number_that_data_decide_becomes_a_tensor_where_it_decides() -> None:
     )
     (where,) = (one for one in candidates(Text(text), finding) if one.rewrite == "where")
     assert "x = torch.where(torch.tensor(n > 3), x * 2, x)" in where.text
+
+
+CHANCE = "attempted to jump with UnspecializedPythonVariable()"
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("random.random() < p", "torch.tensor(random.random() < p)"),
+        ("not random.random() < p", "~torch.tensor(random.random() < p)"),
+        ("a.training and not random.random() < p", None),
+    ],
+)
+def test_chance_becomes_a_tensor_where_it_decides(test: str, expected: str | None) -> None:
+    text = f"import torch\n\n\ndef f(x, a, p):\n    if {test}:\n        x = x + 1\n    return x\n"
+    broken = replace(found(text, test), context=CHANCE)
+    where = next(one for one in candidates(Text(text), broken) if one.rewrite == "where")
+    if expected is not None:
+        assert f"x = torch.where({expected}, x + 1, x)" in where.text
+    else:
+        inner = "torch.where(~torch.tensor(random.random() < p), x + 1, x)"
+        assert f"    if a.training:\n        x = {inner}\n" in where.text
+
+
+def test_what_is_said_once_is_said_in_eager_mode_only() -> None:
+    body = """
+    class Net:
+        def f(self, x):
+            if x.std() < 1 and not self.told:
+                log.warning("flat")
+                self.told = True
+            return x{more}
+    """
+    test = "x.std() < 1 and not self.told"
+    changed = rewritten(body.format(more=""), test, "eager-message")
+    assert f"if not torch.compiler.is_compiling() and ({test}):" in changed
+    text = HEAD + textwrap.dedent(body.format(more=" + self.told"))
+    assert "eager-message" not in {one.rewrite for one in made(text, test)}

@@ -398,3 +398,129 @@ def test_nothing_is_made_for_other_findings() -> None:
         evidence=SpecializationEvidence("s0", "L['x']", "3"),
     )
     assert candidates(Text(text), finding) == ()
+
+
+DISABLED = "Skip inlining `torch.compiler.disable()`d function"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        pytest.param(
+            "@torch.no_grad()\n@torch.compiler.disable(recursive=False)\ndef g(x):\n    return x\n"
+            "def f(x):\n    return «g(x)»\n",
+            "@torch.no_grad()\ndef g(x):\n    return x\ndef f(x):\n    return g(x)\n",
+            id="decorator",
+        ),
+        pytest.param(
+            "def eager(f):\n    return torch._dynamo.disable(f)\n@eager\ndef g(x):\n"
+            "    return x\ndef f(x):\n    return «g(x)»\n",
+            "def eager(f):\n    return torch._dynamo.disable(f)\ndef g(x):\n"
+            "    return x\ndef f(x):\n    return g(x)\n",
+            id="a decorator of the file",
+        ),
+        pytest.param(
+            "def g(x):\n    return x\nslow = torch.compiler.disable(g)\ndef f(x):\n"
+            "    return «slow(x)»\n",
+            "def g(x):\n    return x\nslow = g\ndef f(x):\n    return slow(x)\n",
+            id="another name",
+        ),
+    ],
+)
+def test_what_is_disabled_is_let_be_compiled(source: str, expected: str) -> None:
+    assert rewritten("enable", source, DISABLED) == expected
+
+
+WATCHING = """\
+class Meter:
+    def __init__(self):
+        self.seen = []
+    @torch.compiler.disable
+    def update(self, x):
+        self.seen.append(x.mean().item())
+meter = Meter()
+def f(x):
+    «meter.update(x)»
+    return x
+"""
+
+
+def test_a_disabled_function_that_only_notes_is_left_out_when_compiling() -> None:
+    found = tried(IMPORTS + WATCHING, DISABLED)["not-when-compiling"]
+    assert f"    {GUARD}\n        meter.update(x)\n    return x\n" in found[0].text
+    assert found[0].gives_up == (
+        "The compiled code does not call `update`, so that it does not change `seen`."
+    )
+    assert not found[0].preserves
+
+
+@pytest.mark.parametrize(
+    ("was", "by"),
+    [
+        pytest.param("return x\n", "return x * len(meter.seen)\n", id="what it notes is read"),
+        pytest.param("self.seen.append(x.mean().item())", "x[0] = 1", id="changes its argument"),
+        pytest.param("«meter.update(x)»", "x = «meter.update(x)»", id="has a result"),
+    ],
+)
+def test_a_disabled_function_with_consequences_is_called(was: str, by: str) -> None:
+    assert was in WATCHING
+    assert "not-when-compiling" not in tried(IMPORTS + WATCHING.replace(was, by), DISABLED)
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "source", "context", "expected"),
+    [
+        (
+            "list-generator",
+            "return «max(g(y) for y in x)»",
+            "builtin max [LocalGeneratorObjectVariable]",
+            "return max([g(y) for y in x])",
+        ),
+        ("torch-round", "return «round(x, 2)»", "__round__", "return torch.round(x, decimals=2)"),
+        (
+            "sort-tensors",
+            "return «sorted(x)»",
+            "builtin sorted [TensorVariable]",
+            "return list(x.sort().values)",
+        ),
+        (
+            "kl-of-families",
+            "p = torch.distributions.Normal(x, x)\n"
+            "    return «torch.distributions.kl_divergence(p, p)»",
+            "builtin min",
+            "p = torch.distributions.Normal(x, x)\n"
+            "    return torch.distributions.kl._kl_normal_normal(p, p)",
+        ),
+    ],
+)
+def test_builtins_that_are_traced(rewrite: str, source: str, context: str, expected: str) -> None:
+    made = rewritten(rewrite, f"def f(x):\n    {source}\n", context=context)
+    assert made == f"def f(x):\n    {expected}\n"
+
+
+def test_any_of_a_generator_stays_lazy() -> None:
+    """A list would evaluate what the original does not come to."""
+    found = tried(IMPORTS + "def f(x):\n    return «any(g(y) for y in x)»\n")
+    assert "list-generator" not in found
+
+
+def test_a_lock_is_taken_only_when_not_compiling() -> None:
+    source = (
+        "import threading\nlock = threading.Lock()\ndef f(x):\n    with «lock»:\n"
+        "        x = x + 1\n    return x\n"
+    )
+    (candidate,) = tried(IMPORTS + source)["context-when-not-compiling"]
+    assert not candidate.suggestion
+    other = source.replace("threading.Lock()", "make()")
+    (candidate,) = tried(IMPORTS + other)["context-when-not-compiling"]
+    assert candidate.suggestion
+
+
+def test_a_time_under_a_key_that_nothing_reads_is_not_kept() -> None:
+    source = (
+        "class M:\n    def f(self, x):\n        t = «time.time()»\n        y = x + 1\n"
+        "        self.times['y'] = time.time() - t\n        return y{}\n"
+    )
+    assert "not-when-compiling" in tried(IMPORTS + source.format(""), SKIPPED)
+    read = source.format(" * len(self.times)")
+    assert "not-when-compiling" not in tried(IMPORTS + read, SKIPPED)

@@ -396,8 +396,9 @@ class _Calls:
         return True
 
     def _requires_more(self, fact: Fact, other: Fact) -> bool:
-        """A result that requires gradients where the original's does not: they are to be zero."""
-        if fact.aspect != "result" or other.words != f"{fact.words}{REQUIRES}":
+        """What requires gradients where the original's does not: they are to be zero, which is
+        seen of results and of what is kept."""
+        if fact.aspect not in ("result", "state") or other.words != f"{fact.words}{REQUIRES}":
             return False
         self._judged.exact = False
         self._judged.notes.append(f"{fact.path} requires gradients only in the changed code")

@@ -6,6 +6,7 @@ import contextlib
 import dis
 import hashlib
 import tempfile
+import zlib
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -167,23 +168,29 @@ class Observer:
         known = _Known()
         # The object of a second call is as the first has left it.
         given = (prepare if number else prepared)(call, case, self._alter)
-        before = self._surroundings(known, given, Memory())
+        before, _ = self._surroundings(known, given, Memory())
         rng.begin_again(case.seed)
         start = _digest_of(rng.state())
         result, error, output = self._made(given, case)
         end = rng.state()
         memory = Memory()
-        after = self._surroundings(known, given, memory)
+        after, kept = self._surroundings(known, given, memory)
         walk = Walk("result", known.keep, memory)
         facts = [_outcome(error)]
         if error is None:
             walk.value("the result", result)
         facts += walk.facts
-        facts += _changes(before, after)
+        changes = _changes(before, after)
+        facts += changes
         facts += _printed(output)
         facts.append(_random(end))
         if error is None and case.is_finite:
-            facts += self._gradients(given, walk.tensors, known)
+            changed = {fact.path for fact in changes}
+            ends = [one for one in kept if f"{one[0]} afterwards" in changed and not one[1].is_leaf]
+            words = "by what is kept, the gradient of"
+            facts += self._gradients(given, ends, known, words, retain=True)
+            # As in training, the next call cannot go back through this one.
+            facts += self._gradients(given, walk.tensors, known, "the gradient of", retain=False)
         seen = SeenCall(
             "returned" if error is None else "raised",
             tuple(self._written(fact, known) for fact in facts),
@@ -202,20 +209,28 @@ class Observer:
                 error = raised
         return result, error, output
 
-    def _surroundings(self, known: _Known, given: Prepared, memory: Memory) -> dict[str, Fact]:
-        """Facts of all that a call can change, by their paths."""
+    def _surroundings(
+        self, known: _Known, given: Prepared, memory: Memory
+    ) -> tuple[dict[str, Fact], list[tuple[str, torch.Tensor]]]:
+        """Facts of all that a call can change, by their paths, and tensors of the state."""
         inputs = Walk("input", known.keep, memory)
         for name, value in given.arguments.items():
             inputs.value(f"`{name}`", value)
         state = Walk("state", known.keep, memory)
         walk_state(state, given.function, self._tracee.namespace)
-        return {fact.path: fact for fact in (*inputs.facts, *state.facts)}
+        return {fact.path: fact for fact in (*inputs.facts, *state.facts)}, state.tensors
 
     def _gradients(
-        self, given: Prepared, results: Sequence[tuple[str, torch.Tensor]], known: _Known
+        self,
+        given: Prepared,
+        made: Sequence[tuple[str, torch.Tensor]],
+        known: _Known,
+        words: str,
+        *,
+        retain: bool,
     ) -> list[Fact]:
         """The gradients of inputs and parameters, of a random projection of all that was made."""
-        ends = [one for _, one in results if is_floating(one) and one.requires_grad]
+        ends = {path: one for path, one in made if is_floating(one) and one.requires_grad}
         wanted_of = dict(given.differentiated)
         subject = subject_of(given.function)
         if isinstance(subject, torch.nn.Module):
@@ -226,22 +241,23 @@ class Observer:
             return []
         try:
             found = torch.autograd.grad(
-                ends,
+                list(ends.values()),
                 list(wanted_of.values()),
-                [_weights(one, number) for number, one in enumerate(ends)],
+                [_weights(one, path) for path, one in ends.items()],
+                retain_graph=retain,
                 allow_unused=True,
             )
         except Exception as error:
             return [
                 Fact(
                     "gradient",
-                    "the gradients",
+                    f"{words} anything",
                     f"raise {without_addresses(texts.described(error))}",
                 )
             ]
         walk = Walk("gradient", known.keep, Memory())
         for name, gradient in zip(wanted_of, found, strict=True):
-            walk.value(f"the gradient of {name}", gradient)
+            walk.value(f"{words} {name}", gradient)
         return [fact for fact in walk.facts if fact.aspect == "gradient"]
 
     def _written(self, fact: Fact, known: _Known) -> Fact:
@@ -264,9 +280,9 @@ class _Known:
         return Data(kind, tuple(tensor.shape), 0, 0, named)
 
 
-def _weights(tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """A random projection, always the same."""
-    generator = torch.Generator().manual_seed(number)
+def _weights(tensor: torch.Tensor, path: str) -> torch.Tensor:
+    """A random projection, always the same for what is at a place."""
+    generator = torch.Generator().manual_seed(zlib.crc32(path.encode()))
     made = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
     return made.to(tensor.dtype).to(tensor.device)
 

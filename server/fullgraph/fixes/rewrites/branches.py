@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import (
     Both,
     Condition,
@@ -21,7 +22,6 @@ from fullgraph.fixes.rewrites.conditions import (
 from fullgraph.fixes.rewrites.early_returns import returned
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
-    NotConvertible,
     Statement,
     above,
     below,

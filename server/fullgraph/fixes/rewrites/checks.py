@@ -8,6 +8,7 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import eager_only
+from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import (
     Both,
     Condition,
@@ -19,7 +20,6 @@ from fullgraph.fixes.rewrites.conditions import (
     negation,
 )
 from fullgraph.fixes.rewrites.if_conversion import (
-    NotConvertible,
     Statement,
     above,
     block,

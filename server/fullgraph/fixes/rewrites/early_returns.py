@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from fullgraph.fixes.rewrites.choices import NotConvertible, choice
 from fullgraph.fixes.rewrites.conditions import Both, OfTensor, Plain, argument
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
-    NotConvertible,
     Statement,
     block,
     other_side,
@@ -78,7 +78,7 @@ def _chosen(
         name = converter.fresh("condition")
         first = [converter.statement(f"{name} = {argument(code)}")]
         code = name
-    return [*first, *changed, *others], _choice(code, then_value, other_value)
+    return [*first, *changed, *others], choice(code, then_value, other_value)
 
 
 def _guarded(
@@ -94,20 +94,3 @@ def _guarded(
     result = converter.statement(f"return {value}")
     guard = cst.If(test=cst.parse_expression(plain[0].code), body=block([*items, result]))
     return [guard, *others], other_value
-
-
-def _choice(code: str, first: str, second: str) -> str:
-    if first == second:
-        return first
-    one, two = cst.parse_expression(f"({first})"), cst.parse_expression(f"({second})")
-    if isinstance(one, cst.Tuple) and isinstance(two, cst.Tuple):
-        if len(one.elements) != len(two.elements):
-            raise NotConvertible("different results")
-        pairs = zip(one.elements, two.elements, strict=True)
-        parts = [_choice(code, code_of(a.value), code_of(b.value)) for a, b in pairs]
-        return ", ".join(parts) if len(parts) > 1 else f"({parts[0]},)"
-    for node in (one, two):
-        kinds = (cst.Tuple, cst.Dict, cst.List, cst.Set, cst.BaseString, cst.Lambda)
-        if isinstance(node, kinds) or code_of(node) in ("(None)", "None"):
-            raise NotConvertible("not a tensor")
-    return f"torch.where({argument(code)}, {first}, {second})"

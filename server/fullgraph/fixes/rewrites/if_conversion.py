@@ -13,6 +13,7 @@ from typing import Union
 
 import libcst as cst
 
+from fullgraph.fixes.rewrites.choices import NotConvertible, choice
 from fullgraph.fixes.rewrites.conditions import (
     Both,
     Condition,
@@ -38,8 +39,6 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Await, cst.Yield
 _DECLARING = (cst.Global, cst.Nonlocal, cst.Del, cst.FunctionDef, cst.ClassDef)
 _NOT_TENSORS = (
     cst.BaseString,
-    cst.Dict,
-    cst.List,
     cst.Set,
     cst.Lambda,
     cst.ListComp,
@@ -49,10 +48,6 @@ _NOT_TENSORS = (
 _LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
 _LARGE = 3
 """So many statements are not repeated."""
-
-
-class NotConvertible(Exception):
-    """The code has no form without a jump that is known here."""
 
 
 @dataclass
@@ -133,6 +128,8 @@ class Converter:
         """Places whose tensor is changed, where others are assigned."""
         self.dropped: list[str] = []
         """Code that is executed no more."""
+        self.optional: set[str] = set()
+        """Names that may be None before they are assigned: then there is nothing to choose from."""
 
     def fresh(self, name: str) -> str:
         """A name that the function does not have yet."""
@@ -365,7 +362,9 @@ class Converter:
                     side.items[value.item] = None
                 else:
                     codes.append(side.names[key])
-            chosen = f"torch.where({argument(code)}, {', '.join(codes)})"
+            chosen = choice(code, *codes)
+            if key in self.optional and codes[1] == key:
+                chosen = f"{operand(codes[0])} if {key} is None else {chosen}"
             new = self.statement(self._stored(key, chosen))
             if len(ends) > 1:
                 lines += [cst.EmptyLine(comment=end.comment) for end in ends[:-1]]

@@ -8,6 +8,7 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import CHOSEN
+from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import (
     Both,
     Condition,
@@ -20,7 +21,6 @@ from fullgraph.fixes.rewrites.conditions import (
 )
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
-    NotConvertible,
     Outside,
     Statement,
     above,
@@ -30,7 +30,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
 )
 from fullgraph.fixes.rewrites.names import code_of, names_bound, renamed, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
-from fullgraph.fixes.site import Site
+from fullgraph.fixes.site import Replacing, Site
 
 _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 _BOUND = 100
@@ -123,59 +123,113 @@ def _parts(site: Site, node: cst.While) -> tuple[list[Statement], str]:
 
 def _without_break(site: Site, node: cst.If) -> Iterator[Candidate]:
     """``break``: the later iterations change nothing."""
-    place, then = siblings(site, node), statements_of(node.body)
-    loop = site.text.parent(site.text.parent(node) or node)
-    if place is None or not isinstance(loop, cst.For) or loop.orelse is not None:
+    then = statements_of(node.body)
+    loop = next((one for one in site.text.ancestors(node) if isinstance(one, _LOOPS)), None)
+    if not isinstance(loop, cst.For) or loop.orelse is not None or siblings(site, loop) is None:
         return
-    body, index = place
     last = then[-1].body if isinstance(then[-1], cst.SimpleStatementLine) else ()
     if node.orelse is not None or len(last) != 1 or not isinstance(last[0], cst.Break):
         return
-    before, after = body[:index], body[index + 1 :]
-    if any(isinstance(one, _LEAVING) for one in walk(*before, *then[:-1], *after)):
+    body = statements_of(loop.body)
+    if sum(isinstance(one, _LEAVING) for one in walk(*body)) != 1:
         return
     converter = Converter(site)
     condition = converter.conditions.read(node.test)
     outside = converter.outside(loop)
-    late = [key for key in names_bound(*body) if key not in outside.before and key in outside.read]
-    if not isinstance(condition, OfTensor) or late:
+    bound = names_bound(*body)
+    late = [key for key in bound if key not in outside.before and key in outside.read]
+    if not isinstance(condition, OfTensor) or not all(key.isidentifier() for key in late):
         return
+    # A first value is kept as it is: nothing was there before it.
+    converter.optional |= {*late, *(key for key in bound if _starts_as_none(site, key))}
+    own = Outside(read={*outside.read, *bound}, before={*outside.before, *late})
     done = converter.fresh("done")
-    going = OfTensor(f"~{done}")
-    own = Outside(read={*outside.read, *names_bound(*body)}, before=outside.before)
-    ends = f"{done} = {done} | {condition.code}"
-    new: list[Statement] = [
-        *converter.lower(going, before, [], own),
-        *converter.lower(OfTensor(f"({going.code} & {condition.code})"), then[:-1], [], own),
-        below(converter.statement(ends), node),
-        *converter.lower(going, after, [], own),
-    ]
-    start = above(converter.statement(f"{done} = torch.tensor(False)"), loop.leading_lines)
+    new = _stopped(converter, body, node, condition, done, own)
+    first = [converter.statement(f"{key} = None") for key in late]
+    first.append(converter.statement(f"{done} = torch.tensor(False)"))
     changed = loop.with_changes(body=block(new), leading_lines=[])
+    start = [above(first[0], loop.leading_lines), *first[1:]]
+    dropped = ", ".join(f"`{code}`" for code in converter.dropped)
     yield Candidate(
         "where",
         "Run all iterations, and keep what was there at the `break`",
-        site.replaced(in_place_of(site, loop, [start, changed]), imports=["torch"]),
-        gives_up=f"All iterations are computed, also after `{code_of(node.test)}`.",
+        site.replaced(in_place_of(site, loop, [*start, changed]), imports=["torch"]),
+        gives_up=(f"{dropped} is removed. " if dropped else "")
+        + f"All iterations are computed, also after `{code_of(node.test)}`.",
         loses=CHOSEN,
         computes_more=True,
     )
 
 
+_LOOPS = (cst.For, cst.While, cst.FunctionDef, cst.Lambda)
+
+
+def _stopped(
+    converter: Converter,
+    statements: list[Statement],
+    node: cst.If,
+    condition: OfTensor,
+    done: str,
+    own: Outside,
+) -> list[Statement]:
+    """Statements that change nothing once a tensor is true, which the condition of a ``break`` in
+    them makes so.
+
+    Raises:
+        NotConvertible: it is in something else than plain conditions.
+    """
+    going = OfTensor(f"~{done}")
+    for index, one in enumerate(statements):
+        if all(inner is not node for inner in walk(one)):
+            continue
+        if one is node:
+            last = OfTensor(f"({going.code} & {condition.code})")
+            middle = [
+                *converter.lower(last, statements_of(node.body)[:-1], [], own),
+                below(converter.statement(f"{done} = {done} | {condition.code}"), node),
+            ]
+        elif isinstance(one, cst.If) and one.orelse is None:
+            inside = _stopped(converter, statements_of(one.body), node, condition, done, own)
+            middle = [one.with_changes(body=block(inside))]
+        else:
+            raise NotConvertible("a break in a block")
+        before, after = statements[:index], statements[index + 1 :]
+        return [
+            *converter.lower(going, before, [], own),
+            *middle,
+            *converter.lower(going, after, [], own),
+        ]
+    raise NotConvertible("no break")
+
+
+def _starts_as_none(site: Site, name: str) -> bool:
+    """Whether the function around the finding assigns None to a variable."""
+    function = site.function
+    return function is not None and any(
+        isinstance(one, cst.Assign) and code_of(one.value) == "None" and name in names_bound(one)
+        for one in walk(function.body)
+    )
+
+
 def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     """``return`` in a loop: all iterations are computed, and the first result is chosen."""
-    inner = siblings(site, node)
-    loop = site.text.parent(site.text.parent(node) or node)
-    outer = siblings(site, loop) if isinstance(loop, cst.For) else None
-    if inner is None or outer is None or not isinstance(loop, cst.For) or loop.orelse is not None:
+    function = site.function
+    loops = []
+    for one in site.text.ancestors(node):
+        if one is function:
+            break
+        if isinstance(one, cst.For):
+            loops.append(one)
+    loop = loops[-1] if loops else None
+    outer = siblings(site, loop) if loop is not None else None
+    if loop is None or outer is None or siblings(site, node) is None or node.orelse is not None:
         return
-    then, (body, index), (around, place) = statements_of(node.body), inner, outer
+    then, (around, place) = statements_of(node.body), outer
     first, rest = _returned(then[-1]), around[place + 1 :]
     last = _returned(rest[-1]) if rest else None
-    others = [*body[:index], *then[:-1], *body[index + 1 :], *rest[:-1]]
-    if node.orelse is not None or first is None or last is None:
+    if first is None or last is None:
         return
-    if any(isinstance(one, _LEAVING) for one in walk(*others)):
+    if sum(isinstance(one, _LEAVING) for one in walk(loop, *rest)) != 2:
         return
     converter = Converter(site)
     condition = converter.conditions.read(node.test)
@@ -185,6 +239,8 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     own = list(names_bound(*then[:-1]))
     steps, names = converter.side(then[:-1], own) if own else (then[:-1], {})
     value = code_of(renamed(first, names))
+    if isinstance(first, cst.Tuple) and not first.lpar:
+        value = f"({value})"
     met, result = converter.fresh("returned"), converter.fresh("result")
     chosen, later = converter.fresh("condition"), converter.fresh("value")
     noted: list[Statement] = [
@@ -194,13 +250,15 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     if plain:
         test = cst.parse_expression(" and ".join(plain))
         noted = [cst.If(test=test, body=block(noted))]
-    new: list[Statement] = [*body[:index], below(noted[0], node), *noted[1:], *body[index + 1 :]]
+    noted[0] = below(noted[0], node)
     choice = f"torch.where({chosen}, {later}, {result})"
     if isinstance(first, cst.Tuple) or isinstance(last, cst.Tuple):
-        pair = converter.fresh("one"), converter.fresh("other")
+        pair = converter.fresh("a"), converter.fresh("b")
         each = f"torch.where({chosen}, {pair[0]}, {pair[1]})"
         choice = f"tuple({each} for {', '.join(pair)} in zip({later}, {result}))"
-    changed = loop.with_changes(body=block(new), leading_lines=[])
+    changed = loop.visit(Replacing([(node, cst.FlattenSentinel(noted))]))
+    assert isinstance(changed, cst.For)
+    changed = changed.with_changes(leading_lines=[])
     behind = [
         converter.statement(f"{result} = {code_of(last)}"),
         converter.statement(

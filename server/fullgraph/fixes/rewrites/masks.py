@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import asked_by, operand
 from fullgraph.fixes.rewrites.if_conversion import (
-    NotConvertible,
     Statement,
     below,
     statements_of,

@@ -9,6 +9,7 @@ import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import CHOSEN
+from fullgraph.fixes.rewrites.choices import NotConvertible, choice
 from fullgraph.fixes.rewrites.conditions import (
     Both,
     Condition,
@@ -19,11 +20,9 @@ from fullgraph.fixes.rewrites.conditions import (
     asked_by,
     operand,
 )
-from fullgraph.fixes.rewrites.if_conversion import NotConvertible
 from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.site import Site
 
-_NOT_TENSORS = (cst.BaseString, cst.Dict, cst.List, cst.Set, cst.Lambda, cst.ListComp)
 _GIVES_UP = "Both sides are always computed, also where one has no meaning."
 
 
@@ -70,17 +69,8 @@ def _owned(node: cst.BaseExpression) -> str:
 
 def _chosen(condition: Condition, first: cst.BaseExpression, second: cst.BaseExpression) -> str:
     if isinstance(condition, OfTensor):
-        if isinstance(first, cst.Tuple) and isinstance(second, cst.Tuple):
-            if len(first.elements) != len(second.elements):
-                raise NotConvertible("different lengths")
-            pairs = zip(first.elements, second.elements, strict=True)
-            parts = [_chosen(condition, one.value, two.value) for one, two in pairs]
-            return f"({', '.join(parts)},)"
-        for side in (first, second):
-            kinds = (*_NOT_TENSORS, cst.Tuple)
-            if isinstance(side, kinds) or code_of(side) == "None":
-                raise NotConvertible("not a tensor")
-        return f"torch.where({argument(condition.code)}, {code_of(first)}, {code_of(second)})"
+        chosen = choice(condition.code, code_of(first), code_of(second))
+        return f"({chosen})" if isinstance(first, cst.Tuple) else chosen
     if isinstance(condition, (Both, Either)):
         head, rest = condition.parts[0], condition.parts[1:]
         after: Condition = rest[0] if len(rest) == 1 else type(condition)(rest)
