@@ -4,8 +4,9 @@
 
 Each file is traced, and fixes are applied one after the other, as ``fullgraph fix --unsafe`` does;
 nothing is written. ``--safe``: only safe ones. ``--forecast`` and ``--export`` also take what is
-found so. Prints a line for each file, then the counts by kind and grade, and the times from the
-beginning of a search to its best fix.
+found so. ``--again`` executes original and fix of each safe one, applied or not, on 50 further
+inputs made at random, in eager mode. Prints a line for each file, then the counts by kind and
+grade, and the times from the beginning of a search to its best fix.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import statistics
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fullgraph.engines import Engine
 from fullgraph.fixes.fixing import Fixed, fixed
+from fullgraph.fixes.tracing import events
+from fullgraph.fixes.verification import Fix, Grade
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
-from fullgraph_engine.protocol import Finding
+from fullgraph_engine.protocol import Analyze, Compare, Compared, Finding
 from fullgraph_engine.protocol.evidence import BreakEvidence
 
 MOST_SECONDS = 300.0
@@ -34,9 +38,9 @@ def kind(finding: Finding) -> str:
     return evidence.title if isinstance(evidence, BreakEvidence) else finding.code
 
 
-async def one(engine: Engine, path: Path, options: argparse.Namespace) -> Fixed:
+def request_of(path: Path, options: argparse.Namespace) -> Analyze:
     text = path.read_text(encoding="utf-8")
-    request = analyze_request(
+    return analyze_request(
         name=str(path.absolute()),
         text=text,
         generation="1",
@@ -44,7 +48,46 @@ async def one(engine: Engine, path: Path, options: argparse.Namespace) -> Fixed:
         project=path.absolute().parent,
         forecast=options.forecast,
     )
-    grades = ("safe",) if options.safe else ("safe", "unsafe")
+
+
+FURTHER = 50
+"""Inputs that a safe fix is tried on once more."""
+
+
+@dataclass
+class Again:
+    """What became of safe fixes on further inputs."""
+
+    fixes: int = 0
+    inputs: int = 0
+    differing: list[str] = field(default_factory=list)
+
+    async def compare(self, engine: Engine, request: Analyze, fix: Fix) -> None:
+        """Execute both texts of a fix once more. ``request`` is of the text that it is for."""
+        self.fixes += 1
+        for target in dict.fromkeys(finding.target for finding in fix.findings):
+            order = Compare(0, request, target, fix.candidate.text, seconds=30.0, at_random=FURTHER)
+            async for event in events(engine.compare(order)):
+                if isinstance(event, Compared):
+                    self.inputs += len(event.cases)
+                    if event.outcome == "differs":
+                        self.differing.append(f"{fix.candidate.title}: {event.reason}")
+
+    async def all_of(self, engine: Engine, request: Analyze, result: Fixed) -> None:
+        """The safe ones among those that were applied, and among those that were not."""
+        for fix in result.applied:
+            if fix.grade == "safe":
+                await self.compare(engine, request, fix)
+            request = replace(request, text=fix.candidate.text)
+        for offered in result.left:
+            for fix in offered.search.fixes:
+                if fix.grade == "safe":
+                    await self.compare(engine, request, fix)
+
+
+async def one(engine: Engine, path: Path, options: argparse.Namespace) -> Fixed:
+    request = request_of(path, options)
+    grades: tuple[Grade, ...] = ("safe",) if options.safe else ("safe", "unsafe")
     return await asyncio.wait_for(fixed(engine, request, grades=grades), MOST_SECONDS)
 
 
@@ -61,6 +104,7 @@ async def run(options: argparse.Namespace) -> None:
     grades: Counter[str] = Counter()
     seconds: list[float] = []
     clean = broken = 0
+    again = Again()
     for path in files:
         began = time.monotonic()
         try:
@@ -69,6 +113,8 @@ async def run(options: argparse.Namespace) -> None:
             print(f"{path.name}: {type(error).__name__}", flush=True)
             continue
         took = time.monotonic() - began
+        if options.again:
+            await again.all_of(engine, request_of(path, options), result)
         for fix in result.applied:
             grades[fix.grade] += 1
             seconds.append(fix.seconds)
@@ -88,6 +134,9 @@ async def run(options: argparse.Namespace) -> None:
                 for refused in offered.search.refused:
                     print(f"    {refused.candidate.title}: {refused.why}")
     await engine.close()
+    if options.again:
+        print(f"\n{again.fixes} safe fixes on {again.inputs} further inputs: ", end="")
+        print(f"{len(again.differing)} differ", *again.differing, sep="\n  ")
     total = sum(ended.values()) + sum(left.values())
     print(f"\n{len(files)} files, {broken} with breaks, {clean} without any in the end")
     if not total:
@@ -109,7 +158,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--every", type=int, default=1)
-    for flag in ("safe", "forecast", "export", "verbose"):
+    for flag in ("safe", "forecast", "export", "verbose", "again"):
         parser.add_argument(f"--{flag}", action="store_true")
     asyncio.run(run(parser.parse_args()))
 

@@ -320,6 +320,11 @@ class _Calls:
     def compare(self, original: SeenCall, changed: SeenCall) -> None:
         left = {(fact.aspect, fact.path): fact for fact in original.facts}
         right = {(fact.aspect, fact.path): fact for fact in changed.facts}
+        if original.outcome != changed.outcome:
+            # What else differs follows from that.
+            left, right = (
+                {key: one[key] for key in one if key[0] == "outcome"} for one in (left, right)
+            )
         for key, fact in left.items():
             other = right.get(key)
             if other is None:

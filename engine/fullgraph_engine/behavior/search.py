@@ -42,6 +42,8 @@ second time."""
 _OF_INTEGERS: tuple[Fill, ...] = ("zero", "positive", "range", "negative")
 _ALONE: tuple[Fill, ...] = ("negative", "positive", "zero", "nan")
 _IN_OTHER_MODE: tuple[Fill, ...] = ("negative", "nan", "zero")
+_APART = 1_000_000
+"""The first seed of cases at random, where no others are wanted."""
 _LARGE = 4_000_000
 """Elements of parameters from which on a module is not copied for other dtypes."""
 
@@ -81,6 +83,7 @@ class _Search:
         """Seconds that observing the chosen cases may take."""
         self._reached = Reached()
         self._capture = Capture()
+        self._at_random = order.at_random
         self._no_grad = False
         """With gradients the target raises what it does not raise without."""
 
@@ -97,11 +100,15 @@ class _Search:
             return Chosen(reason="The inputs of the probe cannot be made a second time.")
         self._keep(first, tried)
         numbers = constants(self._tracee.text, self._tracee.path)
-        for case in vary.usual():
+        for case in islice(vary.at_random(numbers, _APART), self._at_random):
+            another = self._try(case)
+            if another is not None:
+                self._keep(case, another)
+        for case in vary.usual() if not self._at_random else ():
             if self._over():
                 break
             self._consider(case)
-        for case in vary.directed(numbers):
+        for case in vary.directed(numbers) if not self._at_random else ():
             if not self._asked.missing(self._reached) or self._late():
                 break
             self._consider(case, only_new=True)
@@ -238,12 +245,17 @@ class _Variations:
         for group in self._groups():
             for size in sizes:
                 yield Case(31, "random", _resized(group, size, "random"))
-        chance = random.Random(0)
+        yield from self.at_random(numbers, 100)
+
+    def at_random(self, numbers: Sequence[float], first: int) -> Iterator[Case]:
+        """Others at random, near these numbers and not, with seeds from the first on."""
+        near = [one for number in numbers for one in (number + 1, number, number - 1, 2 * number)]
+        chance = random.Random(first)
         fills: tuple[Fill, ...] = (
             *("random", "positive", "negative", "zero", "nan", "infinite", "large", "small"),
             *("range", "constant", "given", "given"),
         )
-        for seed in range(100, 100_000):
+        for seed in range(first, first + 100_000):
             changes = tuple(
                 Change(leaf, chance.choice(fills), _number(near, chance))
                 for leaf, _ in self._leaves

@@ -77,7 +77,9 @@ class Comparison:
 
     def begin(self) -> None:
         """Have the original choose cases."""
-        self._run(self._original, ("cases",), Observe(self.request.seconds, self._original.lines))
+        request, lines = self.request, self._original.lines
+        order = Observe(request.seconds, lines, at_random=request.at_random)
+        self._run(self._original, ("cases",), order)
 
     # -- the runs -----------------------------------------------------------------------------
 

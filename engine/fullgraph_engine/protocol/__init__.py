@@ -350,7 +350,8 @@ class Compare:
 
     ``analyze`` says how the original is executed, as in ``Reproduce``; ``changed`` is the whole
     other text. ``seconds`` is about what it may take. ``backend``: the changed target is compiled
-    by Inductor as well, and its first results compared with those of the plain call.
+    by Inductor as well, and its first results compared with those of the plain call. ``at_random``:
+    so many inputs are made at random, in place of those that are usually tried.
     """
 
     request: int
@@ -359,6 +360,7 @@ class Compare:
     changed: str
     seconds: float = 1.5
     backend: bool = False
+    at_random: int = 0
 
 
 @dataclass(frozen=True)

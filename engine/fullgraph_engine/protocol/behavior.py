@@ -111,3 +111,5 @@ class Observe:
     backend: bool = False
     """Compile the target and compare with the plain call, in place of observing it."""
     only: tuple[tuple[int, ...], ...] = ()
+    at_random: int = 0
+    """Look for so many cases at random, and no others."""

@@ -66,6 +66,7 @@ REWRITES: tuple[Rewrite, ...] = (
     dynamic_outputs.captured,
     autograd.traced_gradients,
     autograd.traced_recurrence,
+    python.watching_function,
     dynamic_outputs.padded_places,
     disable.left_untraced,
 )

@@ -69,7 +69,7 @@ class Fix:
     doubt: str = ""
     """Why it is no better than its grade, as a sentence; empty for a safe one."""
     pins: tuple[Finding, ...] = ()
-    """Sizes that are constants in code that is compiled only with it."""
+    """Guards of code that is compiled in one piece only with it."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,8 @@ class Verifier:
             asked = self._asked(names, parts, candidate.text)
             after = after.joined(await traced(self._tracer, asked))
             judgment = judged(before.of((*targets, *names)), after, finding)
-            if not judgment.better and not (judgment.gone and _only_pins(judgment, finding)):
+            guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
+            if not judgment.better and not guarded:
                 return Refused(candidate, judgment.why, judgment.instead)
             if candidate.suggestion:
                 continue  # a person has to look at it in any case
@@ -229,15 +230,30 @@ class Verifier:
             await traced(self._tracer, self._asked(targets, rest, candidate.text)),
             finding,
         )
-        if further.problem or (further.appeared and not _only_pins(further, finding)):
+        if further.problem or not self._only_guards(further, finding, candidate):
             return Refused(candidate, further.why)
         pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _graded(candidate, compared)
         if pins and grade != "suggestion":
-            grade, doubt = "unsafe", f"What is compiled now is for one size: {pins[0].message}."
+            grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
         return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
+
+    def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
+        """Whether all that a rewrite of a break has brought are guards of code that is compiled in
+        one piece only with it: sizes that are constants, and what it changes for the next call."""
+        before, after = self._request.text.split("\n"), candidate.text.split("\n")
+        # What was disabled did not run in compiled code at all.
+        whole = "disable" not in getattr(finding.evidence, "title", "")
+        for one in judgment.appeared:
+            line = one.range.start.line
+            same_line = line < len(after) and after[line] in before
+            changing = one.code == "guard/mutated" or one.code.startswith("recompile")
+            pins = one.code == "guard/specialised-dimension"
+            if not (pins or (changing and whole and same_line)):
+                return False
+        return not judgment.appeared or finding.code.startswith(("graph-break", "frame-skipped"))
 
     async def _traced(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """The original text, traced once."""
@@ -276,15 +292,6 @@ def _settles(fix: Fix) -> bool:
     return fix.grade != "suggestion" and not fix.pins
 
 
-def _only_pins(judgment: Judgment, finding: Finding) -> bool:
-    """Whether all that a rewrite of a break has brought are sizes that are constants now."""
-    return (
-        finding.code.startswith(("graph-break", "frame-skipped"))
-        and not judgment.problem
-        and all(one.code == "guard/specialised-dimension" for one in judgment.appeared)
-    )
-
-
 def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
     """Refused candidates with a candidate for the break that each of them brings."""
     further: list[Candidate] = []
@@ -301,6 +308,7 @@ def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")
 """In probe notation: a tensor with a dimension of size 0 or 1."""
+_SIZES = re.compile(r"\[[\d, ]*\]")
 
 
 def _allowed(candidate: Candidate, compared: Compared) -> bool:
@@ -309,21 +317,34 @@ def _allowed(candidate: Candidate, compared: Compared) -> bool:
         return True
     lost = set(candidate.loses)
     given = [case for case in compared.cases if case.values == "given"]
-    usual = {size for case in given[:1] for size in _EMPTY_OR_ONE.findall(case.inputs)}
+    first = given[0].inputs if given else ""
     cases = [case for case in compared.cases if not (case.same or set(case.aspects) <= lost)]
     if compared.aspects and set(compared.aspects) <= lost:
         return True
     if not given or not cases:
         return False  # it did not come to the end of one
     for case in cases:
-        odd = bool(set(_EMPTY_OR_ONE.findall(case.inputs)) - usual)
+        odd = _is_odd(case.inputs, first)
         extended = candidate.extends and (odd or case.outcome != "returned")
+        odd = odd or _do_not_fit(case.inputs, first)
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
         # Sides of other dtypes, of which the original takes one.
         other = candidate.computes_more and case.conditions.startswith("dtype")
         if not (extended or fits or (other and set(case.aspects) <= {*_OF_A_DTYPE, *lost})):
             return False
     return True
+
+
+def _is_odd(inputs: str, given: str) -> bool:
+    """Whether some size broadcasts or leaves nothing, where those of the probe do not."""
+    return bool(set(_EMPTY_OR_ONE.findall(inputs)) - set(_EMPTY_OR_ONE.findall(given)))
+
+
+def _do_not_fit(inputs: str, given: str) -> bool:
+    """Whether some tensors have other sizes than those of the probe and some have not, so that
+    they may not go together."""
+    pairs = list(zip(_SIZES.findall(inputs), _SIZES.findall(given), strict=False))
+    return len({one == other for one, other in pairs}) == 2
 
 
 _OF_A_DTYPE = ("outcome", "result", "gradient", "state", "input")

@@ -20,6 +20,7 @@ from fullgraph.fixes.rewrites.conditions import (
     asked_by,
 )
 from fullgraph.fixes.rewrites.early_returns import returned
+from fullgraph.fixes.rewrites.effects import watches
 from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
     Statement,
@@ -32,6 +33,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
 )
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, walk
 from fullgraph.fixes.rewrites.placing import in_place_of, siblings
+from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.behavior import Aspect
 
@@ -40,6 +42,8 @@ _LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 CHOSEN: tuple[Aspect, ...] = ("random", "aliasing")
 """A side that is not taken may draw random numbers, so that those that follow are others, and what
 is chosen is a tensor of its own."""
+SAID: tuple[Aspect, ...] = ("stdout", "stderr", "warning", "log")
+"""What goes with messages that are removed."""
 
 
 def branches(site: Site) -> Iterator[Candidate]:
@@ -58,7 +62,9 @@ def _messages(site: Site, node: cst.If) -> Iterator[Candidate]:
     """Branches that only print or log."""
     small = [one for line in statements_of(node.body) for one in _small(line)]
     said = [one for one in small if not _once(site, node, one)]
-    if node.orelse is not None or not said or not all(is_message(one) for one in said):
+    syntax = Syntax(site)
+    quiet = all(is_message(one) or watches(syntax, one) for one in said)
+    if node.orelse is not None or not said or not quiet:
         return
     yield Candidate(
         "eager-message",
@@ -180,7 +186,7 @@ def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
             site.replaced(in_place_of(site, top, new), imports=["torch"]),
             gives_up=(f"{dropped} is removed. " if dropped else "")
             + "Both sides are always computed, also where one has no meaning.",
-            loses=CHOSEN,
+            loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
             computes_more=True,
         )
 

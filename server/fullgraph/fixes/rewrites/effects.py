@@ -226,6 +226,13 @@ def _effect(syntax: Syntax, node: cst.BaseSmallStatement) -> str:
     return ""
 
 
+def watches(syntax: Syntax, node: cst.CSTNode) -> bool:
+    """Whether a statement only prints, measures or waits, or imports what does."""
+    if isinstance(node, (cst.Import, cst.ImportFrom)):
+        return True
+    return isinstance(node, cst.Expr) and bool(_effect(syntax, node))
+
+
 def _pure(syntax: Syntax, value: cst.BaseExpression) -> bool:
     """Whether an expression changes nothing that anybody could see."""
     binds = (cst.Await, cst.Yield, cst.NamedExpr)

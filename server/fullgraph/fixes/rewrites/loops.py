@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.branches import CHOSEN
+from fullgraph.fixes.rewrites.branches import CHOSEN, SAID
 from fullgraph.fixes.rewrites.choices import NotConvertible
 from fullgraph.fixes.rewrites.conditions import (
     Both,
@@ -156,7 +156,7 @@ def _without_break(site: Site, node: cst.If) -> Iterator[Candidate]:
         site.replaced(in_place_of(site, loop, [*start, changed]), imports=["torch"]),
         gives_up=(f"{dropped} is removed. " if dropped else "")
         + f"All iterations are computed, also after `{code_of(node.test)}`.",
-        loses=CHOSEN,
+        loses=(*CHOSEN, *SAID) if dropped else CHOSEN,
         computes_more=True,
     )
 

@@ -11,6 +11,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
+    COMPILING,
     Syntax,
     arguments,
     dotted,
@@ -268,20 +269,70 @@ def watching_call(site: Site) -> Iterator[Candidate]:
     for node in descendants(site.module):
         if not isinstance(node, cst.FunctionDef) or node.name.value not in names:
             continue
-        kept = _kept(node)
-        if kept is None or any(_read_elsewhere(site.module, node, name) for name in kept):
+        kept = _only_watched(site, node)
+        if kept is None:
             continue
         what = f"`{node.name.value}`"
-        told = f", so that it does not change {', '.join(f'`{one}`' for one in kept)}"
         yield Candidate(
             "not-when-compiling",
             f"Call {what} only when not compiling",
             syntax.guarded([small.node]),
-            gives_up=f"The compiled code does not call {what}{told if kept else ''}.",
+            gives_up=f"The compiled code does not call {what}{_unchanged(kept)}.",
         )
 
 
-def _kept(function: cst.FunctionDef) -> list[str] | None:
+def watching_function(site: Site) -> Iterator[Candidate]:
+    """A function that only keeps or writes what it sees: it returns at once in compiled code."""
+    syntax = Syntax(site)
+    function = syntax.function if syntax.around or syntax.small is not None else None
+    if function is None or function.name.value in ("forward", "__init__", "__call__"):
+        return
+    leaves = (cst.Yield, cst.Await)
+    if any(
+        isinstance(one, leaves) or (isinstance(one, cst.Return) and one.value is not None)
+        for one in descendants(function.body)
+    ):
+        return
+    kept = _only_watched(site, function)
+    if kept is None or not isinstance(function.body, cst.IndentedBlock):
+        return
+    first, *rest = function.body.body
+    text = isinstance(first, cst.SimpleStatementLine) and m.matches(
+        first.body[0], m.Expr(m.SimpleString())
+    )
+    made = cst.parse_statement(
+        f"if {COMPILING}:\n    return\n", config=site.module.config_for_parsing
+    )
+    new = [first, made, *rest] if text else [made, first, *rest]
+    what = f"`{function.name.value}`"
+    yield Candidate(
+        "return-when-compiling",
+        f"Leave {what} at once when compiling",
+        site.replaced(
+            [(function.body, function.body.with_changes(body=new))],
+            imports=syntax.lacking("torch"),
+        ),
+        gives_up=f"The compiled code does not do what {what} does{_unchanged(kept)}.",
+    )
+
+
+def _unchanged(kept: list[str]) -> str:
+    told = ", ".join(f"`{one}`" for one in kept)
+    return f", so that it does not change {told}" if told else ""
+
+
+def _only_watched(site: Site, function: cst.FunctionDef) -> list[str] | None:
+    """What a function keeps, where nothing else in the file reads it; None if something does, or
+    it may change something else."""
+    kept = _kept(site.module, function, ())
+    if kept is None or any(_read_elsewhere(site.module, function, one) for one in kept):
+        return None
+    return kept
+
+
+def _kept(
+    module: cst.Module, function: cst.FunctionDef, within: tuple[str, ...]
+) -> list[str] | None:
     """Attributes and globals that a function changes; None if it may change its arguments."""
     own = {one.name.value for one in descendants(function.params) if isinstance(one, cst.Param)}
     found: dict[str, None] = {}
@@ -291,21 +342,45 @@ def _kept(function: cst.FunctionDef) -> list[str] | None:
             places = [one for one in targets(node) if not isinstance(one, (cst.Name, cst.Tuple))]
         elif isinstance(node, cst.Expr) and m.matches(node.value, m.Call(func=m.Attribute())):
             called = cst.ensure_type(node.value, cst.Call).func
-            places = [cst.ensure_type(called, cst.Attribute).value]
+            owner = cst.ensure_type(called, cst.Attribute).value
+            places = [] if dotted(owner) == "self" else [owner]
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            name = node.func.attr.value
+            if name.endswith("_") and not name.startswith("_"):
+                return None
+            if dotted(node.func.value) == "self":
+                inner = _of_method(module, name, (*within, function.name.value))
+                if inner is None:
+                    return None
+                found |= dict.fromkeys(inner)
         for place in places:
             while isinstance(place, (cst.Subscript, cst.Call)):
                 place = place.value if isinstance(place, cst.Subscript) else place.func
             name = dotted(place).rpartition(".")[2]
-            if not name or (name in own and name != "self"):
+            if not name or name in own:
                 return None
             found[name] = None
     return list(found)
 
 
+def _of_method(module: cst.Module, name: str, within: tuple[str, ...]) -> list[str] | None:
+    """The same of a method of the file; None if there is none, or several."""
+    if name in within:
+        return []
+    methods = [
+        one
+        for one in descendants(module)
+        if isinstance(one, cst.FunctionDef) and one.name.value == name
+    ]
+    return _kept(module, methods[0], within) if len(methods) == 1 else None
+
+
 def _read_elsewhere(module: cst.Module, function: cst.FunctionDef, name: str) -> bool:
     """Whether anything but a function, and an assignment, mentions a name or an attribute."""
-    if name == "self":
-        return False
+    if any(
+        isinstance(one, cst.SimpleString) and one.raw_value == name for one in descendants(module)
+    ):
+        return True  # a buffer, or the like
     known = {id(node) for node in descendants(function)}
     for node in descendants(module):
         stored = targets(node) if isinstance(node, (cst.Assign, cst.AnnAssign)) else []
