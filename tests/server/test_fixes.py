@@ -451,6 +451,138 @@ def test_a_side_that_is_not_taken_need_not_fit_empty_tensors(
     assert [fix.grade for fix in search.fixes] == grades
 
 
+@pytest.mark.parametrize(
+    ("given", "inputs", "grades"),
+    [
+        ("x=f32[2, 4], y=f32[2]", "x=f32[2, 4], y=f32[3]", ["unsafe"]),
+        ("x=f32[2, 4], y=f32[2]", "x=f32[3, 4], y=f32[3]", []),
+        ("x=f32[2, 4], y=f32[2]", "x=f32[2, 4], y=f32[2]", []),
+    ],
+)
+def test_a_side_that_is_not_taken_need_not_fit_inputs_that_do_not_go_together(
+    monkeypatch: pytest.MonkeyPatch, given: str, inputs: str, grades: list[str]
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("both", "Compute both", "pass\n", computes_more=True)
+
+    def compare(request: Compare) -> Compared:
+        other = ComparedCase(inputs, "random", same=False, aspects=("outcome",))
+        return Compared(0, "differs", cases=(ComparedCase(given), other), aspects=("outcome",))
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
+
+
+@pytest.mark.parametrize(
+    ("conditions", "loses", "grades"),
+    [
+        ("dtype f64", (), ["unsafe"]),
+        ("not contiguous", (), []),
+        ("", ("result",), ["unsafe"]),
+    ],
+)
+def test_sides_may_have_other_dtypes_in_a_case_of_another_dtype(
+    monkeypatch: pytest.MonkeyPatch,
+    conditions: str,
+    loses: tuple[Aspect, ...],
+    grades: list[str],
+) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("both", "Compute both", "pass\n", computes_more=True, loses=loses)
+
+    def compare(request: Compare) -> Compared:
+        cases = (
+            ComparedCase("x=f32[2]"),
+            ComparedCase("x=f32[2]", same=False, conditions=conditions, aspects=("result",)),
+        )
+        return Compared(0, "differs", cases=cases, reason="It is f64.", aspects=("result",))
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
+
+
+def test_code_that_does_not_come_to_the_end_of_a_case_is_no_fix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its process ended: no case says so."""
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("both", "Compute both", "pass\n", computes_more=True, extends=True)
+
+    def compare(request: Compare) -> Compared:
+        return Compared(0, "differs", cases=(ComparedCase("x=f32[2]"),), aspects=("outcome",))
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    assert not asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"])).fixes
+
+
+class Guarding(Engine):
+    """Also finds a guard on each line with ``guard``."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(compares_as("same"))
+        self._code = code
+
+    def analyze(self, request: Analyze) -> Asked:
+        lines = request.text.split("\n")
+        guards = [
+            dataclasses.replace(break_at(number, "It is pinned"), code=self._code)
+            for number, line in enumerate(lines)
+            if "guard" in line and "break" not in request.text
+        ]
+        found = [FindingFound(0, guard) for guard in guards]
+        return Asked([*found, *super().analyze(request)._events])
+
+
+@pytest.mark.parametrize(
+    ("code", "brought", "grades"),
+    [
+        ("guard/specialised-dimension", "guard_b", ["unsafe"]),
+        ("guard/specialised-dimension", "guard_a", ["unsafe"]),
+        ("guard/mutated", "guard_a", ["unsafe"]),
+        ("guard/mutated", "guard_b", []),
+        ("export/mutation", "guard_a", []),
+    ],
+)
+def test_a_fix_may_bring_a_guard_but_is_not_safe_then(
+    monkeypatch: pytest.MonkeyPatch, code: str, brought: str, grades: list[str]
+) -> None:
+    """``guard_a`` is a line of the original as well, whose guard only shows without the break."""
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("out", "Take it out", f"c = 1\n{brought}\n", preserves=True)
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Guarding(code), request_of("break_ = 2\nguard_a\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert [fix.grade for fix in search.fixes] == grades
+    words = "What is compiled now has a guard: It is pinned."
+    assert all(fix.doubt == words for fix in search.fixes)
+
+
+def test_a_suggestion_is_not_compared_and_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield Candidate("a", "Adapt", "pass\n", suggestion=True)
+        yield Candidate("b", "Take it out", "x\n", gives_up="It.")
+
+    compared: list[str] = []
+
+    def compare(request: Compare) -> Compared:
+        compared.append(request.changed)
+        return Compared(0, "differs", reason="It is another one.", aspects=("result",))
+
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (rewrite,))
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
+    assert compared == ["x\n"]
+    assert [fix.candidate.rewrite for fix in search.fixes] == ["a"]
+
+
 # -- times ----------------------------------------------------------------------------------------
 
 

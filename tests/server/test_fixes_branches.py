@@ -437,6 +437,35 @@ WHERE = {
             return result
         """,
     ),
+    "break-in-a-condition": (
+        """
+        def f(x, log):
+            last = None
+            for n in range(8):
+                y = x * n
+                if last is not None:
+                    gap = y - last
+                    if gap.max() < 1e-3:
+                        print("done", n)
+                        break
+                last = y
+            return y
+        """,
+        "gap.max() < 1e-3",
+        """
+        def f(x, log):
+            last = None
+            y = None
+            done = torch.tensor(False)
+            for n in range(8):
+                y = (x * n) if y is None else torch.where(~done, x * n, y)
+                if last is not None:
+                    gap = y - last
+                    done = done | (gap.max() < 1e-3)
+                last = y if last is None else torch.where(~done, y, last)
+            return y
+        """,
+    ),
     "return-of-two-in-a-loop": (
         """
         def f(x):
@@ -1125,5 +1154,7 @@ def test_what_is_said_once_is_said_in_eager_mode_only() -> None:
     test = "x.std() < 1 and not self.told"
     changed = rewritten(body.format(more=""), test, "eager-message")
     assert f"if not torch.compiler.is_compiling() and ({test}):" in changed
+    debugged = body.format(more="").replace("self.told = True", "import pdb; pdb.set_trace()")
+    assert f"is_compiling() and ({test}):" in rewritten(debugged, test, "eager-message")
     text = HEAD + textwrap.dedent(body.format(more=" + self.told"))
     assert "eager-message" not in {one.rewrite for one in made(text, test)}

@@ -524,3 +524,50 @@ def test_a_time_under_a_key_that_nothing_reads_is_not_kept() -> None:
     assert "not-when-compiling" in tried(IMPORTS + source.format(""), SKIPPED)
     read = source.format(" * len(self.times)")
     assert "not-when-compiling" not in tried(IMPORTS + read, SKIPPED)
+
+
+TRACK = """\
+class M:
+    def __init__(self):
+        self.seen = {"mean": []}
+    def _track(self, x):
+        'Note it.'
+        self._note(«x.mean().item()»)
+    def _note(self, value):
+        self.seen["mean"].append(value)
+    def forward(self, x):
+        self._track(x)
+        return x
+"""
+
+
+def test_a_function_that_only_watches_is_left_at_once_when_compiling() -> None:
+    (candidate,) = tried(IMPORTS + TRACK, ITEM)["return-when-compiling"]
+    assert (
+        "        'Note it.'\n        if torch.compiler.is_compiling():\n            return\n"
+        "        self._note(x.mean().item())\n"
+    ) in candidate.text
+    assert candidate.gives_up == (
+        "The compiled code does not do what `_track` does, so that it does not change `seen`."
+    )
+    assert not candidate.preserves
+
+
+@pytest.mark.parametrize(
+    ("was", "by"),
+    [
+        pytest.param("return x\n", "return x * len(self.seen)\n", id="what it notes is read"),
+        pytest.param('self.seen["mean"].append(value)', "self.other(value)", id="unknown"),
+        pytest.param('self.seen["mean"].append(value)', "value.add_(1)", id="in place"),
+        pytest.param('self.seen["mean"].append(value)', "value[0] = 1", id="an element"),
+        pytest.param("'Note it.'", "return 1", id="a result"),
+        pytest.param(
+            'self.seen = {"mean": []}', "self.register_buffer('seen', torch.ones(1))", id="a buffer"
+        ),
+        pytest.param("_track", "forward", id="what is called from outside"),
+    ],
+)
+def test_a_function_that_does_more_is_not_left(was: str, by: str) -> None:
+    assert was in TRACK
+    found = tried(IMPORTS + TRACK.replace(was, by), ITEM)
+    assert "return-when-compiling" not in found

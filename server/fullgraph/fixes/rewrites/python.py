@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
@@ -324,16 +324,19 @@ def _unchanged(kept: list[str]) -> str:
 def _only_watched(site: Site, function: cst.FunctionDef) -> list[str] | None:
     """What a function keeps, where nothing else in the file reads it; None if something does, or
     it may change something else."""
-    kept = _kept(site.module, function, ())
-    if kept is None or any(_read_elsewhere(site.module, function, one) for one in kept):
+    functions: list[cst.FunctionDef] = []
+    kept = _kept(site.module, function, functions)
+    if kept is None or any(_read_elsewhere(site.module, functions, one) for one in kept):
         return None
     return kept
 
 
 def _kept(
-    module: cst.Module, function: cst.FunctionDef, within: tuple[str, ...]
+    module: cst.Module, function: cst.FunctionDef, functions: list[cst.FunctionDef]
 ) -> list[str] | None:
-    """Attributes and globals that a function changes; None if it may change its arguments."""
+    """Attributes and globals that a function changes; None if it may change its arguments.
+    ``functions`` gets it, and the methods of the file that it calls."""
+    functions.append(function)
     own = {one.name.value for one in descendants(function.params) if isinstance(one, cst.Param)}
     found: dict[str, None] = {}
     for node in descendants(function.body):
@@ -349,7 +352,7 @@ def _kept(
             if name.endswith("_") and not name.startswith("_"):
                 return None
             if dotted(node.func.value) == "self":
-                inner = _of_method(module, name, (*within, function.name.value))
+                inner = _of_method(module, name, functions)
                 if inner is None:
                     return None
                 found |= dict.fromkeys(inner)
@@ -363,25 +366,25 @@ def _kept(
     return list(found)
 
 
-def _of_method(module: cst.Module, name: str, within: tuple[str, ...]) -> list[str] | None:
+def _of_method(module: cst.Module, name: str, functions: list[cst.FunctionDef]) -> list[str] | None:
     """The same of a method of the file; None if there is none, or several."""
-    if name in within:
-        return []
     methods = [
         one
         for one in descendants(module)
         if isinstance(one, cst.FunctionDef) and one.name.value == name
     ]
-    return _kept(module, methods[0], within) if len(methods) == 1 else None
+    if len(methods) != 1:
+        return None
+    return [] if methods[0] in functions else _kept(module, methods[0], functions)
 
 
-def _read_elsewhere(module: cst.Module, function: cst.FunctionDef, name: str) -> bool:
-    """Whether anything but a function, and an assignment, mentions a name or an attribute."""
+def _read_elsewhere(module: cst.Module, functions: Sequence[cst.FunctionDef], name: str) -> bool:
+    """Whether anything but these functions, and an assignment, mentions a name or an attribute."""
     if any(
         isinstance(one, cst.SimpleString) and one.raw_value == name for one in descendants(module)
     ):
         return True  # a buffer, or the like
-    known = {id(node) for node in descendants(function)}
+    known = {id(node) for one in functions for node in descendants(one)}
     for node in descendants(module):
         stored = targets(node) if isinstance(node, (cst.Assign, cst.AnnAssign)) else []
         places = [one for one in stored if dotted(one).rpartition(".")[2] == name]
