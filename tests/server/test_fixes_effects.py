@@ -360,6 +360,16 @@ def test_the_last_resort_is_the_smallest_call() -> None:
     assert list(found)[-3:] == ["nonstrict-trace", "disable", "allow-in-graph"]
 
 
+def test_what_stays_the_same_in_a_program_is_computed_once() -> None:
+    found = tried(IMPORTS + "def f(x, n):\n    return x * len(«os.getenv(n)»)\n", SKIPPED)
+    (candidate,) = found["assume-constant"]
+    assert not candidate.suggestion
+    assert candidate.gives_up
+    assert "def _untraced_getenv(n):\n    return os.getenv(n)" in candidate.text
+    other = tried(IMPORTS + "def f(x, n):\n    return x * len(«other(n)»)\n", SKIPPED)
+    assert "assume-constant" not in other
+
+
 def test_what_differs_in_each_call_is_not_frozen_as_a_fix() -> None:
     found = tried(IMPORTS + "def f(x):\n    return x * «random.gauss(0, 1)»\n", SKIPPED)
     frozen = [*found["assume-constant"], *found["nonstrict-trace"]]

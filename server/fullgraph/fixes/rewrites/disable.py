@@ -66,6 +66,11 @@ _DISABLE = _Way(
 
 _CHANGING = ("random.", "numpy.random.", "time.", "datetime.", "os.", "uuid.")
 """Modules whose functions return something else in each call."""
+_STEADY = (
+    *("inspect.", "platform.", "sys.", "hashlib.", "json.loads", "re."),
+    *("os.environ.", "os.getenv", "os.path.", "os.cpu_count", "shutil.which", "socket.gethostname"),
+)
+"""Functions that return the same all through a program, for the same arguments."""
 
 
 def left_untraced(site: Site) -> Iterator[Candidate]:
@@ -82,7 +87,11 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
         nonstrict = replace(nonstrict, suggestion=True)
     ways = [nonstrict, _DISABLE, _IN_GRAPH]
     is_statement = isinstance(syntax.text.parent(part), cst.Expr)
-    for way in [_CONSTANT, *ways] if not names and not is_statement else ways:
+    if syntax.called(part).startswith(_STEADY) and not is_statement:
+        ways.insert(0, replace(_CONSTANT, suggestion=False))
+    elif not names and not is_statement:
+        ways.insert(0, _CONSTANT)
+    for way in ways:
         text = _extracted(syntax, part, names, way)
         if text is not None:
             code = " ".join(site.code(part).split())
