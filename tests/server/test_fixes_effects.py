@@ -570,6 +570,11 @@ def test_a_function_that_only_watches_is_left_at_once_when_compiling() -> None:
         pytest.param('self.seen["mean"].append(value)', "self.other(value)", id="unknown"),
         pytest.param('self.seen["mean"].append(value)', "value.add_(1)", id="in place"),
         pytest.param('self.seen["mean"].append(value)', "value[0] = 1", id="an element"),
+        pytest.param('self.seen["mean"].append(value)', "step(self, value)", id="a function"),
+        pytest.param(
+            'self.seen["mean"].append(value)', "torch.distributed.all_reduce(value)", id="of torch"
+        ),
+        pytest.param('self.seen["mean"].append(value)', "self.net.eval()", id="of a layer"),
         pytest.param("'Note it.'", "return 1", id="a result"),
         pytest.param(
             'self.seen = {"mean": []}', "self.register_buffer('seen', torch.ones(1))", id="a buffer"

@@ -254,13 +254,16 @@ def _unknown_calls(syntax: Syntax, value: cst.BaseExpression) -> list[str]:
     """What an expression calls that may change something."""
     found: list[str] = []
     for node in descendants(value):
-        if not isinstance(node, cst.Call):
-            continue
-        name = syntax.called(node)
-        known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
-        if not known and not _queries(node):
+        if isinstance(node, cst.Call) and not asks_only(syntax, node):
             found.append(f"`{syntax.site.code(node.func)}`")
     return list(dict.fromkeys(found))
+
+
+def asks_only(syntax: Syntax, call: cst.Call) -> bool:
+    """Whether a call changes nothing that anybody could see."""
+    name = syntax.called(call)
+    known = name in _PURE or name in _CLOCKS or name.startswith(_PURE_MODULES)
+    return known or _queries(call)
 
 
 def _number(syntax: Syntax, value: cst.BaseExpression) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.effects import asks_only, watches
 from fullgraph.fixes.rewrites.names import descendants
 from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
@@ -325,17 +326,28 @@ def _only_watched(site: Site, function: cst.FunctionDef) -> list[str] | None:
     """What a function keeps, where nothing else in the file reads it; None if something does, or
     it may change something else."""
     functions: list[cst.FunctionDef] = []
-    kept = _kept(site.module, function, functions)
+    kept = _kept(Syntax(site), function, functions)
     if kept is None or any(_read_elsewhere(site.module, functions, one) for one in kept):
         return None
     return kept
 
 
+_WRITING = words("torch.save numpy.save numpy.savez json.dump pickle.dump wandb.log")
+_NOTING = words(
+    """
+    append extend insert pop popleft add get items keys values setdefault update clear exists
+    is_file is_dir mkdir write flush close replace startswith endswith split
+    add_scalar add_scalars add_histogram add_image log_metric
+    """
+)
+"""Methods that change nothing but the object that they belong to."""
+
+
 def _kept(
-    module: cst.Module, function: cst.FunctionDef, functions: list[cst.FunctionDef]
+    syntax: Syntax, function: cst.FunctionDef, functions: list[cst.FunctionDef]
 ) -> list[str] | None:
-    """Attributes and globals that a function changes; None if it may change its arguments.
-    ``functions`` gets it, and the methods of the file that it calls."""
+    """Attributes and globals that a function changes; None if it may change something else.
+    ``functions`` gets it, and those of the file that it calls."""
     functions.append(function)
     own = {one.name.value for one in descendants(function.params) if isinstance(one, cst.Param)}
     found: dict[str, None] = {}
@@ -343,39 +355,40 @@ def _kept(
         places: list[cst.BaseExpression] = []
         if isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)):
             places = [one for one in targets(node) if not isinstance(one, (cst.Name, cst.Tuple))]
-        elif isinstance(node, cst.Expr) and m.matches(node.value, m.Call(func=m.Attribute())):
-            called = cst.ensure_type(node.value, cst.Call).func
-            owner = cst.ensure_type(called, cst.Attribute).value
-            places = [] if dotted(owner) == "self" else [owner]
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            name = node.func.attr.value
-            if name.endswith("_") and not name.startswith("_"):
-                return None
-            if dotted(node.func.value) == "self":
-                inner = _of_method(module, name, functions)
+        elif isinstance(node, cst.Call):
+            name, owner = syntax.called(node), getattr(node.func, "value", None)
+            statement = cst.Expr(node)
+            if asks_only(syntax, node) or name in _WRITING or watches(syntax, statement):
+                continue
+            if isinstance(node.func, cst.Name) or dotted(owner) == "self":
+                inner = _of_function(syntax, name.rpartition(".")[2], functions)
                 if inner is None:
                     return None
                 found |= dict.fromkeys(inner)
+            elif isinstance(node.func, cst.Attribute) and node.func.attr.value in _NOTING:
+                places = [node.func.value]
+            elif not name.startswith("os."):
+                return None
         for place in places:
             while isinstance(place, (cst.Subscript, cst.Call)):
                 place = place.value if isinstance(place, cst.Subscript) else place.func
-            name = dotted(place).rpartition(".")[2]
-            if not name or name in own:
+            kept = dotted(place).rpartition(".")[2]
+            if not kept or kept in own:
                 return None
-            found[name] = None
+            found[kept] = None
     return list(found)
 
 
-def _of_method(module: cst.Module, name: str, functions: list[cst.FunctionDef]) -> list[str] | None:
-    """The same of a method of the file; None if there is none, or several."""
-    methods = [
+def _of_function(syntax: Syntax, name: str, functions: list[cst.FunctionDef]) -> list[str] | None:
+    """The same of a function or a method of the file; None if there is none, or several."""
+    called = [
         one
-        for one in descendants(module)
+        for one in descendants(syntax.module)
         if isinstance(one, cst.FunctionDef) and one.name.value == name
     ]
-    if len(methods) != 1:
+    if len(called) != 1:
         return None
-    return [] if methods[0] in functions else _kept(module, methods[0], functions)
+    return [] if called[0] in functions else _kept(syntax, called[0], functions)
 
 
 def _read_elsewhere(module: cst.Module, functions: Sequence[cst.FunctionDef], name: str) -> bool:
