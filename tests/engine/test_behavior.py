@@ -52,6 +52,21 @@ def test_a_right_rewrite_is_the_same(comparer: Comparer, pair: Pair) -> None:
     assert len(compared.cases) >= 8
 
 
+def test_inputs_are_made_at_random_where_that_is_asked_for(comparer: Comparer) -> None:
+    text = "import torch\ndef f(x):  # fullgraph: x=f32[4]\n    return x * 2\n"
+    compared = comparer.compare(text, text.replace("x * 2", "x + x"), "f", at_random=5)
+    assert (compared.outcome, len(compared.cases)) == ("same", 6)
+    assert {case.values for case in compared.cases} == {"given", "random"}
+
+
+def test_what_raises_in_place_of_a_result_differs_in_nothing_else(comparer: Comparer) -> None:
+    text = "import torch\ndef f(x):  # fullgraph: x=f32[4]\n    return x * 2\n"
+    changed = text.replace("x * 2", "x.view(4) * 2")
+    compared = comparer.compare(text, changed, "f", seconds=SECONDS)
+    assert (compared.outcome, compared.aspects) == ("differs", ("outcome",))
+    assert {case.aspects for case in compared.cases} == {(), ("outcome",)}
+
+
 ONE_SIDED = """
 import torch
 def f(x):  # fullgraph: x=f32[4, 3]
