@@ -10,6 +10,9 @@ import pytest
 # OpenMP's threads do not survive a fork, which then waits for them. Read once, by torch's import.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# No engine outlives a test, but where that is what is tested.
+os.environ["FULLGRAPH_ENGINE_KEEP"] = "0"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:

@@ -48,6 +48,7 @@ class CommandLine:
             **kept,
             "PYTHONPATH": os.pathsep.join([str(ROOT / "engine"), str(ROOT / "server")]),
             "PYTHONUTF8": "1",
+            "FULLGRAPH_ENGINE_KEEP": "0",
             "SCRIPTED_LOG": str(self.log),
             **more,
         }

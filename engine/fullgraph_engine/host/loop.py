@@ -441,12 +441,15 @@ class Host:
 
     def _begin_next(self) -> None:
         """Begin what came last: a user is more likely to look at it than at what came before."""
-        while self._queue:
+        for request in self._queue[::-1]:
             begun = [one.request for one in self._analyses.values()]
-            counted = sum(isinstance(one, Analyze) and not one.nice for one in begun)
-            if counted >= max(_LEAST_AT_ONCE, self._queue[-1].jobs):
-                return
-            self._begin(self._queue.pop())
+            counted = sum(
+                isinstance(one, Analyze) and not one.nice and one.client == request.client
+                for one in begun
+            )
+            if counted < max(_LEAST_AT_ONCE, request.jobs):
+                self._queue.remove(request)
+                self._begin(request)
 
     def _begin(self, request: Analyze | Reproduce | Compare) -> None:
         try:

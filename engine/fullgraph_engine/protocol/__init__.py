@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Union
 
@@ -325,6 +325,8 @@ class Analyze:
     """What of the text may be executed to see what it calls."""
     files: bool = False
     """Tell what was read, so that the results can be kept for as long as that is the same."""
+    client: int = 0
+    """Who asks, where several share an engine: a request waits only for others of its client."""
 
 
 @dataclass(frozen=True)
@@ -653,7 +655,7 @@ def encode(message: Message) -> bytes:
 
     What is only for people to read is cut: a text of the user's may have any length.
     """
-    line = _line(message)
+    line = line_of(message)
     if len(line) > _LONG_LINE and isinstance(message, _FOR_PEOPLE):
         body = {"type": type(message).__name__, **_cut(to_plain(message))}
         line = _dumps(body, separators=(",", ":")).encode() + b"\n"
@@ -683,26 +685,36 @@ def decode(line: bytes | str) -> Message:
     Raises:
         ProtocolError: the line is no JSON object, names no known type, or lacks a field.
     """
+    return typing.cast("Message", decode_one_of(MESSAGES, line))
+
+
+def decode_one_of(kinds: Mapping[str, type], line: bytes | str) -> Any:
+    """The dataclass of one line, one of ``kinds`` by name.
+
+    Raises:
+        ProtocolError: as ``decode``.
+    """
     try:
         raw = _loads(line)
     except ValueError as error:
         raise ProtocolError(f"not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise ProtocolError("not a JSON object")
-    kind = _MESSAGES.get(str(raw.pop("type", "")))
+    kind = kinds.get(str(raw.pop("type", "")))
     if kind is None:
         raise ProtocolError("unknown message type")
     try:
-        return typing.cast("Message", from_plain(kind, raw))
+        return from_plain(kind, raw)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise ProtocolError(f"bad {kind.__name__}: {error}") from error
 
 
-def _line(message: Message) -> bytes:
+def line_of(message: Any) -> bytes:
+    """Any dataclass as one JSON line, with the name of its type."""
     body = {"type": type(message).__name__, **plain(message)}
     return _dumps(body, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
-_MESSAGES: dict[str, type] = {
+MESSAGES: dict[str, type] = {
     kind.__name__: kind for kind in (*typing.get_args(Request), *typing.get_args(Event))
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import json
 import types
@@ -46,6 +47,8 @@ def from_plain(kind: Any, raw: Any) -> Any:
         if raw not in typing.get_args(kind):
             raise ValueError(f"{raw!r} is none of {typing.get_args(kind)}")
         return raw
+    if isinstance(kind, enum.EnumMeta):
+        return kind(raw)
     if kind is float and type(raw) is int and abs(raw) < 1 << 53:
         return float(raw)
     # User code may write to where this is read from: what is of another type goes no further.
@@ -68,14 +71,14 @@ def _chosen(kinds: tuple[Any, ...], raw: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as dictionaries of all their fields, tuples as lists."""
+    """Dataclasses as dictionaries of all their fields, tuples as lists, enums as their values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    return value
+    return value.value if isinstance(value, enum.Enum) else value
 
 
 def sparse(value: Any) -> Any:

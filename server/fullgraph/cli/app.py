@@ -25,7 +25,7 @@ from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.domain.codes import is_known_selector
-from fullgraph.engines import Engine, InterpreterNotFound, find_interpreter
+from fullgraph.engines import AnyEngine, Engine, InterpreterNotFound, find_interpreter
 from fullgraph.kept import KeptFor, Store, engine_basis
 from fullgraph.render.checked import Checked
 from fullgraph.render.paint import Style
@@ -37,6 +37,7 @@ from fullgraph.session.settings import (
     Settings,
     command_line_source,
     declarations,
+    environment_source,
     find_project,
     resolve,
 )
@@ -124,6 +125,7 @@ _SeverityFlag = Annotated[_Texts, _option("severity", metavar="CODE=SEVERITY,...
 _ExitSeverity = Annotated[_Text, _option("exit-severity", metavar="SEVERITY")]
 _Jobs = Annotated[_Text, _option("jobs", "-j", metavar="N")]
 _EngineProcesses = Annotated[_Text, _option("engine-processes", metavar="auto|fork|spawn")]
+_EngineKeep = Annotated[_Text, _option("engine-keep", metavar="MINUTES")]
 _Timeout = Annotated[_Text, _option("timeout", metavar="SECONDS")]
 _MemoryLimit = Annotated[_Text, _option("memory-limit", metavar="MIB")]
 _MaxTargets = Annotated[_Text, _option("max-targets", metavar="N")]
@@ -195,6 +197,7 @@ def _check(
     exit_severity: _ExitSeverity = None,
     jobs: _Jobs = None,
     engine_processes: _EngineProcesses = None,
+    engine_keep: _EngineKeep = None,
     timeout: _Timeout = None,
     memory_limit: _MemoryLimit = None,
     max_targets: _MaxTargets = None,
@@ -263,6 +266,7 @@ def _check(
         "exit-severity": exit_severity,
         "jobs": jobs,
         "engine-processes": engine_processes,
+        "engine-keep": "0" if measure else engine_keep,
         "timeout": timeout,
         "memory-limit": memory_limit,
         "max-targets": max_targets,
@@ -971,7 +975,7 @@ def _status(checked: Checked, settings: Settings) -> int:
 
 def _engine(
     settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
-) -> Engine:
+) -> AnyEngine:
     """The engine that traces everything; a report gets its output, where that was asked for.
 
     Raises:
@@ -983,20 +987,35 @@ def _engine(
         raise Unusable(str(error)) from error
     if report is not None and interpreter.remark:
         report.remarks([interpreter.remark])
+    processes = settings.engine_processes
+    # What was typed is relative to where it was typed.
+    may = allowed(settings.sandbox_allow, Path.cwd())
 
     def on_log(log: Log) -> None:
         if report is not None and verbose:
             report.log(log.text)
 
-    return Engine(
-        interpreter.path,
-        on_status=lambda status: None,
-        on_log=on_log,
-        cwd=project.root,
-        processes=settings.engine_processes,
-        # What was typed is relative to where it was typed.
-        allowed=allowed(settings.sandbox_allow, Path.cwd()),
-    )
+    def on_note(sentence: str) -> None:
+        if report is not None and verbose:
+            report.remarks([sentence])
+
+    def own() -> Engine:
+        return Engine(
+            interpreter.path,
+            on_status=lambda status: None,
+            on_log=on_log,
+            cwd=project.root,
+            processes=processes,
+            allowed=may,
+        )
+
+    if not settings.engine_keep or sys.platform == "win32":
+        return own()
+    from fullgraph.engines.background import BackgroundEngine, Launch
+
+    launch = Launch.of(interpreter.path, project.root, os.environ, processes=processes, allowed=may)
+    keep = settings.engine_keep * 60
+    return BackgroundEngine(launch, keep=keep, own=own, on_log=on_log, on_note=on_note)
 
 
 def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
@@ -1008,7 +1027,7 @@ def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]
             write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
         raise typer.Exit(UNABLE)
     project = find_project(start)
-    resolved = resolve(project.source, source)
+    resolved = resolve(project.source, environment_source(os.environ), source)
     problems = (*project.problems, *resolved.problems)
     return project, dataclasses.replace(resolved, problems=problems)
 

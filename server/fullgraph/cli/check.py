@@ -15,7 +15,6 @@ from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
-from fullgraph.fixes.measuring import measured
 from fullgraph.fixes.tracing import Asked
 from fullgraph.kept import KeptFor, Recorder
 from fullgraph.kept.results import EngineFacts
@@ -297,6 +296,8 @@ class Check:
             problem=problem,
         )
         if self._measure:
+            from fullgraph.fixes.measuring import measured
+
             timed = await measured(
                 await self._ready(),
                 request,

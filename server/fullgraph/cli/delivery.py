@@ -17,7 +17,7 @@ from fullgraph.cli.repro import Nothing, Reproduced, Wish, reproduced
 from fullgraph.cli.sources import Unreadable
 from fullgraph.cli.terminal import Color, paint_for, utf8, write
 from fullgraph.domain.phrases import listing
-from fullgraph.engines import Engine
+from fullgraph.engines import AnyEngine
 from fullgraph.render.paint import OF_SEVERITY, Style
 from fullgraph.render.repro import issue_text, outcome_words
 from fullgraph.session.repro_data import Data, handed_over
@@ -82,12 +82,12 @@ class Delivery:
     color: Color
     quiet: bool
 
-    def run(self, settings: Settings, project: Path, engine: Callable[[], Engine]) -> int:
+    def run(self, settings: Settings, project: Path, engine: Callable[[], AnyEngine]) -> int:
         with handed_over() as folder:
             return self._run(settings, project, engine, folder)
 
     def _run(
-        self, settings: Settings, project: Path, engine: Callable[[], Engine], folder: str
+        self, settings: Settings, project: Path, engine: Callable[[], AnyEngine], folder: str
     ) -> int:
         progress = Progress(wanted=not self.quiet)
         try:

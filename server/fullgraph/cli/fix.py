@@ -15,7 +15,7 @@ from fullgraph.cli import sources
 from fullgraph.cli.check import working
 from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.positions import text_hash
-from fullgraph.engines import Engine, sentences
+from fullgraph.engines import AnyEngine, sentences
 from fullgraph.fixes.fixing import Fixed, fixed
 from fullgraph.fixes.verification import Grade
 from fullgraph.render.fixes import FixedFile
@@ -45,7 +45,7 @@ async def fix_files(
     *,
     settings: Settings,
     project: Path,
-    engine: Callable[[], Engine],
+    engine: Callable[[], AnyEngine],
     grades: tuple[Grade, ...],
     backend: bool,
     write: bool,
@@ -94,7 +94,7 @@ async def fix_files(
 async def _one(
     source: SourceFile,
     text: str,
-    engine: Engine,
+    engine: AnyEngine,
     settings: Settings,
     project: Path,
     grades: tuple[Grade, ...],

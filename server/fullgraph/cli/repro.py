@@ -18,7 +18,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.phrases import listing
 from fullgraph.domain.positions import text_hash
 from fullgraph.domain.repro import ReductionState, ReproOutcome
-from fullgraph.engines import Analysis, Engine, Reproduction, sentences
+from fullgraph.engines import Analysis, AnyEngine, Reproduction, sentences
 from fullgraph.render.json import VERSION, dump
 from fullgraph.render.repro import issue_text, outcome_json, reduction_words
 from fullgraph.session.findings import merge
@@ -112,7 +112,7 @@ async def reproduced(
     *,
     settings: Settings,
     project: Path,
-    engine: Callable[[], Engine],
+    engine: Callable[[], AnyEngine],
     tell: Callable[[str], None],
     folder: str = "",
 ) -> Reproduced:

@@ -3,6 +3,7 @@
 from fullgraph.engines.early import EarlyEngine, EngineListener
 from fullgraph.engines.engine import (
     Analysis,
+    AnyEngine,
     Comparison,
     Engine,
     EngineGone,
@@ -21,6 +22,7 @@ from fullgraph.engines.sentences import sentences
 
 __all__ = [
     "Analysis",
+    "AnyEngine",
     "Comparison",
     "EarlyEngine",
     "Engine",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import dataclasses
 import enum
@@ -142,7 +143,7 @@ class EngineGone(Exception):
 
 _Request = TypeVar("_Request", Analyze, Reproduce, Compare)
 
-_LAST = (Analyzed, Reproduced, Compared, Failed)
+LAST = (Analyzed, Reproduced, Compared, Failed)
 
 
 class Asked(Generic[_Request]):
@@ -184,14 +185,14 @@ class Asked(Generic[_Request]):
         if self._exhausted:
             raise StopAsyncIteration
         event = await self._events.get()
-        self._exhausted = isinstance(event, _LAST)
+        self._exhausted = isinstance(event, LAST)
         return event
 
     def put(self, event: Event) -> None:
         """For the engine alone."""
         if self._ended:
             return
-        self._ended = isinstance(event, _LAST)
+        self._ended = isinstance(event, LAST)
         self._events.put_nowait(event)
 
 
@@ -231,6 +232,11 @@ class Reproduction(Asked[Reproduce]):
             cancelled=True,
         )
 
+    def end_overdue(self) -> None:
+        """Cancel it, as it has not ended in time by itself."""
+        self.overdue = not self.ended and not self.cancelled
+        self.cancel()
+
     def put(self, event: Event) -> None:
         if isinstance(event, ReproFound):
             self.found = event
@@ -247,7 +253,57 @@ class Comparison(Asked[Compare]):
         return Compared(self.request.request, "unverified", reason=reason, cancelled=True)
 
 
-class Engine:
+class AnyEngine(abc.ABC):
+    """What works on requests, in a process of ours or in one that stays for later commands."""
+
+    def __init__(self) -> None:
+        self._requests = itertools.count(1)
+
+    @abc.abstractmethod
+    async def start(self) -> None:
+        """Have a process work on requests; returns before torch is imported."""
+
+    @abc.abstractmethod
+    async def ready(self) -> EngineStatus:
+        """The status once it is certain: ready, unusable, or crashed for good."""
+
+    def analyze(self, request: Analyze) -> Analysis:
+        """Trace a text. ``request.request`` is filled in here."""
+        number = next(self._requests)
+        analysis = Analysis(dataclasses.replace(request, request=number), self._cancel)
+        self._ask(analysis)
+        return analysis
+
+    def reproduce(self, request: Reproduce) -> Reproduction:
+        """Make a small script of a finding. ``request.request`` is filled in here."""
+        number = next(self._requests)
+        reproduction = Reproduction(dataclasses.replace(request, request=number), self._cancel)
+        self._ask(reproduction)
+        return reproduction
+
+    def compare(self, request: Compare) -> Comparison:
+        """Execute a text and a changed one. ``request.request`` is filled in here."""
+        number = next(self._requests)
+        comparison = Comparison(dataclasses.replace(request, request=number), self._cancel)
+        self._ask(comparison)
+        return comparison
+
+    @abc.abstractmethod
+    async def close(self) -> None:
+        """End what it works on, and the process if that is ours."""
+
+    @abc.abstractmethod
+    def kill(self) -> None:
+        """As ``close``, for those who have no time to wait."""
+
+    @abc.abstractmethod
+    def _ask(self, asked: Asked[Any]) -> None: ...
+
+    @abc.abstractmethod
+    def _cancel(self, asked: Asked[Any]) -> None: ...
+
+
+class Engine(AnyEngine):
     """One engine host per interpreter. Everything happens on the loop that started it.
 
     Requests made while torch is being imported wait here, so that cancelling them costs nothing.
@@ -268,6 +324,7 @@ class Engine:
         allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
         back_off: tuple[float, ...] = BACK_OFF,
     ) -> None:
+        super().__init__()
         self.interpreter = interpreter
         self.processes = processes
         """How it starts others, from its own next start on: a setting's value."""
@@ -282,7 +339,6 @@ class Engine:
         self._process: EngineProcess | None = None
         self._status = self._describe(EngineState.STOPPED, "The engine is not running.")
         self._settled = asyncio.Event()
-        self._requests = itertools.count(1)
         self._waiting: dict[int, Asked[Any]] = {}
         self._sent: dict[int, Asked[Any]] = {}
         self._checks: dict[int, asyncio.Future[SelfChecked]] = {}
@@ -308,27 +364,6 @@ class Engine:
         """The status once it is certain: ready, unusable, or crashed for good."""
         await self._settled.wait()
         return self._status
-
-    def analyze(self, request: Analyze) -> Analysis:
-        """Trace a text. ``request.request`` is filled in here."""
-        number = next(self._requests)
-        analysis = Analysis(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(analysis)
-        return analysis
-
-    def reproduce(self, request: Reproduce) -> Reproduction:
-        """Make a small script of a finding. ``request.request`` is filled in here."""
-        number = next(self._requests)
-        reproduction = Reproduction(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(reproduction)
-        return reproduction
-
-    def compare(self, request: Compare) -> Comparison:
-        """Execute a text and a changed one. ``request.request`` is filled in here."""
-        number = next(self._requests)
-        comparison = Comparison(dataclasses.replace(request, request=number), self._cancel)
-        self._ask(comparison)
-        return comparison
 
     def _ask(self, asked: Asked[Any]) -> None:
         number, state = asked.request.request, self._status.state
@@ -359,11 +394,7 @@ class Engine:
         process.send(asked.request)
         if isinstance(asked, Reproduction):
             seconds = asked.request.seconds + OVERDUE_GRACE
-            asyncio.get_running_loop().call_later(seconds, self._end_overdue, asked)
-
-    def _end_overdue(self, reproduction: Reproduction) -> None:
-        reproduction.overdue = not reproduction.ended and not reproduction.cancelled
-        reproduction.cancel()
+            asyncio.get_running_loop().call_later(seconds, asked.end_overdue)
 
     async def self_check(self) -> SelfChecked:
         """Which hooks this torch has.
@@ -515,7 +546,7 @@ class Engine:
                 answer.set_result(event)
         elif event.request in self._sent:
             asked = self._sent[event.request]
-            if isinstance(event, _LAST):
+            if isinstance(event, LAST):
                 del self._sent[event.request]
                 if isinstance(event, (Analyzed, Reproduced, Compared)) and not event.cancelled:
                     self._deaths = 0

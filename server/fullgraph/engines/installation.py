@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,12 +72,31 @@ def packages_state(python: Path) -> object:
 
     As far as a few folders tell, whose times of modification are looked at.
     """
-    prefixes = {prefix_of(python), prefix_of(Path(os.path.realpath(python)))}
+    prefixes = _prefixes(python)
     folders = [Path(python), *(prefix / "pyvenv.cfg" for prefix in prefixes)]
-    for pattern in ("lib*/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/*-packages"):
-        folders += (found for prefix in prefixes for found in prefix.glob(pattern))
+    folders += _any_package_folders(prefixes)
     places = [part for folder in folders for part in (folder, folder / "torch")]
     return tuple((str(place), _modified(place)) for place in sorted(places))
+
+
+def _prefixes(python: Path) -> set[Path]:
+    return {prefix_of(python), prefix_of(Path(os.path.realpath(python)))}
+
+
+def _any_package_folders(prefixes: Iterable[Path]) -> Iterator[Path]:
+    """Those of any version."""
+    for pattern in ("lib*/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/*-packages"):
+        for prefix in prefixes:
+            yield from prefix.glob(pattern)
+
+
+def torch_folders(python: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where the torch of a Python may be, without links; none if a ``.pth`` file leads to it, or
+    code that imports execute."""
+    listed = [Path(entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    folders = (*listed, *_any_package_folders(_prefixes(python)))
+    found = (Path(os.path.realpath(one / "torch")) for one in folders if _holds_torch(one))
+    return tuple(sorted(set(found)))
 
 
 def _modified(path: Path) -> int:

@@ -70,8 +70,8 @@ def working_folder() -> Path:
         return Path(os.sep)
 
 
-class _Lines(asyncio.Protocol):
-    """Splits what comes through a pipe at newlines.
+class Lines(asyncio.Protocol):
+    """Splits what comes through a pipe or a socket at newlines.
 
     A line that gets longer than ``longest`` is given to ``on_long`` as far as it is there.
     """
@@ -193,13 +193,13 @@ class EngineProcess:
             asyncio.BaseProtocol, os.fdopen(requests_write, "wb", 0)
         )
         events, _ = await loop.connect_read_pipe(
-            lambda: _Lines(
+            lambda: Lines(
                 self._received, self._ended.set, longest=LONGEST_LINE, on_long=self._overwhelmed
             ),
             os.fdopen(events_read, "rb", 0),
         )
         output, _ = await loop.connect_read_pipe(
-            lambda: _Lines(
+            lambda: Lines(
                 self._printed, self._output_ended.set, longest=LAST_WORDS, on_long=self._printed
             ),
             os.fdopen(output_read, "rb", 0),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
-from fullgraph.fixes.measuring import Timed
 from fullgraph_engine.protocol import ForecastFound, TargetReport
+
+if TYPE_CHECKING:
+    from fullgraph.fixes.measuring import Timed
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.phrases import amount, duration
-from fullgraph.fixes.measuring import Timed
 from fullgraph.render.paint import PLAIN, Paint, Style
 from fullgraph_engine.protocol import Measurement
+
+if TYPE_CHECKING:
+    from fullgraph.fixes.measuring import Timed
 
 
 def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:

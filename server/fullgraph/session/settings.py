@@ -360,6 +360,16 @@ class Settings:
         "machine-overridable",
         feature="engine",
     )
+    engine_keep: float = _setting(
+        10.0,
+        Number(0, "minutes", whole=False),
+        "Minutes that the engine of `fullgraph check` and other commands stays for later ones, "
+        "which then need not import torch. 0: it ends with the command, as where the environment "
+        "variable `CI` is set. The variable `FULLGRAPH_ENGINE_KEEP` has precedence over both.",
+        "machine-overridable",
+        editor=False,
+        feature="engine",
+    )
     timeout: float = _setting(
         60.0,
         Number(0.1, "seconds", whole=False),
@@ -701,6 +711,19 @@ def without_section(raw: object) -> Mapping[str, Any]:
     """Settings that may have the section's name around them; none where it is something else."""
     inner = raw.get("fullgraph", raw) if isinstance(raw, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
+
+
+KEEP_VARIABLE = "FULLGRAPH_ENGINE_KEEP"
+_NO = ("", "0", "false", "no", "off")
+
+
+def environment_source(environment: Mapping[str, str]) -> SettingsSource:
+    """What variables set: a job of a CI leaves no process behind."""
+    kept = environment.get(KEEP_VARIABLE, "")
+    if kept:
+        return SettingsSource(KEEP_VARIABLE, {"engine-keep": kept}, users=True)
+    is_ci = environment.get("CI", "").lower() not in _NO
+    return SettingsSource("CI", {"engine-keep": 0} if is_ci else {}, users=True)
 
 
 def command_line_source(flags: Mapping[str, Any]) -> SettingsSource:

@@ -1,0 +1,155 @@
+"""Which engine a command needs: all that its results depend on besides the request."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import resource
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import fullgraph
+from fullgraph import __version__
+from fullgraph.engines.background.folder import Unavailable
+from fullgraph.engines.installation import packages_state, torch_folders
+from fullgraph.engines.process import boot_script
+from fullgraph_engine.protocol import Allowed
+
+_OF_A_SHELL = frozenset(
+    (
+        *("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "TERMCAP", "COLORTERM"),
+        *("WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE", "VTE_VERSION", "GPG_TTY", "PS1", "PS2"),
+        *("PROMPT", "PROMPT_COMMAND", "HISTFILE", "LS_COLORS", "LESSOPEN", "LESSCLOSE"),
+        *("XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS", "INVOCATION_ID", "JOURNAL_STREAM"),
+        *("SYSTEMD_EXEC_PID", "VIRTUAL_ENV_PROMPT", "CONDA_PROMPT_MODIFIER", "MAKEFLAGS"),
+        *("MAKELEVEL", "MAKE_TERMOUT", "MAKE_TERMERR", "MFLAGS", "PYTEST_CURRENT_TEST"),
+        "FULLGRAPH_ENGINE_KEEP",
+    )
+)
+_OF_SHELLS = (
+    *("SSH_", "TERM_", "KITTY_", "ITERM_", "WEZTERM_", "ALACRITTY_", "KONSOLE_", "GNOME_TERMINAL_"),
+    *("WT_", "VSCODE_", "LC_TERMINAL", "DIRENV_", "STARSHIP_"),
+)
+"""Variables that differ from shell to shell, and mean nothing to what is traced."""
+
+_NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
+
+
+_PATHS = (
+    *("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR", "XDG_CACHE_HOME", "TORCH_HOME"),
+    *("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "HF_HOME"),
+)
+"""Variables whose relative paths an engine resolves when it is started."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How an engine is started. ``processes`` and ``allowed`` are as of an ``Engine``."""
+
+    interpreter: str
+    processes: str = "auto"
+    allowed: Allowed = Allowed()  # noqa: RUF009 - it is frozen
+    cwd: str = os.sep
+    """The folder of no project, where it does not matter: a request brings its own."""
+
+    @staticmethod
+    def of(
+        interpreter: Path,
+        project: Path,
+        environment: Mapping[str, str],
+        *,
+        processes: str,
+        allowed: Allowed,
+    ) -> Launch:
+        """For files of a project."""
+        listed = (environment.get(name, "/").split(os.pathsep) for name in _PATHS)
+        is_relative = any(not one.startswith(("/", "~")) for paths in listed for one in paths)
+        cwd = str(project) if is_relative else os.sep
+        return Launch(str(interpreter.absolute()), processes, allowed, cwd)
+
+    def name(self, environment: Mapping[str, str]) -> str:
+        """What an engine is called that is started so, by this process, with fullgraph and the
+        packages of the interpreter as they are now: hexadecimal digits.
+
+        Raises:
+            Unavailable: no file tells where its torch is, and so none whether it has changed.
+        """
+        self.torch(environment)
+        parts = (
+            self,
+            sorted(_meaningful(environment)),
+            tuple(_inherited()),
+            (__version__, sys.executable, platform.python_version()),
+            tuple(states(_own_folders())),
+            packages_state(Path(self.interpreter)),
+        )
+        return _digest(parts)
+
+    def torch(self, environment: Mapping[str, str]) -> tuple[Path, ...]:
+        """The folders that its torch may be in.
+
+        Raises:
+            Unavailable: as ``name``.
+        """
+        found = torch_folders(Path(self.interpreter), environment)
+        if not found:
+            raise Unavailable(f"The files of the torch of {self.interpreter} were not found.")
+        return found
+
+    def torch_state(self, environment: Mapping[str, str]) -> str:
+        """Equal as long as no file of its torch has changed that an engine holds in memory.
+
+        Takes a tenth of a second.
+        """
+        return _digest(tuple(states(self.torch(environment))))
+
+
+def _digest(parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def _meaningful(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in environment.items():
+        if name not in _OF_A_SHELL and not name.startswith(_OF_SHELLS):
+            yield name, value
+
+
+def _inherited() -> Iterator[object]:
+    """What a process has of the one that starts it, besides variables."""
+    yield os.geteuid(), os.getegid(), os.getgroups()
+    for namespace in _NAMESPACES:
+        try:
+            yield os.readlink(f"/proc/self/ns/{namespace}")  # noqa: PTH115
+        except OSError:
+            yield ""
+    root = os.stat("/")  # noqa: PTH116
+    yield root.st_dev, root.st_ino
+    for name in sorted(dir(resource)):
+        if name.startswith("RLIMIT_"):
+            yield name, resource.getrlimit(getattr(resource, name))
+    yield os.getpriority(os.PRIO_PROCESS, 0)
+    if hasattr(os, "sched_getaffinity"):
+        yield sorted(os.sched_getaffinity(0))
+
+
+def _own_folders() -> tuple[Path, ...]:
+    return Path(fullgraph.__file__).parent, boot_script().parent
+
+
+def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+    """Path, time of modification and size of each file of Python or machine code below them."""
+    waiting = [str(folder) for folder in folders]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in sorted(entries, key=lambda one: one.name):
+                    if entry.name.endswith((".py", ".so")):
+                        found = entry.stat()
+                        yield entry.path, found.st_mtime_ns, found.st_size
+                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue

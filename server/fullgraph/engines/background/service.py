@@ -1,0 +1,233 @@
+"""Serves one engine to the clients of a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from fullgraph.engines.background.folder import same_user
+from fullgraph.engines.background.messages import (
+    Hello,
+    Ping,
+    Pong,
+    ToClient,
+    Welcome,
+    decoded,
+    encoded,
+)
+from fullgraph.engines.engine import LAST, AnyEngine, Asked, EngineStatus
+from fullgraph.engines.process import LONGEST_LINE, Lines
+from fullgraph_engine.protocol import (
+    Analyze,
+    Cancel,
+    Compare,
+    Event,
+    Log,
+    ProtocolError,
+    Reproduce,
+    Shutdown,
+)
+
+_MOST_LOGS = 8 << 20
+"""Bytes that a client has not read: beyond it, output of user code is dropped."""
+_MOST_WAITING = 64 << 20
+"""Bytes beyond which a client is taken for one that reads no more."""
+
+
+class EngineService:
+    """What the clients of one engine share. Its owner passes on what the engine says of itself.
+
+    Requests are numbered by the engine; each client has its own numbers, and hears only of its own
+    requests. What a client leaves behind is cancelled.
+    """
+
+    def __init__(
+        self,
+        welcome: Callable[[], Welcome],
+        *,
+        on_change: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
+        fresh: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        self.welcome = welcome
+        self.on_change = on_change
+        """A client has come or gone."""
+        self.on_stop = on_stop
+        """A client wants all to end."""
+        self.fresh = fresh
+        """Whether the engine is what it would be if it were started now."""
+        self.keep = 0.0
+        """Seconds, as the latest client has it."""
+        self.clients: set[Client] = set()
+        """Those that may send requests."""
+        self.owners: dict[int, tuple[Client, int]] = {}
+        """Whose a request of the engine is, and its number there."""
+        self._connections: set[Client] = set()
+        self._engine: AnyEngine | None = None
+        self._status: EngineStatus | None = None
+        self._server: asyncio.AbstractServer | None = None
+        self._number = 0
+
+    @property
+    def engine(self) -> AnyEngine:
+        assert self._engine is not None
+        return self._engine
+
+    async def serve(self, engine: AnyEngine, listening: socket.socket) -> None:
+        """Accept clients from now on."""
+        self._engine = engine
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            self._client, sock=listening
+        )
+
+    def _client(self) -> Client:
+        self._number += 1
+        return Client(self, self._number)
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        if self._server is not None:
+            self._server.close()
+
+    def disconnect(self) -> None:
+        """End all connections, once what was sent is written."""
+        for client in list(self._connections):
+            client.close()
+
+    # -- what the engine says -----------------------------------------------------------------
+
+    def status(self, status: EngineStatus) -> None:
+        self._status = status
+        for client in self._connections:
+            client.send(status)
+
+    def log(self, log: Log) -> None:
+        """Output of a request for its client, words of the engine itself for all."""
+        if log.request == 0:
+            for client in self.clients:
+                client.send(log)
+        elif log.request in self.owners:
+            client, number = self.owners[log.request]
+            client.send(dataclasses.replace(log, request=number))
+
+    # -- for connections ----------------------------------------------------------------------
+
+    def connected(self, client: Client) -> None:
+        self._connections.add(client)
+        client.send(self.welcome())
+        if self._status is not None:
+            client.send(self._status)
+
+    def greeted(self, client: Client, hello: Hello) -> None:
+        self.keep = hello.keep
+        self.clients.add(client)
+        self.on_change()
+
+    def disconnected(self, client: Client) -> None:
+        self._connections.discard(client)
+        self.clients.discard(client)
+        self.on_change()
+
+
+class Client(Lines):
+    """One connection of a client."""
+
+    def __init__(self, service: EngineService, number: int) -> None:
+        super().__init__(
+            self._received, self._ended, longest=LONGEST_LINE, on_long=lambda line: self.drop()
+        )
+        self._service = service
+        self._number = number
+        self._transport: asyncio.Transport | None = None
+        self._asked: dict[int, Asked[Any]] = {}
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._fresh: asyncio.Future[bool] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        if same_user(transport.get_extra_info("socket")):
+            self._service.connected(self)
+        else:
+            self.drop()
+
+    def send(self, message: ToClient) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        waiting = transport.get_write_buffer_size()
+        if waiting > _MOST_WAITING:
+            self.drop()
+        elif waiting < _MOST_LOGS or not isinstance(message, Log):
+            transport.write(encoded(message))
+
+    def close(self) -> None:
+        """Once what was sent is written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def drop(self) -> None:
+        """At once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _ended(self) -> None:
+        for asked in self._asked.values():
+            asked.cancel()
+        self._service.disconnected(self)
+
+    def _received(self, line: bytes) -> None:
+        assert self._transport is not None
+        if self._transport.is_closing():
+            return
+        try:
+            message = decoded(line)
+        except ProtocolError:
+            self.drop()
+            return
+        if isinstance(message, Hello):
+            if self._service.fresh is not None:
+                self._fresh = asyncio.ensure_future(self._service.fresh())
+            self._service.greeted(self, message)
+        elif isinstance(message, Ping):
+            self.send(Pong())
+        elif isinstance(message, Shutdown):
+            self._service.on_stop()
+        elif isinstance(message, Cancel):
+            if message.request in self._asked:
+                self._asked[message.request].cancel()
+        elif isinstance(message, (Analyze, Reproduce, Compare)) and (
+            self in self._service.clients and message.request not in self._asked
+        ):
+            self._begin(message)
+        else:
+            self.drop()
+
+    def _begin(self, request: Analyze | Reproduce | Compare) -> None:
+        engine, number = self._service.engine, request.request
+        asked: Asked[Any]
+        if isinstance(request, Analyze):
+            asked = engine.analyze(dataclasses.replace(request, client=self._number))
+        elif isinstance(request, Reproduce):
+            asked = engine.reproduce(request)
+        else:
+            asked = engine.compare(request)
+        self._asked[number] = asked
+        self._service.owners[asked.request.request] = self, number
+        pump = asyncio.create_task(self._pump(asked, number))
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+
+    async def _pump(self, asked: Asked[Any], number: int) -> None:
+        """Pass on the events of a request."""
+        try:
+            async for event in asked:
+                # All come with their request; a result of a torch that is gone must not count.
+                if isinstance(event, LAST) and self._fresh is not None and not await self._fresh:
+                    self.drop()
+                self.send(cast("Event", dataclasses.replace(cast("Any", event), request=number)))
+        finally:
+            self._asked.pop(number, None)
+            self._service.owners.pop(asked.request.request, None)
