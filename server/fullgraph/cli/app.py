@@ -843,6 +843,35 @@ def _trust(
         raise typer.Exit(UNABLE) from None
 
 
+@app.command("engine")
+def _kept(
+    action: Annotated[str, typer.Argument(metavar="status|stop")] = "status",
+) -> None:
+    """Show or stop the engines that stay for later commands, so that these need not import torch.
+
+    Exit status: 0 done, 2 an engine does not answer.
+    """
+    from fullgraph.cli.kept_engines import kept_engines
+    from fullgraph.engines.background import Unavailable
+
+    stop = _word("ACTION", action, ("status", "stop")) == "stop"
+    try:
+        found = interruption.run(kept_engines(os.environ, stop=stop))
+    except Interrupted as end:
+        raise typer.Exit(end.status) from None
+    except Unavailable as error:
+        write(sys.stderr, f"error: {error}\n")
+        raise typer.Exit(UNABLE) from None
+    for one in found:
+        if one.problem:
+            write(sys.stderr, f"error: {one.problem}\n")
+        else:
+            write(sys.stdout, f"{'Stopped ' if stop else ''}{one.text()}\n")
+    if not found:
+        write(sys.stdout, "No engine is kept.\n")
+    raise typer.Exit(UNABLE if any(one.problem for one in found) else CLEAN)
+
+
 @app.command("doctor")
 def _doctor(
     python: Annotated[_Text, typer.Option("--python", help=_HELP["interpreter"])] = None,

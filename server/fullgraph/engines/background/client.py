@@ -194,6 +194,8 @@ class BackgroundEngine(AnyEngine):
 
     async def start(self) -> None:
         """Connect to the process, which is started if there is none; else start an own engine."""
+        if self._connection is not None or self._own is not None:
+            return
         try:
             name = self._launch.name(self._environment)
             path = folder.socket_path(folder.private_folder(self._environment), name)

@@ -1,0 +1,75 @@
+"""``fullgraph engine``: the engines that stay for later commands, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.domain.phrases import amount, seconds
+from fullgraph.engines import EngineStatus
+from fullgraph.engines.background import Unavailable, private_folder
+from fullgraph.engines.background.client import ANSWER, Connection
+from fullgraph.engines.background.folder import sockets
+from fullgraph.engines.background.messages import Welcome
+from fullgraph_engine.protocol import Shutdown
+
+
+@dataclass(frozen=True)
+class KeptEngine:
+    """One that a process serves. ``problem`` is why nothing is known of it, in a sentence."""
+
+    path: Path
+    welcome: Welcome | None = None
+    status: EngineStatus | None = None
+    problem: str = ""
+
+    def text(self) -> str:
+        """A line for people."""
+        if self.welcome is None or self.status is None:
+            return self.problem
+        state = f"torch {self.status.torch}" if self.status.torch else self.status.message
+        return (
+            f"{self.welcome.interpreter}: {state}, process {self.welcome.pid}, "
+            f"{amount(self.welcome.clients, 'client')}, for {seconds(self.welcome.seconds)}"
+        )
+
+
+async def kept_engines(environment: Mapping[str, str], *, stop: bool = False) -> list[KeptEngine]:
+    """Those of this user; ``stop``: that were ended now, but for those with a problem.
+
+    Raises:
+        Unavailable: there is no folder that only this user can open.
+    """
+    folder = private_folder(environment)
+    found = [await _kept_engine(path, stop=stop) for path in sockets(folder)]
+    return [one for one in found if one is not None]
+
+
+async def _kept_engine(path: Path, *, stop: bool) -> KeptEngine | None:
+    """None where no process is behind the socket."""
+    told: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
+    ended = asyncio.Event()
+
+    def received(message: object) -> None:
+        if isinstance(message, EngineStatus) and not told.done():
+            told.set_result(message)
+
+    try:
+        connection = await Connection.to(path, received, lambda reason: ended.set())
+    except Unavailable as error:
+        return KeptEngine(path, problem=str(error))
+    except OSError:
+        return None
+    try:
+        status = await asyncio.wait_for(told, ANSWER)
+        if stop:
+            connection.send(Shutdown())
+            await asyncio.wait_for(ended.wait(), ANSWER)
+        return KeptEngine(path, connection.welcome.result(), status)
+    except asyncio.TimeoutError:
+        pid = connection.welcome.result().pid
+        return KeptEngine(path, problem=f"Process {pid} does not answer; end it with `kill {pid}`.")
+    finally:
+        connection.drop()
