@@ -259,6 +259,17 @@ def test_files_in_the_working_directory_do_not_shadow(
     engine.close()
 
 
+def test_the_working_folder_is_that_of_the_request(tmp_path: Path, processes: str) -> None:
+    engine, _ = started_engine(processes, cwd=Path("/"), env={"PWD": "/somewhere"})
+    text = "import os\ndef f():  # target\n    return os.getcwd(), os.environ['PWD']\n"
+    for name in ("one", "other"):
+        folder = tmp_path / name
+        folder.mkdir()
+        result = engine.analyze(text, path=str(folder / "model.py"), cwd=str(folder))
+        assert eval(result.value("f")) == (str(folder), str(folder))
+    engine.close()
+
+
 def test_a_repro_is_made_in_a_clean_process_in_which_candidates_can_do_no_harm(
     engine: Engine,
 ) -> None:

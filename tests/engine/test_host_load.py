@@ -68,6 +68,15 @@ def test_a_text_that_waits_can_be_cancelled(engine: Engine) -> None:
         engine.until_end(request)
 
 
+def test_the_texts_of_one_client_keep_those_of_no_other_waiting(engine: Engine) -> None:
+    for _ in range(2):
+        engine.begin(HANGS, client=1)
+    waiting = engine.begin(PLAIN, client=1)
+    result = engine.analyze(PLAIN, client=2)
+    assert result.reports["g"].status == "traced"
+    assert waiting not in {getattr(event, "request", 0) for event in result.events}
+
+
 # -- no room -------------------------------------------------------------------------------------
 
 

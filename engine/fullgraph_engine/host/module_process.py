@@ -242,6 +242,9 @@ class _Module:
             os.chdir(folder)
         except OSError:
             os.chdir(self.job.scratch)
+        if "PWD" in os.environ:
+            # The engine has it of whoever started it, perhaps for another project.
+            os.environ["PWD"] = os.getcwd()  # noqa: PTH109
         sys.dont_write_bytecode = True
         sys.argv = [self.analyze.path]
         programs = wire.starts_programs(self.analyze)
