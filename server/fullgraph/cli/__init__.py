@@ -18,6 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from fullgraph.cli.server import main as server
 
             return server(given[1:])
+        if given[:1] == ["check"]:
+            # Loading the command line's library would take longer than most checks of one file.
+            from fullgraph.cli.check_arguments import check
+
+            status = check(given[1:])
+            if status is not None:
+                return status
         from fullgraph.cli.app import main as app
 
         return app(given)

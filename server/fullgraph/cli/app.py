@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TextIO, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from fullgraph import __version__
 from fullgraph.cli import interruption, sources
-from fullgraph.cli.baseline import Baseline
-from fullgraph.cli.check import Check, Unusable
+from fullgraph.cli.check import Unusable
+from fullgraph.cli.check_command import (
+    CLEAN,
+    COLORS,
+    FORMATS,
+    FOUND,
+    UNABLE,
+    CheckJob,
+    common_folder,
+    engine_for,
+    joined,
+    of_here,
+    paths_of_here,
+    piped,
+    settings_of,
+)
 from fullgraph.cli.doctor import examine
 from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.progress import Progress
-from fullgraph.cli.report import Format, Report
-from fullgraph.cli.sources import SourceFile, Unreadable
-from fullgraph.cli.terminal import Color, paint_for, utf8, write
+from fullgraph.cli.sources import Unreadable
+from fullgraph.cli.terminal import paint_for, utf8, write
 from fullgraph.domain.codes import is_known_selector
-from fullgraph.engines import AnyEngine, Engine, InterpreterNotFound, find_interpreter
-from fullgraph.kept import KeptFor, Store, engine_basis
-from fullgraph.render.checked import Checked
+from fullgraph.engines import InterpreterNotFound, find_interpreter
 from fullgraph.render.paint import Style
-from fullgraph.session.allowances import allowed
-from fullgraph.session.recordings import recording_of
-from fullgraph.session.settings import (
-    Project,
-    Resolved,
-    Settings,
-    command_line_source,
-    declarations,
-    environment_source,
-    find_project,
-    resolve,
-)
+from fullgraph.session.settings import declarations
 from fullgraph.session.trust import TrustedFolders, trusted_folders_file
-from fullgraph_engine.protocol import Log
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS
 from fullgraph_engine.protocol.repro import Backend
-
-CLEAN, FOUND, UNABLE = 0, 1, 2
-_BROKEN_PIPE = 141
 
 # What the manual says in full, in one sentence.
 _HELP = {
@@ -258,11 +252,11 @@ def _check(
             param_hint="--output",
         )
     flags: dict[str, Any] = {
-        "interpreter": _of_here(python),
+        "interpreter": of_here(python),
         "mode": mode,
-        "select": _joined(select),
-        "ignore": _joined(ignore),
-        "severity": _joined(severity),
+        "select": joined(select),
+        "ignore": joined(ignore),
+        "severity": joined(severity),
         "exit-severity": exit_severity,
         "jobs": jobs,
         "engine-processes": engine_processes,
@@ -276,15 +270,15 @@ def _check(
         "cache": cache,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
-        "sandbox-allow": _joined(allow),
-        "extra-paths": _paths_of_here(_joined(extra_paths)),
-        "exclude": _joined(exclude),
+        "sandbox-allow": joined(allow),
+        "extra-paths": paths_of_here(joined(extra_paths)),
+        "exclude": joined(exclude),
     }
-    job = _Job(
+    job = CheckJob(
         paths=tuple(dict.fromkeys(paths)),
         stdin_name=stdin_filename or "<stdin>",
-        form=_word("--format", form, _FORMATS),
-        color=_word("--color", color, _COLORS),
+        form=_word("--format", form, FORMATS),
+        color=_word("--color", color, COLORS),
         quiet=quiet,
         verbose=verbose,
         forecast=forecast,
@@ -292,7 +286,7 @@ def _check(
         baseline=baseline,
         output=output,
     )
-    raise typer.Exit(_piped(lambda: job.run(flags)))
+    raise typer.Exit(piped(lambda: job.run(flags)))
 
 
 @app.command("diff")
@@ -362,7 +356,7 @@ def _diff(
 
     settings_of_checks: dict[str, Any] = {
         "mode": mode,
-        "severity": _joined(severity),
+        "severity": joined(severity),
         "jobs": jobs,
         "engine-processes": engine_processes,
         "timeout": timeout,
@@ -372,34 +366,34 @@ def _diff(
         "try-paths": try_paths,
         "probes-from-file": probes_from_file,
         "probes-from-tests": probes_from_tests,
-        "sandbox-allow": _joined(allow),
-        "extra-paths": _paths_of_here(_joined(extra_paths)),
-        "exclude": _joined(exclude),
-        "select": _joined(select),
-        "ignore": _joined(ignore),
+        "sandbox-allow": joined(allow),
+        "extra-paths": paths_of_here(joined(extra_paths)),
+        "exclude": joined(exclude),
+        "select": joined(select),
+        "ignore": joined(ignore),
     }
     paths, pythons, revisions = paths or [], python or [], rev or []
     _check_sides(paths, pythons, revisions, report, {**settings_of_checks, "forecast": forecast})
     written = Output(
         _word("--format", form, ("text", "json", "markdown")),
         output,
-        _word("--color", color, _COLORS),
+        _word("--color", color, COLORS),
         quiet,
     )
     flags = {**settings_of_checks, "exit-severity": exit_severity}
     if len(pythons) == 1:
-        flags["interpreter"] = _of_here(pythons[0])
-    project, resolved = _settings(_common(paths), flags)
+        flags["interpreter"] = of_here(pythons[0])
+    project, resolved = settings_of(common_folder(paths), flags)
     for problem in resolved.problems:
         written.say("warning", Style.WARNING, problem)
     settings = resolved.settings
     if report:
-        raise typer.Exit(_piped(lambda: compare_reports(report, written, settings.exit_severity)))
+        raise typer.Exit(piped(lambda: compare_reports(report, written, settings.exit_severity)))
     both = pythons if len(pythons) == 2 else [settings.interpreter] * 2
     found = []
     for text in both:
         try:
-            found.append(find_interpreter(_of_here(text), project.root, os.environ).path)
+            found.append(find_interpreter(of_here(text), project.root, os.environ).path)
         except InterpreterNotFound as error:
             written.error(str(error))
             raise typer.Exit(UNABLE) from None
@@ -414,12 +408,12 @@ def _diff(
         settings=settings,
         project=project.root,
         forecast=forecast,
-        engine=lambda settings, root: _engine(
+        engine=lambda settings, root: engine_for(
             settings, dataclasses.replace(project, root=root), None
         ),
         output=written,
     )
-    raise typer.Exit(_piped(checks.run))
+    raise typer.Exit(piped(checks.run))
 
 
 @app.command("op")
@@ -442,8 +436,8 @@ def _op(
     """
     from fullgraph.cli.op import NoIndex, Unknown, pages_of
 
-    color = _word("--color", color, _COLORS)
-    project, resolved = _settings(Path.cwd(), {"interpreter": _of_here(python)})
+    color = _word("--color", color, COLORS)
+    project, resolved = settings_of(Path.cwd(), {"interpreter": of_here(python)})
     try:
         interpreter = find_interpreter(resolved.settings.interpreter, project.root, os.environ)
         pages = interruption.run(pages_of(name, interpreter.path, project.root))
@@ -535,12 +529,12 @@ def _show(
         raise typer.BadParameter(str(error), param_hint="--compare") from None
     chosen = Chosen.read(place)
     flags = {
-        "interpreter": _of_here(python),
+        "interpreter": of_here(python),
         "mode": mode,
         "timeout": timeout,
-        "sandbox-allow": _joined(allow),
+        "sandbox-allow": joined(allow),
     }
-    project, resolved = _settings(_common([chosen.file]), flags)
+    project, resolved = settings_of(common_folder([chosen.file]), flags)
     progress = Progress(wanted=not quiet)
     try:
         shown = interruption.run(
@@ -549,7 +543,7 @@ def _show(
                 chosen,
                 settings=resolved.settings,
                 project=project.root,
-                tracer=lambda: _engine(resolved.settings, project),
+                tracer=lambda: engine_for(resolved.settings, project),
                 tell=progress.show,
                 save=save is not None,
                 compare=before,
@@ -671,14 +665,14 @@ def _repro(
         accuracy,
     )
     flags = {
-        "interpreter": _of_here(python),
+        "interpreter": of_here(python),
         "mode": mode,
         "timeout": timeout,
-        "sandbox-allow": _joined(allow),
+        "sandbox-allow": joined(allow),
         "repro-time-budget": time_budget,
         "repro-data": data or None,
     }
-    project, resolved = _settings(_common([chosen.file]), flags)
+    project, resolved = settings_of(common_folder([chosen.file]), flags)
     try:
         kept_in = Out.read(out, folder_of(resolved.settings, project.root))
     except FileExistsError:
@@ -690,11 +684,13 @@ def _repro(
         kept_in,
         form=_word("--format", form, ("text", "json")),
         issue=issue,
-        color=_word("--color", color, _COLORS),
+        color=_word("--color", color, COLORS),
         quiet=quiet,
     )
     raise typer.Exit(
-        delivery.run(resolved.settings, project.root, lambda: _engine(resolved.settings, project))
+        delivery.run(
+            resolved.settings, project.root, lambda: engine_for(resolved.settings, project)
+        )
     )
 
 
@@ -751,25 +747,23 @@ def _fix(
 
     form = _word("--format", form, ("text", "json"))
     flags: dict[str, Any] = {
-        "interpreter": _of_here(python),
+        "interpreter": of_here(python),
         "mode": mode,
-        "select": _joined(select),
-        "ignore": _joined(ignore),
+        "select": joined(select),
+        "ignore": joined(ignore),
         "jobs": jobs,
         "timeout": timeout,
         "memory-limit": memory_limit,
         "max-targets": max_targets,
         "try-paths": try_paths,
-        "sandbox-allow": _joined(allow),
-        "extra-paths": _paths_of_here(_joined(extra_paths)),
-        "exclude": _joined(exclude),
+        "sandbox-allow": joined(allow),
+        "extra-paths": paths_of_here(joined(extra_paths)),
+        "exclude": joined(exclude),
     }
-    project, resolved = _settings(_common(paths), flags)
+    project, resolved = settings_of(common_folder(paths), flags)
     found = sources.find(tuple(dict.fromkeys(paths)), resolved.settings.exclude, project.root)
     progress = Progress(wanted=not quiet)
-    out, err = (
-        paint_for(one, _word("--color", color, _COLORS)) for one in (sys.stdout, sys.stderr)
-    )
+    out, err = (paint_for(one, _word("--color", color, COLORS)) for one in (sys.stdout, sys.stderr))
 
     def problem(sentence: str) -> None:
         write(sys.stderr, f"{err(Style.ERROR, 'error:')} {sentence}\n")
@@ -791,7 +785,7 @@ def _fix(
                 found.files,
                 settings=resolved.settings,
                 project=project.root,
-                engine=lambda: _engine(resolved.settings, project),
+                engine=lambda: engine_for(resolved.settings, project),
                 grades=("safe", "unsafe") if unsafe else ("safe",),
                 backend=backend,
                 write=not diff,
@@ -884,208 +878,15 @@ def _doctor(
 
     Exit status: 0 all is well, 1 something is degraded, 2 the engine cannot work.
     """
-    color = _word("--color", color, _COLORS)
-    flags = {"interpreter": _of_here(python), "sandbox-allow": _joined(allow)}
-    project, resolved = _settings(Path.cwd(), flags)
+    color = _word("--color", color, COLORS)
+    flags = {"interpreter": of_here(python), "sandbox-allow": joined(allow)}
+    project, resolved = settings_of(Path.cwd(), flags)
     try:
         examination = interruption.run(examine(project, resolved, os.environ))
     except Interrupted as end:
         raise typer.Exit(end.status) from None
     write(sys.stdout, examination.text(paint_for(sys.stdout, color)) + "\n")
     raise typer.Exit(examination.status)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What ``check`` was asked for, besides settings."""
-
-    paths: tuple[str, ...]
-    stdin_name: str
-    form: Format
-    color: Color
-    quiet: bool
-    verbose: bool
-    forecast: bool
-    measure: bool
-    baseline: Path | None
-    output: Path | None
-
-    def run(self, flags: Mapping[str, Any]) -> int:
-        try:
-            known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
-        except Unreadable as error:
-            write(sys.stderr, f"error: {error}\n")
-            return UNABLE
-        named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
-        project, resolved = _settings(_common(named), flags)
-        with contextlib.ExitStack() as cleanup:
-            out = sys.stdout
-            if self.output is not None:
-                try:
-                    out = cleanup.enter_context(self.output.open("w", encoding="utf-8"))
-                except OSError as error:
-                    write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
-                    return UNABLE
-            elif self.form in ("json", "sarif"):
-                # These are UTF-8 whatever the terminal speaks.
-                out = cleanup.enter_context(utf8(sys.stdout))
-            return self._run(out, project, resolved, known)
-
-    def _run(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
-        texts: dict[str, str] = {}
-        given = self._given(texts)
-        found = sources.find(given.named, resolved.settings.exclude, project.root)
-        files = (*given.files, *found.files)
-        report = Report(out, self.form, self.color, quiet=self.quiet, files=len(files))
-        report.warnings(resolved.problems)
-        report.remarks(found.remarks)
-        recordings = (recording_of(str(file.absolute), project.root) for file in files)
-        report.warnings(dict.fromkeys(one.problem for one in recordings if one.problem))
-        problems = (*given.problems, *found.problems)
-        check = Check(
-            files,
-            settings=resolved.settings,
-            project=project.root,
-            tracer=lambda: _engine(resolved.settings, project, report, verbose=self.verbose),
-            listener=report,
-            texts=texts,
-            forecast=self.forecast,
-            measure=self.measure,
-            settle=known.settle,
-            kept=self._kept(resolved.settings, project),
-        )
-        try:
-            checked = interruption.run(check.run())
-        except Interrupted as end:
-            report.hide()
-            return end.status
-        checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
-        report.finish(checked)
-        return _status(checked, resolved.settings)
-
-    def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
-        """Results of before; none where those of now are wanted for more than themselves."""
-        if not settings.cache or self.measure or self.verbose:
-            return None
-        try:
-            interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
-        except InterpreterNotFound:
-            return None  # told when an engine is started
-        may = allowed(settings.sandbox_allow, Path.cwd())
-        return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
-
-    def _given(self, texts: dict[str, str]) -> _Given:
-        """What was named on the command line; standard input is read into ``texts``."""
-        named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
-        if len(named) == len(self.paths):
-            return _Given(named)
-        name = self.stdin_name
-        try:
-            texts[name] = sources.decoded(sys.stdin.buffer.read(), name)
-        except Unreadable as error:
-            return _Given(named, problems=(str(error),))
-        # A name that is no path stays one: the engine must not look for such a file.
-        path = Path(name) if name.startswith("<") else Path.cwd() / name
-        return _Given(named, files=(SourceFile(name, path, named=True),))
-
-
-@dataclass(frozen=True)
-class _Given:
-    named: tuple[str, ...]
-    files: tuple[SourceFile, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-def _status(checked: Checked, settings: Settings) -> int:
-    if checked.incomplete:
-        return UNABLE
-    return FOUND if checked.reaches(settings.exit_severity) else CLEAN
-
-
-def _engine(
-    settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
-) -> AnyEngine:
-    """The engine that traces everything; a report gets its output, where that was asked for.
-
-    Raises:
-        Unusable: there is no interpreter to start it in.
-    """
-    try:
-        interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
-    except InterpreterNotFound as error:
-        raise Unusable(str(error)) from error
-    if report is not None and interpreter.remark:
-        report.remarks([interpreter.remark])
-    processes = settings.engine_processes
-    # What was typed is relative to where it was typed.
-    may = allowed(settings.sandbox_allow, Path.cwd())
-
-    def on_log(log: Log) -> None:
-        if report is not None and verbose:
-            report.log(log.text)
-
-    def on_note(sentence: str) -> None:
-        if report is not None and verbose:
-            report.remarks([sentence])
-
-    def own() -> Engine:
-        return Engine(
-            interpreter.path,
-            on_status=lambda status: None,
-            on_log=on_log,
-            cwd=project.root,
-            processes=processes,
-            allowed=may,
-        )
-
-    if not settings.engine_keep or sys.platform == "win32":
-        return own()
-    from fullgraph.engines.background import BackgroundEngine, Launch
-
-    launch = Launch.of(interpreter.path, project.root, os.environ, processes=processes, allowed=may)
-    keep = settings.engine_keep * 60
-    return BackgroundEngine(launch, keep=keep, own=own, on_log=on_log, on_note=on_note)
-
-
-def _settings(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
-    """The project of a check and the settings in force; a bad flag ends the command."""
-    source = command_line_source(flags)
-    bad = resolve(source).problems
-    if bad:
-        for problem in bad:
-            write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
-        raise typer.Exit(UNABLE)
-    project = find_project(start)
-    resolved = resolve(project.source, environment_source(os.environ), source)
-    problems = (*project.problems, *resolved.problems)
-    return project, dataclasses.replace(resolved, problems=problems)
-
-
-def _common(paths: Sequence[str]) -> Path:
-    """The folder that holds everything named."""
-    absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
-    if not absolute:
-        return Path.cwd()
-    folders = [str(path if path.is_dir() else path.parent) for path in absolute]
-    return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
-
-
-def _of_here(path: str | None) -> str | None:
-    """A path that was typed is relative to where it was typed, not to the project."""
-    if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
-        return path
-    return str(Path.cwd() / Path(path).expanduser())
-
-
-def _joined(texts: list[str] | None) -> list[str] | None:
-    """A flag that may be repeated, each time with several values."""
-    if not texts:
-        return None
-    return [part for text in texts for part in text.split(",")]
-
-
-def _paths_of_here(paths: list[str] | None) -> list[str] | None:
-    return None if paths is None else [str(Path.cwd() / path) for path in paths]
 
 
 def _check_sides(
@@ -1122,19 +923,6 @@ def _check_sides(
         raise typer.BadParameter("Standard input has no second side.", param_hint="PATHS")
 
 
-def _piped(work: Callable[[], int]) -> int:
-    """The exit status of a command that writes as much as its reader wants."""
-    try:
-        return work()
-    except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain again while it exits.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
-
-
-_FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
-_COLORS: tuple[Color, ...] = ("auto", "always", "never")
 _BACKENDS = typing.get_args(Backend)
 _Word = TypeVar("_Word", bound=str)
 

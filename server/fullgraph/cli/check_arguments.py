@@ -1,0 +1,91 @@
+"""The command line of a usual check, read in no time.
+
+The library that reads all command lines takes longer to load than a check takes whose engine is
+there. What is not read here is left to it, together with everything that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fullgraph.cli.check_command import COLORS, FORMATS, CheckJob, joined, of_here, piped
+
+_SWITCHES = {
+    "--quiet": "quiet",
+    "-q": "quiet",
+    "--verbose": "verbose",
+    "-v": "verbose",
+    "--forecast": "forecast",
+}
+_TEXTS = {
+    "--python": "interpreter",
+    "-j": "jobs",
+    **{
+        f"--{name}": name
+        for name in (
+            *("mode", "exit-severity", "jobs", "engine-processes", "engine-keep", "timeout"),
+            *("memory-limit", "max-targets", "probes-from-file", "format", "color"),
+        )
+    },
+}
+_LISTS = {f"--{name}": name for name in ("select", "ignore", "severity", "exclude")}
+
+
+@dataclass(frozen=True)
+class CheckArguments:
+    """A job, and settings by name."""
+
+    job: CheckJob
+    flags: dict[str, Any] = field(default_factory=dict)
+
+
+def check(arguments: Sequence[str]) -> int | None:
+    """Check, and return the exit status; None where these arguments are not read here."""
+    read = read_arguments(arguments)
+    if read is None:
+        return None
+    return piped(lambda: read.job.run(read.flags))
+
+
+def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
+    """What is behind ``fullgraph check``; None where it is not certain what it means."""
+    paths: list[str] = []
+    switches: set[str] = set()
+    texts: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "-" or not word.startswith("-"):
+            paths.append(word)
+        elif word in _SWITCHES:
+            switches.add(_SWITCHES[word])
+        elif name in _TEXTS or name in _LISTS:
+            if not equals and left:
+                value = left.pop(0)
+            if not value or value.startswith("-") or (equals and not name.startswith("--")):
+                return None
+            if name in _LISTS:
+                lists.setdefault(_LISTS[name], []).append(value)
+            elif texts.setdefault(_TEXTS[name], value) != value:
+                return None
+        else:
+            return None
+    form, color = texts.pop("format", "text"), texts.pop("color", "auto")
+    if not paths or "" in paths or form not in FORMATS or color not in COLORS:
+        return None
+    job = CheckJob(
+        paths=tuple(dict.fromkeys(paths)),
+        form=form,
+        color=color,
+        quiet="quiet" in switches,
+        verbose="verbose" in switches,
+        forecast="forecast" in switches,
+    )
+    flags: dict[str, Any] = {**texts, **{key: joined(values) for key, values in lists.items()}}
+    if "interpreter" in flags:
+        flags["interpreter"] = of_here(flags["interpreter"])
+    return CheckArguments(job, flags)

@@ -1,0 +1,250 @@
+"""What ``fullgraph check`` does once its command line is read; parts of it do for others as well.
+
+Nothing here loads the library that reads command lines: it takes longer than all the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from fullgraph.cli import interruption, sources
+from fullgraph.cli.baseline import Baseline
+from fullgraph.cli.check import Check, Unusable
+from fullgraph.cli.interruption import Interrupted
+from fullgraph.cli.report import Format, Report
+from fullgraph.cli.sources import SourceFile, Unreadable
+from fullgraph.cli.terminal import Color, utf8, write
+from fullgraph.engines import AnyEngine, Engine, InterpreterNotFound, find_interpreter
+from fullgraph.kept import KeptFor, Store, engine_basis
+from fullgraph.render.checked import Checked
+from fullgraph.session.allowances import allowed
+from fullgraph.session.recordings import recording_of
+from fullgraph.session.settings import (
+    Project,
+    Resolved,
+    Settings,
+    command_line_source,
+    environment_source,
+    find_project,
+    resolve,
+)
+from fullgraph_engine.protocol import Log
+
+CLEAN, FOUND, UNABLE = 0, 1, 2
+_BROKEN_PIPE = 141
+
+FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
+COLORS: tuple[Color, ...] = ("auto", "always", "never")
+
+
+@dataclass(frozen=True)
+class CheckJob:
+    """What ``check`` was asked for, besides settings."""
+
+    paths: tuple[str, ...]
+    stdin_name: str = "<stdin>"
+    form: Format = "text"
+    color: Color = "auto"
+    quiet: bool = False
+    verbose: bool = False
+    forecast: bool = False
+    measure: bool = False
+    baseline: Path | None = None
+    output: Path | None = None
+
+    def run(self, flags: Mapping[str, Any]) -> int:
+        """Check and print what was found; the exit status. ``flags`` are settings by name."""
+        try:
+            known = Baseline.read(self.baseline) if self.baseline is not None else Baseline()
+        except Unreadable as error:
+            write(sys.stderr, f"error: {error}\n")
+            return UNABLE
+        named = [self.stdin_name if path == sources.STANDARD_INPUT else path for path in self.paths]
+        project, resolved = settings_of(common_folder(named), flags)
+        with contextlib.ExitStack() as cleanup:
+            out = sys.stdout
+            if self.output is not None:
+                try:
+                    out = cleanup.enter_context(self.output.open("w", encoding="utf-8"))
+                except OSError as error:
+                    write(sys.stderr, f"error: Cannot write {self.output}: {error.strerror}.\n")
+                    return UNABLE
+            elif self.form in ("json", "sarif"):
+                # These are UTF-8 whatever the terminal speaks.
+                out = cleanup.enter_context(utf8(sys.stdout))
+            return self._run(out, project, resolved, known)
+
+    def _run(self, out: TextIO, project: Project, resolved: Resolved, known: Baseline) -> int:
+        texts: dict[str, str] = {}
+        given = self._given(texts)
+        found = sources.find(given.named, resolved.settings.exclude, project.root)
+        files = (*given.files, *found.files)
+        report = Report(out, self.form, self.color, quiet=self.quiet, files=len(files))
+        report.warnings(resolved.problems)
+        report.remarks(found.remarks)
+        recordings = (recording_of(str(file.absolute), project.root) for file in files)
+        report.warnings(dict.fromkeys(one.problem for one in recordings if one.problem))
+        problems = (*given.problems, *found.problems)
+        check = Check(
+            files,
+            settings=resolved.settings,
+            project=project.root,
+            tracer=lambda: engine_for(resolved.settings, project, report, verbose=self.verbose),
+            listener=report,
+            texts=texts,
+            forecast=self.forecast,
+            measure=self.measure,
+            settle=known.settle,
+            kept=self._kept(resolved.settings, project),
+        )
+        try:
+            checked = interruption.run(check.run())
+        except Interrupted as end:
+            report.hide()
+            return end.status
+        checked = dataclasses.replace(checked, problems=(*problems, *checked.problems))
+        report.finish(checked)
+        return _status(checked, resolved.settings)
+
+    def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
+        """Results of before; none where those of now are wanted for more than themselves."""
+        if not settings.cache or self.measure or self.verbose:
+            return None
+        try:
+            interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
+        except InterpreterNotFound:
+            return None  # told when an engine is started
+        may = allowed(settings.sandbox_allow, Path.cwd())
+        return KeptFor(Store(), engine_basis(interpreter.path, may, settings.engine_processes))
+
+    def _given(self, texts: dict[str, str]) -> _Given:
+        """What was named on the command line; standard input is read into ``texts``."""
+        named = tuple(path for path in self.paths if path != sources.STANDARD_INPUT)
+        if len(named) == len(self.paths):
+            return _Given(named)
+        name = self.stdin_name
+        try:
+            texts[name] = sources.decoded(sys.stdin.buffer.read(), name)
+        except Unreadable as error:
+            return _Given(named, problems=(str(error),))
+        # A name that is no path stays one: the engine must not look for such a file.
+        path = Path(name) if name.startswith("<") else Path.cwd() / name
+        return _Given(named, files=(SourceFile(name, path, named=True),))
+
+
+@dataclass(frozen=True)
+class _Given:
+    named: tuple[str, ...]
+    files: tuple[SourceFile, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _status(checked: Checked, settings: Settings) -> int:
+    if checked.incomplete:
+        return UNABLE
+    return FOUND if checked.reaches(settings.exit_severity) else CLEAN
+
+
+def engine_for(
+    settings: Settings, project: Project, report: Report | None = None, *, verbose: bool = False
+) -> AnyEngine:
+    """The engine that traces everything; a report gets its output, where that was asked for.
+
+    Raises:
+        Unusable: there is no interpreter to start it in.
+    """
+    try:
+        interpreter = find_interpreter(settings.interpreter, project.root, os.environ)
+    except InterpreterNotFound as error:
+        raise Unusable(str(error)) from error
+    if report is not None and interpreter.remark:
+        report.remarks([interpreter.remark])
+    processes = settings.engine_processes
+    # What was typed is relative to where it was typed.
+    may = allowed(settings.sandbox_allow, Path.cwd())
+
+    def on_log(log: Log) -> None:
+        if report is not None and verbose:
+            report.log(log.text)
+
+    def on_note(sentence: str) -> None:
+        if report is not None and verbose:
+            report.remarks([sentence])
+
+    def own() -> Engine:
+        return Engine(
+            interpreter.path,
+            on_status=lambda status: None,
+            on_log=on_log,
+            cwd=project.root,
+            processes=processes,
+            allowed=may,
+        )
+
+    if not settings.engine_keep or sys.platform == "win32":
+        return own()
+    from fullgraph.engines.background import BackgroundEngine, Launch
+
+    launch = Launch.of(interpreter.path, project.root, os.environ, processes=processes, allowed=may)
+    keep = settings.engine_keep * 60
+    return BackgroundEngine(launch, keep=keep, own=own, on_log=on_log, on_note=on_note)
+
+
+def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:
+    """The project of a check and the settings in force; a bad flag ends the command."""
+    source = command_line_source(flags)
+    bad = resolve(source).problems
+    if bad:
+        for problem in bad:
+            write(sys.stderr, f"error: {problem.partition(';')[0]}.\n")
+        raise SystemExit(UNABLE)
+    project = find_project(start)
+    resolved = resolve(project.source, environment_source(os.environ), source)
+    problems = (*project.problems, *resolved.problems)
+    return project, dataclasses.replace(resolved, problems=problems)
+
+
+def common_folder(paths: Sequence[str]) -> Path:
+    """The folder that holds everything named."""
+    absolute = [Path.cwd() / path for path in paths if not path.startswith("<")]
+    if not absolute:
+        return Path.cwd()
+    folders = [str(path if path.is_dir() else path.parent) for path in absolute]
+    return Path(os.path.commonpath([os.path.abspath(folder) for folder in folders]))  # noqa: PTH100
+
+
+def of_here(path: str | None) -> str | None:
+    """A path that was typed is relative to where it was typed, not to the project."""
+    if path is None or not path.strip() or not (os.sep in path or path.startswith("~")):
+        return path
+    return str(Path.cwd() / Path(path).expanduser())
+
+
+def joined(texts: list[str] | None) -> list[str] | None:
+    """A flag that may be repeated, each time with several values."""
+    if not texts:
+        return None
+    return [part for text in texts for part in text.split(",")]
+
+
+def paths_of_here(paths: list[str] | None) -> list[str] | None:
+    """As ``of_here``, for folders."""
+    return None if paths is None else [str(Path.cwd() / path) for path in paths]
+
+
+def piped(work: Callable[[], int]) -> int:
+    """The exit status of a command that writes as much as its reader wants."""
+    try:
+        return work()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain again while it exits.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
