@@ -15,6 +15,7 @@ from fullgraph.session.settings import (
     command_line_source,
     declarations,
     editor_source,
+    environment_source,
     find_project,
     resolve,
     vscode_configuration,
@@ -143,6 +144,32 @@ def test_the_command_line_wins_and_flags_not_given_say_nothing() -> None:
         "mode": "pyproject.toml",
         "severity": "the command line",
     }
+
+
+@pytest.mark.parametrize(
+    ("variables", "minutes"),
+    [
+        ({}, 5),
+        ({"CI": "false"}, 5),
+        ({"CI": "true"}, 0),
+        ({"FULLGRAPH_ENGINE_KEEP": "0"}, 0),
+        ({"FULLGRAPH_ENGINE_KEEP": "0.5", "CI": "1"}, 0.5),
+        ({"FULLGRAPH_ENGINE_KEEP": ""}, 5),
+    ],
+)
+def test_how_long_an_engine_stays(variables: dict[str, str], minutes: float) -> None:
+    project = SettingsSource("pyproject.toml", {"engine": {"keep": 5}})
+    assert resolve(project, environment_source(variables)).settings.engine_keep == minutes
+    typed = command_line_source({"engine-keep": "7"})
+    assert resolve(project, environment_source(variables), typed).settings.engine_keep == 7
+
+
+def test_a_bad_variable_is_named() -> None:
+    resolved = resolve(environment_source({"FULLGRAPH_ENGINE_KEEP": "yes"}))
+    assert resolved.problems == (
+        "Setting 'engine-keep' of FULLGRAPH_ENGINE_KEEP must be a number of minutes, at least 0; "
+        "10 is used.",
+    )
 
 
 def test_what_an_editor_sends_overrides_the_project_even_with_a_default() -> None:

@@ -18,8 +18,18 @@ import pytest
 
 from fullgraph import __version__
 from fullgraph.engines import AnyEngine, Engine, EngineState
-from fullgraph.engines.background import BackgroundEngine, Launch, client, folder, keeper
+from fullgraph.engines.background import (
+    BackgroundEngine,
+    Launch,
+    client,
+    folder,
+    keeper,
+)
+from fullgraph.engines.background import (
+    connection as connection_module,
+)
 from fullgraph.engines.background import service as service_module
+from fullgraph.engines.background.connection import Connection
 from fullgraph.engines.background.folder import Unavailable, check_private, private_folder
 from fullgraph.engines.background.keeper import Keeper
 from fullgraph.engines.background.messages import Welcome, encoded
@@ -108,7 +118,7 @@ class Commands:
         return not self.keepers[-1][1].done()
 
     async def pid(self) -> int:
-        connection = await client.Connection.to(self.path)
+        connection = await Connection.to(self.path)
         connection.drop()
         return connection.welcome.result().pid
 
@@ -154,7 +164,7 @@ async def processes(commands: Commands) -> AsyncIterator[Commands]:
     finally:
         for path in folder.sockets(commands.folder):
             with contextlib.suppress(OSError, Unavailable):
-                connection = await client.Connection.to(path)
+                connection = await Connection.to(path)
                 connection.drop()
                 process = psutil.Process(connection.welcome.result().pid)
                 process.terminate()
@@ -302,7 +312,7 @@ async def test_a_process_that_stops_answering_is_replaced(commands: Commands) ->
 async def test_a_process_that_never_answers(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "ANSWER", 0.01)
+    monkeypatch.setattr(connection_module, "ANSWER", 0.01)
     silent = await Silent.at(commands, welcome=False)
     engine = commands.command()
     await engine.start()
@@ -385,7 +395,7 @@ async def test_what_is_no_request_ends_the_connection(commands: Commands) -> Non
 
 async def test_no_request_before_a_greeting(commands: Commands, counter: Counter) -> None:
     await commands.serve()
-    connection = await client.Connection.to(commands.path)
+    connection = await Connection.to(commands.path)
     lost = asyncio.Event()
     connection.on_lost = lambda reason: lost.set()
     connection.send(asked(NET))
@@ -490,6 +500,22 @@ async def test_it_looks_now_and_then_whether_its_torch_has_changed(commands: Com
     for _ in range(keeper.LOOKS):
         await passed(keeper.LOOK)
     await commands.ended()
+
+
+async def test_the_longest_idle_of_many_ends(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "MOST", 2)
+    await commands.serve()
+    in_use = commands.command()
+    await in_use.start()
+    for number, environment in enumerate(("one", "other", "third")):
+        commands.environment["TORCH_LOGS"] = environment
+        await commands.serve()
+        if number:
+            # Neither that which a command uses, nor the new one.
+            await commands.keepers[number][1]
+    assert [task.done() for _, task in commands.keepers] == [False, True, True, False]
 
 
 # -- which engine a command needs ---------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 from fullgraph.domain.phrases import amount, seconds
 from fullgraph.engines import EngineStatus
 from fullgraph.engines.background import Unavailable, private_folder
-from fullgraph.engines.background.client import ANSWER, Connection
+from fullgraph.engines.background.connection import ANSWER, Connection
 from fullgraph.engines.background.folder import sockets
 from fullgraph.engines.background.messages import Welcome
 from fullgraph_engine.protocol import Shutdown

@@ -2,7 +2,8 @@
 
 ``launch`` says which engine a command needs, and what the socket of its process is called;
 ``folder`` keeps the sockets from other users; ``messages`` is what crosses them; ``service`` serves
-an engine to clients, ``keeper`` is the life of the process around it, ``client`` its other side.
+an engine to clients, ``keeper`` is the life of the process around it; ``connection`` and ``client``
+are the other side.
 """
 
 from fullgraph.engines.background.client import BackgroundEngine

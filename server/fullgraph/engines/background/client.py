@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,18 +13,11 @@ from typing import Any, cast
 
 from fullgraph import __version__
 from fullgraph.engines.background import folder
+from fullgraph.engines.background.connection import Connection
 from fullgraph.engines.background.folder import Unavailable
 from fullgraph.engines.background.keeper import Start, command
 from fullgraph.engines.background.launch import Launch
-from fullgraph.engines.background.messages import (
-    FromClient,
-    Hello,
-    Ping,
-    Pong,
-    Welcome,
-    decoded,
-    encoded,
-)
+from fullgraph.engines.background.messages import Hello, Ping, Pong
 from fullgraph.engines.engine import (
     LAST,
     OVERDUE_GRACE,
@@ -36,122 +28,23 @@ from fullgraph.engines.engine import (
     EngineStatus,
     Reproduction,
 )
-from fullgraph.engines.process import LONGEST_LINE, Lines
 from fullgraph_engine.protocol import (
     Analyze,
     Cancel,
     Event,
     Log,
-    ProtocolError,
     Reproduce,
     Restarted,
 )
 
 START = 10.0
 """Seconds within which a process must listen that was started."""
-ANSWER = 5.0
-"""Seconds within which a process must answer that listens."""
 ALIVE = 5.0
 """Seconds between two questions whether it is still there."""
 _MOST_SILENT = 2
 """Questions without an answer; one may be lost while the machine sleeps."""
 _PAUSE = 0.02
 _LONGEST_LOG = 64 << 10
-
-
-class Connection(Lines):
-    """A connection to the process at a path."""
-
-    def __init__(
-        self, on_message: Callable[[object], None], on_lost: Callable[[str], None]
-    ) -> None:
-        super().__init__(
-            self._received, self._ended, longest=LONGEST_LINE, on_long=lambda line: self.drop()
-        )
-        self.on_message, self.on_lost = on_message, on_lost
-        self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
-        self._transport: asyncio.Transport | None = None
-        self._lost = False
-
-    @staticmethod
-    async def to(
-        path: Path,
-        on_message: Callable[[object], None] = lambda message: None,
-        on_lost: Callable[[str], None] = lambda reason: None,
-    ) -> Connection:
-        """One that is welcome.
-
-        Raises:
-            OSError: nobody listens there.
-            Unavailable: who listens does not answer, or is somebody else.
-        """
-        loop = asyncio.get_running_loop()
-        connected = socket.socket(socket.AF_UNIX)
-        connected.setblocking(False)
-        try:
-            connected.connect(str(path))
-            if not folder.same_user(connected):
-                raise Unavailable(f"The process at {path} is another user's.")
-            _, connection = await loop.create_unix_connection(
-                lambda: Connection(on_message, on_lost), sock=connected
-            )
-        except BlockingIOError:
-            connected.close()
-            raise Unavailable(f"The process at {path} accepts no connections.") from None
-        except BaseException:
-            connected.close()
-            raise
-        try:
-            await asyncio.wait_for(asyncio.shield(connection.welcome), ANSWER)
-        except asyncio.TimeoutError:
-            connection.drop()
-            raise Unavailable(f"The process at {path} does not answer.") from None
-        except BaseException:
-            connection.drop()
-            raise
-        return connection
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def send(self, message: FromClient) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encoded(message))
-
-    def drop(self) -> None:
-        """End it at once."""
-        self._lost = True
-        if self._transport is not None:
-            self._transport.abort()
-
-    def give_up(self, reason: str) -> None:
-        """End it, as if the process had."""
-        if not self._lost:
-            self.drop()
-            self.on_lost(reason)
-
-    def _ended(self) -> None:
-        if self._lost:
-            return
-        self._lost = True
-        if not self.welcome.done():
-            # It ended just now, and somebody may start another.
-            self.welcome.set_exception(ConnectionRefusedError())
-        else:
-            self.on_lost("The process of the engine has ended.")
-
-    def _received(self, line: bytes) -> None:
-        if self._lost:
-            return
-        try:
-            message = decoded(line)
-        except ProtocolError as error:
-            self.give_up(f"The process of the engine breaks the protocol: {error}.")
-            return
-        if not isinstance(message, Welcome):
-            self.on_message(message)
-        elif not self.welcome.done():
-            self.welcome.set_result(message)
 
 
 class BackgroundEngine(AnyEngine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -16,12 +17,13 @@ from typing import Protocol
 
 from fullgraph import __version__
 from fullgraph.engines.background import folder
+from fullgraph.engines.background.connection import Connection
 from fullgraph.engines.background.folder import Unavailable
 from fullgraph.engines.background.launch import Launch
 from fullgraph.engines.background.messages import Welcome
 from fullgraph.engines.background.service import EngineService
 from fullgraph.engines.engine import AnyEngine, Engine, EngineState, EngineStatus
-from fullgraph_engine.protocol import Log, from_plain, to_plain
+from fullgraph_engine.protocol import Log, Shutdown, from_plain, to_plain
 
 LOOK = 5.0
 """Seconds between two looks at whether its socket is still there."""
@@ -31,6 +33,8 @@ FRESH = 10.0
 """Seconds within which these must have been looked at."""
 UNUSED = 60.0
 """Seconds that it stays without any client having come."""
+MOST = 3
+"""Processes of one user; of more, the one ends that has been without a client for the longest."""
 LAST_WORDS = 2.0
 """Seconds that clients have to read what an engine of no use has said."""
 
@@ -77,7 +81,7 @@ class Keeper:
         self._over = asyncio.Event()
         self._retired = False
         self._idle: asyncio.TimerHandle | None = None
-        self._since = time.monotonic()
+        self._since = self._used = time.monotonic()
         self._name, self._interpreter = name, interpreter
         self._service = EngineService(
             self._welcome,
@@ -96,6 +100,7 @@ class Keeper:
             self._interpreter,
             len(self._service.clients),
             time.monotonic() - self._since,
+            0.0 if self._service.clients else time.monotonic() - self._used,
         )
 
     async def run(self) -> None:
@@ -113,6 +118,7 @@ class Keeper:
             await self._service.serve(self._engine, listening)
             self._changed()
             await self._engine.start()
+            await _make_room(self._path)
             await self._over.wait()
         finally:
             look.cancel()
@@ -145,6 +151,7 @@ class Keeper:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+        self._used = time.monotonic()
         if self._service.clients:
             return
         if self._retired:
@@ -170,6 +177,20 @@ class Keeper:
         if not fresh:
             self.retire()
         return fresh
+
+
+async def _make_room(own: Path) -> None:
+    """End processes that nobody uses, as far as there are too many with the one at ``own``."""
+    others: list[Connection] = []
+    for path in folder.sockets(own.parent):
+        if path != own:
+            with contextlib.suppress(OSError, Unavailable):
+                others.append(await Connection.to(path))
+    others.sort(key=lambda one: one.welcome.result().idle)
+    for number, other in enumerate(others, 2):
+        if number > MOST and not other.welcome.result().clients:
+            other.send(Shutdown())
+        other.close()
 
 
 def command(start: Start) -> list[str]:

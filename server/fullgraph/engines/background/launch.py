@@ -31,7 +31,7 @@ _OF_A_SHELL = frozenset(
 )
 _OF_SHELLS = (
     *("SSH_", "TERM_", "KITTY_", "ITERM_", "WEZTERM_", "ALACRITTY_", "KONSOLE_", "GNOME_TERMINAL_"),
-    *("WT_", "VSCODE_", "LC_TERMINAL", "DIRENV_", "STARSHIP_"),
+    *("WT_", "VSCODE_", "LC_TERMINAL", "DIRENV_", "STARSHIP_", "GIT_"),
 )
 """Variables that differ from shell to shell, and mean nothing to what is traced."""
 

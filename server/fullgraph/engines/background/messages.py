@@ -39,7 +39,8 @@ class Ping:
 
 @dataclass(frozen=True)
 class Welcome:
-    """Who serves here. ``name`` is that of its launch, ``seconds`` how long it has been there."""
+    """Who serves here. ``name`` is that of its launch, ``seconds`` how long it has been there, and
+    ``idle`` how long without a client."""
 
     name: str
     version: str
@@ -48,6 +49,7 @@ class Welcome:
     interpreter: str
     clients: int = 0
     seconds: float = 0.0
+    idle: float = 0.0
 
 
 @dataclass(frozen=True)
