@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -27,11 +28,11 @@ def get_inputs():
 
 
 @pytest.fixture
-def variables(command_line: CommandLine) -> Iterator[dict[str, str]]:
+def variables(command_line: CommandLine) -> Iterator[dict[str, Any]]:
     """With which commands have an engine of the test; it ends with the test."""
     # The path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="fg-") as runtime:
-        given = {"XDG_RUNTIME_DIR": runtime, "FULLGRAPH_ENGINE_KEEP": "5"}
+        given: dict[str, Any] = {"XDG_RUNTIME_DIR": runtime, "FULLGRAPH_ENGINE_KEEP": "5"}
         try:
             yield given
         finally:
@@ -47,7 +48,7 @@ def pids(status: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.real_engine
 def test_later_checks_use_the_engine_of_the_first(
-    command_line: CommandLine, variables: dict[str, str]
+    command_line: CommandLine, variables: dict[str, Any]
 ) -> None:
     command_line.write("model.py", NET)
     arguments = ("check", "--python", sys.executable, "--format", "github", "-v", "model.py")
@@ -72,7 +73,7 @@ def test_later_checks_use_the_engine_of_the_first(
 
 
 def test_a_note_says_why_no_engine_is_kept(
-    command_line: CommandLine, variables: dict[str, str]
+    command_line: CommandLine, variables: dict[str, Any]
 ) -> None:
     command_line.write("model.py", "class Net(torch.nn.Module): ...\n")
     # The scripted engine's interpreter has no files of torch.
