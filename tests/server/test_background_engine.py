@@ -349,6 +349,23 @@ async def test_a_process_of_another_fullgraph_is_not_used(commands: Commands) ->
     ]
 
 
+async def test_who_speaks_otherwise_is_not_used(commands: Commands) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0\n")
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_unix_server(connected, commands.path)
+    engine = commands.command()
+    await engine.start()
+    assert (await engine.ready()).state is EngineState.READY
+    (note,) = commands.notes
+    assert note.startswith(
+        "An engine is started for this command alone: The process of the engine breaks the protocol"
+    )
+    listening.close()
+
+
 async def test_a_process_of_another_user_is_not_used(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ from fullgraph_engine.protocol import (
     Restarted,
 )
 
-START = 10.0
+START = 30.0
 """Seconds within which a process must listen that was started."""
 ALIVE = 5.0
 """Seconds between two questions whether it is still there."""

@@ -91,9 +91,13 @@ class Connection(Lines):
 
     def give_up(self, reason: str) -> None:
         """End it, as if the process had."""
-        if not self._lost:
-            self.drop()
+        if self._lost:
+            return
+        self.drop()
+        if self.welcome.done():
             self.on_lost(reason)
+        else:
+            self.welcome.set_exception(Unavailable(reason))
 
     def _ended(self) -> None:
         if self._lost:

@@ -171,7 +171,7 @@ class Keeper:
     async def _is_fresh(self) -> bool:
         try:
             state = await asyncio.wait_for(asyncio.to_thread(self._state), FRESH)
-        except (Unavailable, asyncio.TimeoutError):
+        except (Unavailable, OSError, asyncio.TimeoutError):
             state = ""
         fresh = state == self._began
         if not fresh:

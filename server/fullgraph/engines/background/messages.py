@@ -19,7 +19,6 @@ from fullgraph_engine.protocol import (
     Reproduce,
     Shutdown,
     decode_one_of,
-    encode,
     line_of,
 )
 
@@ -68,9 +67,8 @@ _KINDS: dict[str, type] = {
 
 def encoded(message: FromClient | ToClient) -> bytes:
     """One line, newline included."""
-    if isinstance(message, (Hello, Ping, Welcome, Pong, EngineStatus)):
-        return line_of(message)
-    return encode(message)
+    # What is too long for people to read was cut when the engine sent it.
+    return line_of(message)
 
 
 def decoded(line: bytes) -> object:
