@@ -1,6 +1,6 @@
 """Measure fullgraph, as ratios to what it is compared with, all in one run.
 
-    python bench.py [--repetitions N] [--requests N] [--only-requests]
+    python bench.py [--repetitions N] [--requests N] [--only-requests | --only-checks]
 
 (a) From an edit (change and save, through a real LSP session) to the first and to the last finding,
     against the same target traced warm in one process (``warm.py``, which has nothing of
@@ -14,8 +14,10 @@
 (f) In a file of twenty targets: from a comment to the diagnostics of the new text; from an edit of
     one target to the end of the analysis, against the same target traced warm in one process.
 (g) ``fullgraph check`` of a file, and of a tree of them, for the first and for the second time.
+(h) ``fullgraph check`` of twenty lines: the first call, later ones with the engine that it left,
+    and calls that leave none.
 
-The three of (a) take turns, so that a machine that slows down slows all of them.
+Those of (a) and of (h) take turns, so that a machine that slows down slows all of them.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ HERE = Path(__file__).resolve().parent
 FIXTURES = HERE.parent / "fixtures" / "bench"
 CASES = (("breaks.py", "Net", "4x16"), ("encoder.py", "Encoder", "4x32x128"))
 SERVER = [sys.executable, "-m", "fullgraph", "server"]
-ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore"}
+ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore", "FULLGRAPH_ENGINE_KEEP": "0"}
 
 
 class Editor:
@@ -484,6 +486,38 @@ def initialize(repetitions: int) -> None:
     ratio("initialize / bare import", statistics.median(values) / statistics.median(bare), "")
 
 
+def checks(repetitions: int) -> None:
+    names = ("first check", "second", "third", "without a kept engine")
+    values: dict[str, list[float]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory(prefix="fg-") as runtime:
+        environment = {**ENVIRONMENT, "XDG_RUNTIME_DIR": runtime}
+
+        def call(*arguments: str, keep: str = "10") -> float:
+            started = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "fullgraph", *arguments],
+                env={**environment, "FULLGRAPH_ENGINE_KEEP": keep},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+            return time.perf_counter() - started
+
+        check = ("check", "--python", sys.executable, str(FIXTURES / CASES[0][0]))
+        try:
+            for _ in range(repetitions):
+                for name in names:
+                    values[name].append(call(*check, keep="0" if name == names[-1] else "10"))
+                call("engine", "stop")
+        finally:
+            call("engine", "stop")
+    print(f"\ncheck of {CASES[0][0]}")
+    for name in names:
+        row(name, values[name], "s")
+    middle = {name: statistics.median(values[name]) for name in names}
+    ratio("without / second", middle[names[-1]] / middle["second"], "")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=12)
@@ -491,7 +525,11 @@ def main() -> None:
     parser.add_argument("--only-requests", action="store_true")
     parser.add_argument("--only-reuse", action="store_true")
     parser.add_argument("--tree", type=Path, action="append", default=[], help="checked twice")
+    parser.add_argument("--only-checks", action="store_true")
     options = parser.parse_args()
+    if options.only_checks:
+        checks(options.repetitions)
+        return
     if not options.only_requests:
         reuse(options.repetitions)
         kept(options.tree)
@@ -504,6 +542,7 @@ def main() -> None:
         return
     for name, model, shape in CASES:
         case(name, model, shape, options.repetitions)
+    checks(options.repetitions)
     rounds = str(max(12, options.repetitions))
     subprocess.run([sys.executable, HERE / "recording.py", "--rounds", rounds], check=True)
 
