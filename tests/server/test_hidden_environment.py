@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.engine.hosts import has_landlock
 
-from fullgraph.engines import engine as engines
+from fullgraph.engines import process
 from fullgraph.engines.engine import Engine
 from fullgraph_engine.protocol import Ready, SandboxLevel
 from fullgraph_engine.protocol.sandbox import SandboxLayer
@@ -80,7 +80,7 @@ def test_a_server_hides_it_where_the_kernel_does_not(
     monkeypatch: pytest.MonkeyPatch, holds: bool
 ) -> None:
     hidden: list[bool] = []
-    monkeypatch.setattr(engines, "hide_environment", lambda: hidden.append(True))
+    monkeypatch.setattr(process, "hide_environment", lambda: hidden.append(True))
     engine = Engine(Path("/nowhere"), on_status=lambda status: None, on_log=lambda log: None)
     layer = SandboxLayer("Landlock", "" if holds else "there is none")
     engine._received(None, Ready("2.13.0", 0.0, sandbox=SandboxLevel((layer,))))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fullgraph.engines.installation import packages_state
-from fullgraph.engines.process import EngineProcess, boot_script, hide_environment
+from fullgraph.engines.process import EngineProcess, boot_script, hide_environment_from
 from fullgraph.engines.sentences import sentences
 from fullgraph_engine.protocol import (
     VERSION,
@@ -522,8 +522,7 @@ class Engine(AnyEngine):
             self._status = dataclasses.replace(self._status, python=event.python, pid=event.pid)
             self._become(EngineState.STARTING, f"Importing torch in {self.interpreter}.")
         elif isinstance(event, Ready):
-            if not any(one.name == "Landlock" and one.holds for one in event.sandbox.layers):
-                hide_environment()
+            hide_environment_from(event.sandbox)
             self._status = dataclasses.replace(
                 self._status,
                 torch=event.torch,

@@ -19,6 +19,7 @@ from fullgraph_engine.protocol import (
     Message,
     ProtocolError,
     Request,
+    SandboxLevel,
     decode,
     encode,
     to_plain,
@@ -48,6 +49,12 @@ def yaml_folder() -> Path | None:
     if spec is None or not spec.submodule_search_locations:
         return None
     return Path(next(iter(spec.submodule_search_locations)))
+
+
+def hide_environment_from(sandbox: SandboxLevel) -> None:
+    """Hide it from user code in this sandbox, where the kernel does not."""
+    if not any(one.name == "Landlock" and one.holds for one in sandbox.layers):
+        hide_environment()
 
 
 def hide_environment() -> None:

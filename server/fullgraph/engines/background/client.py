@@ -28,6 +28,7 @@ from fullgraph.engines.engine import (
     EngineStatus,
     Reproduction,
 )
+from fullgraph.engines.process import hide_environment_from
 from fullgraph_engine.protocol import (
     Analyze,
     Cancel,
@@ -219,6 +220,8 @@ class BackgroundEngine(AnyEngine):
         self._heard = True
         if isinstance(message, EngineStatus):
             self._status = message
+            if message.state is EngineState.READY:
+                hide_environment_from(message.sandbox)
             if message.state is EngineState.STARTING or not message.final:
                 self._settled.clear()
             else:
