@@ -131,7 +131,7 @@ class Commands:
 
 
 def engine_of(on_status: Callable[[Any], None], on_log: Callable[[Log], None]) -> Engine:
-    return Engine(Path(sys.executable), on_status=on_status, on_log=on_log, boot=STUB)
+    return Engine(Path(sys.executable), on_status=on_status, on_log=on_log, boot=STUB, back_off=())
 
 
 async def until(there: Callable[[], bool]) -> None:
@@ -293,6 +293,24 @@ async def test_a_process_that_ends_is_replaced_amid_a_request(
     # What is asked from now on goes there as well.
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert (await engine.ready()).torch == "2.13.0"
+
+
+async def test_what_an_engine_dies_of_is_no_failure_of_other_commands(
+    commands: Commands, counter: Counter
+) -> None:
+    await commands.serve()
+    one, other = commands.command(), commands.command()
+    await one.start()
+    await other.start()
+    running = other.analyze(asked(SLOW.replace("60", "0.2")))
+    await until(lambda: counter.analyzed == 1)
+    died = await events(one.analyze(asked("class Net(nn.Module):\n    1  # die\n")))
+    assert isinstance(died[-1], Failed) and "SIGKILL" in died[-1].reason
+    got = await events(running)
+    assert isinstance(got[-1], Analyzed)
+    await one.close()
+    await other.close()
+    await commands.ended()
 
 
 async def test_a_process_that_stops_answering_is_replaced(commands: Commands) -> None:

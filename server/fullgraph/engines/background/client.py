@@ -222,6 +222,10 @@ class BackgroundEngine(AnyEngine):
             self._status = message
             if message.state is EngineState.READY:
                 hide_environment_from(message.sandbox)
+            elif message.state is EngineState.CRASHED and message.final and self._connection:
+                # Perhaps of what another command has asked for.
+                self._connection.give_up(message.message)
+                return
             if message.state is EngineState.STARTING or not message.final:
                 self._settled.clear()
             else:
