@@ -503,7 +503,7 @@ def checks(repetitions: int) -> None:
             )
             return time.perf_counter() - started
 
-        check = ("check", "--python", sys.executable, str(FIXTURES / CASES[0][0]))
+        check = ("check", "--no-cache", "--python", sys.executable, str(FIXTURES / CASES[0][0]))
         try:
             for _ in range(repetitions):
                 for name in names:

@@ -46,6 +46,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[CheckJob, Mapping[str, A
         "--select graph-break,guard --select trace --ignore probe/missing a.py",
         "--severity graph-break=error --severity=guard=off --exclude vendor a.py",
         "--mode fake --mode fake a.py",
+        "--no-cache a.py --try-paths --no-export --no-cache",
+        "--cache --no-try-dynamic --export --probes-from-tests a.py --no-try-paths",
     ],
 )
 def test_both_read_the_same(line: str, jobs: list[tuple[CheckJob, Mapping[str, Any]]]) -> None:
@@ -75,7 +77,8 @@ def test_both_read_the_same(line: str, jobs: list[tuple[CheckJob, Mapping[str, A
         "a.py --mode fake --mode real",
         "a.py --measure",
         "a.py --baseline known.json",
-        "a.py --no-try-paths",
+        "a.py --no-try-paths --try-paths",
+        "a.py --no-mode",
         "-- a.py",
     ],
 )

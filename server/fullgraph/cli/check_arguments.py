@@ -30,6 +30,9 @@ _TEXTS = {
         )
     },
 }
+_FLAGS = ("cache", "export", "try-dynamic", "try-paths", "probes-from-tests")
+_YES = {f"--{name}": name for name in _FLAGS}
+_NO = {f"--no-{name}": name for name in _FLAGS}
 _LISTS = {f"--{name}": name for name in ("select", "ignore", "severity", "exclude")}
 
 
@@ -55,6 +58,7 @@ def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
     switches: set[str] = set()
     texts: dict[str, str] = {}
     lists: dict[str, list[str]] = {}
+    chosen: dict[str, bool] = {}
     left = list(arguments)
     while left:
         word = left.pop(0)
@@ -63,6 +67,10 @@ def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
             paths.append(word)
         elif word in _SWITCHES:
             switches.add(_SWITCHES[word])
+        elif word in _YES or word in _NO:
+            flag = _YES.get(word) or _NO[word]
+            if chosen.setdefault(flag, word in _YES) is not (word in _YES):
+                return None
         elif name in _TEXTS or name in _LISTS:
             if not equals and left:
                 value = left.pop(0)
@@ -85,7 +93,8 @@ def read_arguments(arguments: Sequence[str]) -> CheckArguments | None:
         verbose="verbose" in switches,
         forecast="forecast" in switches,
     )
-    flags: dict[str, Any] = {**texts, **{key: joined(values) for key, values in lists.items()}}
+    joint = {key: joined(values) for key, values in lists.items()}
+    flags: dict[str, Any] = {**texts, **joint, **chosen}
     if "interpreter" in flags:
         flags["interpreter"] = of_here(flags["interpreter"])
     return CheckArguments(job, flags)

@@ -11,6 +11,7 @@ from fullgraph.engines.engine import (
     EngineStatus,
     Reproduction,
 )
+from fullgraph.engines.environment import lasting
 from fullgraph.engines.installation import packages_state, torch_on_disk
 from fullgraph.engines.interpreter import (
     Interpreter,
@@ -35,6 +36,7 @@ __all__ = [
     "Reproduction",
     "boot_script",
     "find_interpreter",
+    "lasting",
     "packages_state",
     "sentences",
     "torch_on_disk",

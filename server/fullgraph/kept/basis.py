@@ -12,21 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph import __version__
-from fullgraph.engines import boot_script, packages_state
+from fullgraph.engines import boot_script, lasting, packages_state
 from fullgraph_engine.protocol import Allowed, Analyze, to_plain
-
-_PASSING = frozenset(
-    {
-        *("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "TERM_PROGRAM", "COLORTERM"),
-        *("TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "WINDOWID", "DISPLAY", "XAUTHORITY", "PS1"),
-        *("SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AGENT_PID", "TMUX"),
-        *("TMUX_PANE", "STY", "WINDOW", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "PAGER", "EDITOR"),
-        *("INVOCATION_ID", "JOURNAL_STREAM", "GITHUB_STEP_SUMMARY", "GITHUB_ENV", "GITHUB_PATH"),
-        *("VIRTUAL_ENV_PROMPT", "PYTEST_CURRENT_TEST", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"),
-    }
-)
-_PASSING_BEGIN = ("VSCODE_", "XDG_SESSION", "DBUS_", "ITERM_", "VTE_", "KONSOLE_", "GNOME_")
-"""Variables that differ from one terminal to the next, and mean nothing to a program."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +38,7 @@ def engine_basis(
         packages_state(interpreter),
         to_plain(allowed),
         processes,
-        sorted(item for item in env.items() if _lasts(item[0])),
+        lasting(env),
     )
     return EngineBasis(_digest(parts))
 
@@ -76,10 +63,6 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
 def text_digest(text: str) -> str:
     """Tells one text from another."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _lasts(name: str) -> bool:
-    return name not in _PASSING and not name.startswith(_PASSING_BEGIN)
 
 
 def _digest(parts: Iterable[object]) -> str:

@@ -14,26 +14,10 @@ from pathlib import Path
 import fullgraph
 from fullgraph import __version__
 from fullgraph.engines.background.folder import Unavailable
+from fullgraph.engines.environment import lasting
 from fullgraph.engines.installation import packages_state, torch_folders
 from fullgraph.engines.process import boot_script
 from fullgraph_engine.protocol import Allowed
-
-_OF_A_SHELL = frozenset(
-    (
-        *("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "TERM", "TERMCAP", "COLORTERM"),
-        *("WINDOWID", "WINDOW", "STY", "TMUX", "TMUX_PANE", "VTE_VERSION", "GPG_TTY", "PS1", "PS2"),
-        *("PROMPT", "PROMPT_COMMAND", "HISTFILE", "LS_COLORS", "LESSOPEN", "LESSCLOSE"),
-        *("XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS", "INVOCATION_ID", "JOURNAL_STREAM"),
-        *("SYSTEMD_EXEC_PID", "VIRTUAL_ENV_PROMPT", "CONDA_PROMPT_MODIFIER", "MAKEFLAGS"),
-        *("MAKELEVEL", "MAKE_TERMOUT", "MAKE_TERMERR", "MFLAGS", "PYTEST_CURRENT_TEST"),
-        "FULLGRAPH_ENGINE_KEEP",
-    )
-)
-_OF_SHELLS = (
-    *("SSH_", "TERM_", "KITTY_", "ITERM_", "WEZTERM_", "ALACRITTY_", "KONSOLE_", "GNOME_TERMINAL_"),
-    *("WT_", "VSCODE_", "LC_TERMINAL", "DIRENV_", "STARSHIP_", "GIT_"),
-)
-"""Variables that differ from shell to shell, and mean nothing to what is traced."""
 
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
 
@@ -80,7 +64,7 @@ class Launch:
         self.torch(environment)
         parts = (
             self,
-            sorted(_meaningful(environment)),
+            lasting(environment),
             tuple(_inherited()),
             (__version__, sys.executable, platform.python_version()),
             tuple(states(_own_folders())),
@@ -109,12 +93,6 @@ class Launch:
 
 def _digest(parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(errors="replace"), digest_size=12).hexdigest()
-
-
-def _meaningful(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name, value in environment.items():
-        if name not in _OF_A_SHELL and not name.startswith(_OF_SHELLS):
-            yield name, value
 
 
 def _inherited() -> Iterator[object]:
