@@ -148,7 +148,7 @@ def engine(shared: Engine) -> Iterator[Engine]:
     # Preambles stay, but not what was forked off them; and the first process of the namespace.
     for _ in range(500):
         left = [pid for kept in children_of(shared.process.pid) for pid in children_of(kept)]
-        if not left and len(children_of(shared.process.pid)) <= 5:
+        if not left and len(children_of(shared.process.pid)) <= 11:
             return
         time.sleep(0.01)
     pytest.fail("processes are left")

@@ -74,6 +74,7 @@ from .wire import (
     Job,
     Launch,
     NotForked,
+    OperatorCalls,
     Planned,
     PlannedRun,
     RunDone,
@@ -286,6 +287,8 @@ class Analysis:
         self._enclosing: dict[tuple[int, bool], EnclosingRun | None] = {}
         """By their number, and whether tensors are real; None where there cannot be one."""
         self._number = 0
+        self._calls: list[OperatorCalls] = []
+        """What runs have worked out, and those of later texts need not."""
         self._skips: list[Skip] = []
         self._told: set[bytes] = set()
         """Findings and reports of an attempt are repeated by the next one."""
@@ -747,6 +750,8 @@ class Analysis:
             return
         if isinstance(message, Begun):
             self._begins(launched.watched, message)
+        elif isinstance(message, OperatorCalls):
+            self._calls.append(message)
         elif isinstance(message, RunDone):
             launched.done = message
         elif isinstance(message, Branching):
@@ -1226,6 +1231,9 @@ class Analysis:
 
     def _close(self) -> None:
         if self._process is not None:
+            for calls in self._calls:
+                self._process.remember(calls)
+            self._calls.clear()
             self._process.close()
             self._process = None
 

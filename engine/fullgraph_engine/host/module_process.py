@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any, NoReturn
@@ -173,6 +173,7 @@ class _Module:
         if not self.read():
             return
         self.execute()
+        self.pipeline.check_operator_calls()
         if self.job.again is None:
             self.check_registered()
         runs, probes = self.plan()
@@ -507,7 +508,8 @@ class _Module:
         took = _monotonic() - since
         blackbox.undo_dump()  # it has a thread
         good = imports > 0 and not self.clock.over and processes.threads() == 1
-        return good and took >= preamble.WORTH_KEEPING
+        # What runs work out is worth it as well, where more of them are to come.
+        return good and (self.job.edited or took >= preamble.WORTH_KEEPING)
 
     def keep(self, reads: Reads, imports: int) -> None:
         """Stay as a preamble. Returns in a generation, which goes on after the imports."""
@@ -529,7 +531,7 @@ class _Module:
             self.import_ahead(command)
             wire.report(given.keep_report, Kept(lines, reads.states()))
 
-        _, fresh = server.wait(ahead=import_ahead)
+        _, fresh = server.wait(ahead=import_ahead, repeat=self.repeat)
         self.go_on(fresh, imports)
 
     def import_ahead(self, command: Ahead) -> None:
@@ -542,6 +544,13 @@ class _Module:
             good = early_imports.import_all(names)
         self.progress.silent = False
         if good != names or processes.threads() > 1:
+            wire.report(self.given.keep_report, Stale())
+        self.before_runs()
+
+    def repeat(self, packed: bytes) -> Iterator[None]:
+        """Make the calls of a run again, in the preamble, one each step."""
+        yield from self.pipeline.repeat_operator_calls(packed.decode())
+        if processes.threads() > 1:
             wire.report(self.given.keep_report, Stale())
         self.before_runs()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -308,6 +308,20 @@ class Pipeline(Protocol):
     def registered(self) -> tuple[Operator, ...]:
         """The operators that this process has and the warm one had not."""
 
+    def note_operator_calls(self) -> None:
+        """From here on take note of what is worked out for fake tensors. Called in a run."""
+
+    def operator_calls(self) -> str:
+        """What was noted, packed; empty if it was nothing."""
+
+    def repeat_operator_calls(self, packed: str) -> Iterator[None]:
+        """Make the calls of a run again, one each step: what is forked off this process has them
+        worked out."""
+
+    def check_operator_calls(self) -> None:
+        """Forget what was worked out, if operators may give something else by now. Called when user
+        code was executed since then."""
+
     def before_forks(self) -> None:
         """Called in every process that is about to fork others."""
 
@@ -540,6 +554,26 @@ class RealPipeline:
         from ..operators import registered
 
         return registered.since_baseline()
+
+    def note_operator_calls(self) -> None:
+        from ..tracing import operator_calls
+
+        operator_calls.begin()
+
+    def operator_calls(self) -> str:
+        from ..tracing import operator_calls
+
+        return operator_calls.packed()
+
+    def repeat_operator_calls(self, packed: str) -> Iterator[None]:
+        from ..tracing import operator_calls
+
+        return operator_calls.repeat(packed)
+
+    def check_operator_calls(self) -> None:
+        from ..tracing import operator_calls
+
+        operator_calls.check()
 
     def before_forks(self) -> None:
         import torch

@@ -2,7 +2,9 @@
 
 An edit below the imports then costs only what is below them. A preamble is used for a text that
 begins with the same lines, as long as no file has changed that its imports have read, and nothing
-was installed. What cannot be kept (imports that start threads, or take no time) is not.
+was installed. What cannot be kept (imports that start threads) is not, nor what takes no time,
+unless the text is edited. Between edits it makes the calls of operators again that runs have made,
+so that later runs find in torch's cache what they give for fake tensors.
 """
 
 from __future__ import annotations
@@ -31,12 +33,14 @@ from .wire import (
     Job,
     Kept,
     NotForked,
+    OperatorCalls,
+    Repeat,
     Stale,
 )
 
 WORTH_KEEPING = 0.05
 """Seconds that the imports must have taken."""
-_MOST = 4
+_MOST = 10
 _MOST_MEMORY = 2048 * MIB
 _MOST_AHEAD = 50_000
 """Characters of names that are told in one packet."""
@@ -104,18 +108,22 @@ class Preamble:
     def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
         """Fork a generation; False if the process is gone."""
         self._number += 1
-        paper = descriptors.in_memory("fullgraph-job")
-        try:
-            descriptors.write_all(paper, wire.encode(job))
-            os.lseek(paper, 0, os.SEEK_SET)
-            command = wire.encode(Continue(self._number))
-            sent = packets.send(self._control, command, [*given.opened(), paper])
-        finally:
-            os.close(paper)
+        command = wire.encode(Continue(self._number))
+        sent = self._send(command, given.opened(), wire.encode(job))
         if sent:
             self._generations[self._number] = generation
             self.used = time.monotonic()
         return sent
+
+    def _send(self, command: bytes, rights: list[int], content: bytes) -> bool:
+        """A command with a file behind its descriptors; False if the process is gone."""
+        paper = descriptors.in_memory("fullgraph-job")
+        try:
+            descriptors.write_all(paper, content)
+            os.lseek(paper, 0, os.SEEK_SET)
+            return packets.send(self._control, command, [*rights, paper])
+        finally:
+            os.close(paper)
 
     def followed(self, message: Followed) -> None:
         """Have the process import, once, what a generation had to import after the text."""
@@ -129,6 +137,11 @@ class Preamble:
                 break
             names.append(name)
         packets.send(self._control, wire.encode(Ahead(tuple(names), message.seconds)), [])
+
+    def remember(self, calls: OperatorCalls) -> None:
+        """Have the process make the calls of a run again while it has nothing else to do."""
+        if self.kept is not None and not self._doomed:
+            self._send(wire.encode(Repeat()), [], calls.packed.encode())
 
     def discard(self) -> None:
         """End the process, once its generations have."""

@@ -40,7 +40,16 @@ from .process_backends import confinement, descriptors, limits
 from .process_backends.branches import Branches, Replay, silence
 from .process_backends.channels import ProcessEnds
 from .reads import Reads
-from .wire import BackendTried, Begun, CandidatesMade, CasesChosen, Launch, RunDone, Upward
+from .wire import (
+    BackendTried,
+    Begun,
+    CandidatesMade,
+    CasesChosen,
+    Launch,
+    OperatorCalls,
+    RunDone,
+    Upward,
+)
 
 _exit, _monotonic = os._exit, time.monotonic
 LOST, BROKEN = 97, 98
@@ -81,7 +90,9 @@ class Run:
     def live(self, given: ProcessEnds) -> None:
         """Trace, and tell what came of it."""
         self.settle(given)
-        if self.forking is None:
+        if self.forking is not None:
+            self.pipeline.note_operator_calls()
+        else:
             self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
         try:
@@ -107,6 +118,8 @@ class Run:
         descriptors.flush()
         if self.reads is not None:
             self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
+        if calls := self.pipeline.operator_calls():
+            self.tell(OperatorCalls(calls))
         self.tell(done)
 
     def settle(self, given: ProcessEnds) -> None:

@@ -203,6 +203,13 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class OperatorCalls:
+    """What a run has worked out for fake tensors, as ``pipeline.operator_calls`` packs it."""
+
+    packed: str
+
+
+@dataclass(frozen=True)
 class Branching:
     """A run that may not fork becomes the process that answers a question of its own."""
 
@@ -235,6 +242,7 @@ Upward = Union[
     NotForked,
     Exited,
     SnapshotTaken,
+    OperatorCalls,
     RunDone,
     CandidatesMade,
     CasesChosen,
@@ -329,6 +337,8 @@ class Job:
     scratch: str
     skip: tuple[Skip, ...] = ()
     again: Again | None = None
+    edited: bool = False
+    """Another text of the file was executed before, and one more is likely to come."""
 
 
 @dataclass(frozen=True)
@@ -382,7 +392,13 @@ class Trial:
     start: tuple[str, ...]
 
 
-Downward = Union[Launch, Enclose, Continue, Ahead]
+@dataclass(frozen=True)
+class Repeat:
+    """To a preamble: make the calls of operators in the file that travels with it, packed as in
+    ``OperatorCalls``, while there is nothing else to do."""
+
+
+Downward = Union[Launch, Enclose, Continue, Ahead, Repeat]
 Order = Union[Job, Reduction, Judgment, Survey, Trial]
 """What a process is for, from its beginning."""
 _KINDS: dict[str, type] = {

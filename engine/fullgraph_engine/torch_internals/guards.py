@@ -23,13 +23,19 @@ RELATIONAL = internal(
 PROFILE = internal(
     "speed", "speed: leaving out how long guards take", _GUARDS, "profile_guard_manager"
 )
+FUNCTION_NAME = internal(
+    "speed",
+    "speed: leaving out functions' names from debug logs",
+    "torch._dynamo.symbolic_convert",
+    "get_funcname",
+)
 EXACT_TYPE = internal(
     "fake tensors", "what Dynamo spares parameters, in runs with fake tensors", _GUARDS, "istype"
 )
 
 ADD = internal("guards", "the lines that guards come from", "torch._guards", "GuardsSet.add")
 
-INTERNALS = (ADD, BUILD, WORDS, RELATIONAL, PROFILE, EXACT_TYPE)
+INTERNALS = (ADD, BUILD, WORDS, RELATIONAL, PROFILE, FUNCTION_NAME, EXACT_TYPE)
 
 
 def lack_stacks() -> bool:

@@ -18,7 +18,7 @@ from ..torch_internals.exceptions import (
     TorchRuntimeError,
     UncapturedHigherOrderOpError,
 )
-from . import absent_cuda, causes, hooks, recorder, recurrent, stacks
+from . import absent_cuda, causes, hooks, operator_calls, recorder, recurrent, stacks
 from .observer import Witness
 from .recording import Break, Cause, ChosenValue, Failure, Recording
 from .scalars import readable_scalars
@@ -259,6 +259,7 @@ def install() -> None:
     global _installed
     if not _installed:
         hooks.install()
+        operator_calls.install()
         backends.GET_COMPILER.wrap(_around_get_compiler)
         for wrapper in (backends.INDUCTOR_WRAPPER, backends.BACKEND_WRAPPER):
             _wrappers[wrapper] = wrapper.get()
@@ -266,6 +267,9 @@ def install() -> None:
         # Dynamo times every new set of guards on a flushed cache, for its logs: it allocates and
         # touches 32 MiB, most of the time that a small frame takes, and nothing depends on it.
         guards.PROFILE.wrap(lambda _original: lambda *_args: 0.0)
+        # For debug logs it reads and tokenizes each file that a traced function is in, torch's own
+        # as well.
+        guards.FUNCTION_NAME.wrap(lambda _original: lambda *_args: None)
         _installed = True
 
 

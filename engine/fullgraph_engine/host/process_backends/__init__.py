@@ -16,7 +16,18 @@ from .channels import Channels
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
-    from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, NotForked, Order, Planned
+    from ..wire import (
+        Enclose,
+        Exited,
+        Followed,
+        Forked,
+        Job,
+        Launch,
+        NotForked,
+        OperatorCalls,
+        Order,
+        Planned,
+    )
 
 BackendName = Literal["fork", "spawn"]
 
@@ -101,6 +112,9 @@ class ModuleProcess(RunSource, Protocol):
 
     def outdated(self) -> None:
         """The process that it was started from cannot serve this text."""
+
+    def remember(self, calls: OperatorCalls) -> None:
+        """Have those that are started from the same process know what a run has worked out."""
 
 
 class ProcessBackend(Protocol):

@@ -6,10 +6,10 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .. import wire
-from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch, NotForked
+from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch, NotForked, Repeat
 from . import descriptors, packets, processes
 from .channels import ProcessEnds
 
@@ -43,14 +43,18 @@ class ForkServer:
         self,
         aside: Callable[[], None] | None = None,
         ahead: Callable[[Ahead], None] = lambda _: None,
+        repeat: Callable[[bytes], Iterator[None]] = lambda _: iter(()),
     ) -> tuple[Forks, ProcessEnds]:
         """Serve until the parent goes. Returns only in a child, with what it was forked for.
 
-        ``ahead`` is called when something is to be imported ahead. ``aside`` is called once, when
+        ``ahead`` is called when something is to be imported ahead; ``repeat`` with the calls that
+        are to be made again, which goes a step on whenever there is nothing else to do and no child
+        that it would slow down. ``aside`` is called once, when
         there are children and no more are asked for: what it does keeps nobody waiting, but is done
         before the end of a child is told.
         """
         followed = False
+        repeating: list[Iterator[None]] = []
         while True:
             poll = _poll()
             poll.register(self._control.fileno(), select.POLLIN)
@@ -59,7 +63,8 @@ class ForkServer:
                     poll.register(ended, select.POLLIN)
             blind = any(ended < 0 for _, ended in self._children.values())
             now = aside is not None and followed
-            timeout = 0 if now else _WITHOUT_PIDFD if blind else None
+            idle = bool(repeating) and not self._children
+            timeout = 0 if now or idle else _WITHOUT_PIDFD if blind else None
             try:
                 ready = {found for found, _ in poll.poll(timeout)}
             except OSError as error:  # fewer may be open than are
@@ -69,6 +74,8 @@ class ForkServer:
                 aside = None
             self._reap()
             if self._control.fileno() not in ready:
+                if idle and next(repeating[0], self) is self:
+                    del repeating[0]
                 continue
             packet = packets.receive(self._control)
             if packet is None:
@@ -76,6 +83,11 @@ class ForkServer:
             command = wire.decode(packet[0])
             if isinstance(command, Ahead):
                 ahead(command)
+                continue
+            if isinstance(command, Repeat):
+                for paper in packet[1]:
+                    with open(paper, "rb") as file:  # noqa: PTH123
+                        repeating.append(repeat(file.read()))
                 continue
             if len(packet[1]) < _LEAST_ENDS:
                 raise wire.Lost  # there is no room for descriptors any more

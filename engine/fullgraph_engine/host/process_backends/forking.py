@@ -5,17 +5,33 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import wire
 from ..preamble import Preamble, Shelf
 from ..services import Services
-from ..wire import Enclose, Exited, Followed, Forked, Job, Launch, NotForked, Order, Planned
+from ..wire import (
+    Enclose,
+    Exited,
+    Followed,
+    Forked,
+    Job,
+    Launch,
+    NotForked,
+    OperatorCalls,
+    Order,
+    Planned,
+)
 from . import BackendName, ForkedOwner, Launched, Owner, channels, descriptors, packets, processes
 from .channels import Channels, ProcessEnds
 
 if TYPE_CHECKING:
     from ...protocol import ProbeInfo
+
+
+_MOST_PATHS = 100
 
 
 class Forking:
@@ -29,8 +45,15 @@ class Forking:
         # What is open now belongs to torch or the interpreter and is inherited; what the parent
         # opens from here on, children close.
         self._inherited = descriptors.listed() - host.own_descriptors()
+        self._paths = deque[str](maxlen=_MOST_PATHS)
+        """Of texts that were executed before, in no order."""
 
     def execute(self, job: Job, owner: ForkedOwner, *, keep: bool) -> ForkedModule:
+        path = job.analyze.path
+        if path in self._paths:
+            job = replace(job, edited=True)
+        else:
+            self._paths.append(path)
         ours, given = channels.opened()
         module = ForkedModule(self, ours, owner)
         try:
@@ -177,3 +200,7 @@ class ForkedModule(ForkedSource):
     def outdated(self) -> None:
         if self._preamble is not None:
             self._backend.shelf.drop(self._preamble)
+
+    def remember(self, calls: OperatorCalls) -> None:
+        if self._preamble is not None:
+            self._preamble.remember(calls)

@@ -22,6 +22,7 @@ from ..wire import (
     Job,
     Launch,
     NotForked,
+    OperatorCalls,
     Order,
     Planned,
 )
@@ -168,6 +169,9 @@ class SpawnedModule:
 
     def outdated(self) -> None:
         """It is of nothing else that could be."""
+
+    def remember(self, calls: OperatorCalls) -> None:
+        """No run of it says any: nothing that stays could make them."""
 
     def close(self) -> None:
         if self._spare is not None:
