@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import textwrap
 
+import pytest
 from tests.engine.hosts import Engine, Result, spot
 
 from fullgraph_engine.protocol import (
     Analyzed,
     FindingFound,
     Limits,
+    RunId,
     TargetDone,
     TargetsFound,
     TargetStarted,
+    Timings,
     ValuesSeen,
 )
 
@@ -38,6 +41,25 @@ def test_events_come_in_order(engine: Engine) -> None:
         f"v{engine.requests}",
         False,
     )
+
+
+def test_timings_come_for_those_who_ask(engine: Engine) -> None:
+    text = "import time\ntime.sleep(0.05)\ndef f():  # target 2\n    return 7\n"
+    plain = engine.analyze(text)
+    timed = engine.analyze(text, timings=True, parts=("first",), jobs=1)
+    assert not any(isinstance(event, Timings) for event in plain.events)
+    told = [event for event in timed.events if isinstance(event, Timings)]
+    assert isinstance(timed.events[-2], Timings)  # the whole request, when all is known
+    assert [one.run for one in told[:-1]] == [RunId("f", 0), RunId("f", 1)]
+    whole = told[-1]
+    names = [phase.phase for phase in whole.phases if phase.phase != "staying"]
+    assert names == ["waiting", "process", "reading", "imports", "module", "planning"]
+    took = {phase.phase: phase.seconds for phase in whole.phases}
+    assert whole.seconds > took["module"] >= 0.05 > took["waiting"]
+    assert sum(took.values()) <= whole.seconds
+    for one in told[:-1]:
+        assert [phase.phase for phase in one.phases] == ["process", "findings", "sending"]
+        assert one.seconds == pytest.approx(sum(phase.seconds for phase in one.phases))
 
 
 def test_targets_nearest_to_the_edit_go_first(engine: Engine) -> None:

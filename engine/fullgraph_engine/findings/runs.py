@@ -32,10 +32,12 @@ from ..protocol import (
 )
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
+from ..protocol.timings import DynamoTime, FrameTime
 from ..protocol.trace_steps import TraceStep
+from ..stopwatch import Stopwatch
 from ..targets import Call, NoProbe, NotCalled, ProbeError, Tracee, missing_probe, searched
 from ..targets.synthesis import optional
-from ..torch_internals import dynamo
+from ..torch_internals import dynamo, fake_cache
 from ..torch_internals.trees import pytree
 from ..tracing import modes
 from ..tracing.recording import (
@@ -44,6 +46,7 @@ from ..tracing.recording import (
     Failure,
     Recording,
     Specialization,
+    TracedFrame,
     TracedLines,
 )
 from ..tracing.variations import Inputs, with_parameters
@@ -101,6 +104,9 @@ class RunOutcome:
     paths: TracedPaths | None = None
     unfound: FoundProbe | None = None
     """That a search has found no inputs for it."""
+    frame_times: tuple[FrameTime, ...] = ()
+    dynamo_times: tuple[DynamoTime, ...] = ()
+    cache_misses: int = 0
 
 
 def run_target(
@@ -113,6 +119,7 @@ def run_target(
     branch: Branch | None = None,
     forecast_recompiles: Callable[[Forecast], None] | None = None,
     known: str = "",
+    watch: Stopwatch | None = None,
 ) -> RunOutcome:
     """Trace a target as its probe gives it, or with first dimensions dynamic if it asks for none.
 
@@ -126,9 +133,12 @@ def run_target(
     with "fake" it never does.
     """
     started = time.perf_counter()
+    times, misses = dynamo.times(), fake_cache.misses()
     tracing.want_cuda_for(tracee.text)
     ledger = _Ledger(tracee, run or RunId(tracee.target.name), emit)
     attempt = _Attempt(tracee, ledger)
+    if watch is not None:
+        attempt.watch = watch
     if documents is not None:
         attempt.writer = Writer(documents, tracee.path, tracee.text)
 
@@ -170,6 +180,9 @@ def run_target(
         known=attempt.known() if part == "first" else "",
         paths=attempt.paths,
         unfound=searched.unfound.get(tracee.target.name) if attempt.without_probe else None,
+        frame_times=attempt.frame_times(),
+        dynamo_times=dynamo.times_since(times),
+        cache_misses=fake_cache.misses() - misses,
     )
 
 
@@ -259,10 +272,13 @@ class _Attempt:
         self.writer: Writer | None = None
         self.lines: TracedLines | None = None
         self.paths = TracedPaths()
+        self.watch = Stopwatch("findings")
         self._call: Call | None = None
         self._training = False
         self._read = False
         """Values of tensors that had them."""
+        self._all_frames: list[TracedFrame] = []
+        """Of all traces."""
         self._truths: list[int] = []
         self._doubtful = False
         self.names_sizes = explanations.may_apply(tracee.text)
@@ -353,7 +369,8 @@ class _Attempt:
             mode.read = False
         wanted = self.asked_dynamic or self.names_sizes
         with self._written() as witness, explanations.taping(wanted) as self._tapes:
-            return tracing.trace(
+            self.watch.enter("trace")
+            recording = tracing.trace(
                 call.function,
                 call.args,
                 call.kwargs,
@@ -363,6 +380,9 @@ class _Attempt:
                 file=self.source.path,
                 witness=witness,
             )
+            self.watch.enter("findings")
+        self._all_frames += recording.frames
+        return recording
 
     def _written(self, *, sizes_only: bool = False) -> AbstractContextManager[Writer | None]:
         if self.writer is None:
@@ -383,7 +403,10 @@ class _Attempt:
             if call.dynamic or not wishes:
                 return
             with self._written(sizes_only=True), explanations.taping() as self._tapes:
+                self.watch.enter("trace")
                 recording = tracing.trace(call.function, call.args, call.kwargs, dynamic=wishes)
+                self.watch.enter("findings")
+            self._all_frames += recording.frames
             failure = recording.failure
             if failure is not None and failure.kind == "ConstraintViolationError":
                 return  # the file itself asks for dynamic sizes: the first run says what pins them
@@ -546,7 +569,8 @@ class _Attempt:
 
     def _build(self) -> Call | None:
         try:
-            return self.tracee.call()
+            with self.watch.within("inputs"):
+                return self.tracee.call()
         except tracing.ValueNeeded as need:
             if not self.auto:
                 raise
@@ -698,6 +722,13 @@ class _Attempt:
         except BaseException as error:
             return tracing.failure_of(error)
         return None
+
+    def frame_times(self) -> tuple[FrameTime, ...]:
+        """What Dynamo compiled, in the order in which it was through with it."""
+        return tuple(
+            FrameTime(one.function, one.path, one.line, one.outcome, round(one.seconds, 6))
+            for one in self._all_frames
+        )
 
     def values(self) -> tuple[SeenValue, ...]:
         """What the first trace saw; nothing if there was none."""

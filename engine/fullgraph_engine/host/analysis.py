@@ -34,6 +34,7 @@ from ..protocol import (
     TargetReport,
     TargetsFound,
     TargetStarted,
+    Timings,
     TraceMode,
     TracePath,
     TraceStepsFound,
@@ -43,6 +44,7 @@ from ..protocol import (
 )
 from ..protocol.files import FilesRead
 from ..protocol.paths import PathStatus
+from ..protocol.timings import PhaseTime
 from . import blackbox, frames, run, shortage, syntax, wire
 from .blackbox import LastWords
 from .lines import LineReader
@@ -75,6 +77,7 @@ from .wire import (
     Launch,
     NotForked,
     OperatorCalls,
+    PhasesTaken,
     Planned,
     PlannedRun,
     RunDone,
@@ -112,6 +115,7 @@ _TOLD = (
     BackendTried,
     Measured,
     FilesRead,
+    Timings,
     Log,
 )
 """What a run says that is for the server alone."""
@@ -264,10 +268,10 @@ class Analysis:
     Its processes are a module process and the runs; the request sets their time and memory limits.
     """
 
-    def __init__(self, request: Analyze, host: Services, scratch: str) -> None:
+    def __init__(self, request: Analyze, host: Services, scratch: str, waited: float = 0.0) -> None:
         self.request, self.scratch = request, scratch
         self._host = host
-        self._started = time.monotonic()
+        self._started, self._waited = time.monotonic(), waited
         self._lines: list[str] = []
         self._process: ModuleProcess | None = None
         self._module: Watched | None = None
@@ -289,6 +293,8 @@ class Analysis:
         self._number = 0
         self._calls: list[OperatorCalls] = []
         """What runs have worked out, and those of later texts need not."""
+        self._phases: tuple[PhaseTime, ...] = ()
+        """Of module processes, one after the other if there were several."""
         self._skips: list[Skip] = []
         self._told: set[bytes] = set()
         """Findings and reports of an attempt are repeated by the next one."""
@@ -323,7 +329,8 @@ class Analysis:
     def _execute(self) -> None:
         """Start a module process; again without a statement that ended the last one."""
         self._planned, self._read = False, False
-        job = Job(self.request, self.scratch, tuple(self._skips))
+        began = time.monotonic()
+        job = Job(self.request, self.scratch, tuple(self._skips), began=began)
         owner = _ModuleOwner(self)
         # Without the statement that ended it, or with programs that it may start, the process is
         # for this text alone.
@@ -444,6 +451,8 @@ class Analysis:
             self._tell_once(line, message)
         elif isinstance(message, Importing):
             self._host.forward(line + b"\n")
+        elif isinstance(message, PhasesTaken):
+            self._phases += message.phases
 
     def _own(self, line: bytes) -> Upward | Event | None:
         """A message that is for this request: user code may write others as well."""
@@ -688,6 +697,7 @@ class Analysis:
             last,
             found=self._found(),
             known=attempt.known,
+            began=time.monotonic(),
         )
         enclosing = self._enclosing_of(attempt)
         if enclosing is not None and (planned.target, planned.probe) not in enclosing.taken:
@@ -1218,6 +1228,9 @@ class Analysis:
         if self._unparsable is not None:
             reason = f"The file does not parse: {self._unparsable}."
             last = Failed(request.request, reason, "Findings follow once it does.")
+        if request.timings:
+            phases = (PhaseTime("waiting", round(self._waited, 6)), *self._phases)
+            self._host.send(Timings(request.request, None, seconds + self._waited, phases))
         if last is not None:
             self._host.send(last)
         else:

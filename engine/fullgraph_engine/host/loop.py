@@ -250,8 +250,8 @@ class Host:
         os.set_blocking(write, False)
         self._waiting = bytearray()
         self._analyses: dict[int, Analysis | Reproduction | Comparison] = {}
-        self._queue: list[Analyze] = []
-        """Requests that wait for others to end."""
+        self._queue: list[tuple[Analyze, float]] = []
+        """Requests that wait for others to end, and when they came."""
         self.found = FoundProbes()
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._collector = start.confinement.collector
@@ -431,27 +431,27 @@ class Host:
         What gives way to others (``nice``) keeps none waiting. A repro is what somebody waits for.
         """
         number = request.request
-        if number in self._analyses or any(one.request == number for one in self._queue):
+        if number in self._analyses or any(one.request == number for one, _ in self._queue):
             self.send(Failed(number, f"Request {number} is running already."))
         elif isinstance(request, Analyze) and not request.nice:
-            self._queue.append(request)
+            self._queue.append((request, time.monotonic()))
             self._begin_next()
         else:
             self._begin(request)
 
     def _begin_next(self) -> None:
         """Begin what came last: a user is more likely to look at it than at what came before."""
-        for request in self._queue[::-1]:
+        for request, came in self._queue[::-1]:
             begun = [one.request for one in self._analyses.values()]
             counted = sum(
                 isinstance(one, Analyze) and not one.nice and one.client == request.client
                 for one in begun
             )
             if counted < max(_LEAST_AT_ONCE, request.jobs):
-                self._queue.remove(request)
-                self._begin(request)
+                self._queue.remove((request, came))
+                self._begin(request, time.monotonic() - came)
 
-    def _begin(self, request: Analyze | Reproduce | Compare) -> None:
+    def _begin(self, request: Analyze | Reproduce | Compare, waited: float = 0.0) -> None:
         try:
             scratch = tempfile.mkdtemp(dir=self.scratch)
             analysis: Analysis | Reproduction | Comparison
@@ -460,7 +460,7 @@ class Host:
             elif isinstance(request, Compare):
                 analysis = Comparison(request, self, scratch)
             else:
-                analysis = Analysis(request, self, scratch)
+                analysis = Analysis(request, self, scratch, waited)
         except OSError as error:
             reason = f"The engine has no folder for its work: {error.strerror or error}."
             self.send(Failed(request.request, reason, "Free some space, then try again."))
@@ -469,9 +469,10 @@ class Host:
         analysis.begin()
 
     def _cancel(self, number: int) -> None:
-        for request in self._queue:
+        for queued in self._queue:
+            request, _ = queued
             if request.request == number:
-                self._queue.remove(request)
+                self._queue.remove(queued)
                 self.send(Analyzed(number, request.generation, 0.0, cancelled=True))
                 return
         if (analysis := self._analyses.get(number)) is not None:

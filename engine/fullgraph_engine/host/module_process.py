@@ -32,6 +32,7 @@ from ..protocol import (
     TargetsFound,
 )
 from ..protocol.files import FilesRead
+from ..stopwatch import Stopwatch
 from ..targets import Tracee
 from . import (
     blackbox,
@@ -67,6 +68,7 @@ from .wire import (
     Job,
     Kept,
     Launch,
+    PhasesTaken,
     Planned,
     PlannedRun,
     Stale,
@@ -145,6 +147,7 @@ class _Module:
         """While somebody wants to know."""
         self.may_stay_since: float | None = None
         """When it began to execute what it may stay behind as a preamble."""
+        self.watch = Stopwatch("process", job.began)
         self.generation = False
         """This process was forked off a preamble, or is one."""
 
@@ -176,9 +179,12 @@ class _Module:
         self.pipeline.check_operator_calls()
         if self.job.again is None:
             self.check_registered()
+        self.watch.enter("planning")
         runs, probes = self.plan()
         self.before_runs()
         self.tell_reads()
+        if self.analyze.timings:
+            self.tell(PhasesTaken(self.watch.phases()))
         if not runs or not self.forks:
             self.tell_registered()  # after it nobody waits for this process
         self.tell(Planned(tuple(runs), self.execution.late if self.execution else None))
@@ -288,6 +294,7 @@ class _Module:
         ``imports``: so many statements are executed already, and have to be the same.
         """
         text, path = self.analyze.text, self.analyze.path
+        self.watch.enter("reading")
         self.lines = syntax.lines_of(text)
         try:
             tree = ast.parse(text, path)
@@ -361,6 +368,7 @@ class _Module:
 
     def execute(self) -> None:
         text, path = self.analyze.text, self.analyze.path
+        self.watch.enter("imports")
         place = import_hook.place(path, self.analyze.roots, self.user_path, self.tree)
         self.place = place
         own = [entry for entry in place.search if entry not in self.user_path]
@@ -468,11 +476,13 @@ class _Module:
         execution.run(module, 0, imports)
         if self.may_stay_since is not None and self.reads is not None:
             if self.worth_keeping(self.may_stay_since, imports):
+                self.watch.enter("staying")
                 self.keep(self.reads, imports)
             else:
                 self.start_clock()
                 descriptors.close_all([self.given.keep_control, self.given.keep_report])
             self.may_stay_since = None
+        self.watch.enter("module")
         if self.analyze.nice:  # a preamble would keep it for all that it forks
             limits.give_way(self.analyze.nice)
         execution.run(module, imports, len(self.tree.body))
@@ -522,6 +532,7 @@ class _Module:
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))
         if server.fork(Continue(0)):
+            self.watch.forked()
             self.start_clock()
             return
         descriptors.close_all([given.control, given.report])
@@ -558,6 +569,7 @@ class _Module:
         """Become the process of another text that begins with the same imports."""
         with open(fresh.paper, "rb") as file:  # noqa: PTH123
             self.job = wire.decode(file.read())
+        self.watch = Stopwatch("process", self.job.began)
         fresh.paper = -1
         descriptors.close_all([self.given.box])
         self.given = fresh

@@ -40,6 +40,7 @@ from ..protocol.facts import Degraded
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
 from ..protocol.shapes import PlaceShapes
+from ..protocol.timings import DynamoTime, FrameTime
 from ..protocol.trace_steps import TraceStep
 from ..repro.job import Job, Say, Surroundings
 from ..targets import Tracee
@@ -130,6 +131,12 @@ class Outcome(Protocol):
     def paths(self) -> TracedPaths | None: ...
     @property
     def unfound(self) -> FoundProbe | None: ...
+    @property
+    def frame_times(self) -> tuple[FrameTime, ...]: ...
+    @property
+    def dynamo_times(self) -> tuple[DynamoTime, ...]: ...
+    @property
+    def cache_misses(self) -> int: ...
 
 
 class Extracted(Protocol):
@@ -247,7 +254,7 @@ class Pipeline(Protocol):
         run: RunId,
         **asked: Any,
     ) -> Outcome:
-        """``asked`` is what few requests ask for: ``documents``, a commission."""
+        """``asked`` is what few requests ask for: ``documents``, a commission; and a ``watch``."""
 
     def extract(self, tracee: Tracee, wanted: Wanted) -> Extracted:
         """Look for a finding again and write programs that may show it."""

@@ -25,6 +25,7 @@ from ..protocol import (
     RunId,
     ShapesFound,
     TargetReport,
+    Timings,
     TraceMode,
     TraceStepsFound,
     ValuesSeen,
@@ -32,7 +33,9 @@ from ..protocol import (
 )
 from ..protocol.documents import DocumentPart
 from ..protocol.files import FilesRead
+from ..protocol.timings import DynamoTime, FrameTime
 from ..protocol.trace_steps import MOST_STEPS
+from ..stopwatch import Stopwatch
 from ..targets import Tracee
 from . import blackbox, exits, frames, sandbox, syntax, wire
 from .pipeline import Outcome, Pipeline
@@ -79,9 +82,13 @@ class Run:
     reads: Reads | None = None
     """What it has read is told, if somebody wants to know."""
     differs: bool = False
+    watch: Stopwatch = field(default_factory=lambda: Stopwatch("process"))
     report: int = -1
     box: int = -1
     emitted: dict[str, Finding] = field(default_factory=dict)
+    frames: tuple[FrameTime, ...] = ()
+    dynamo: tuple[DynamoTime, ...] = ()
+    cache_misses: int | None = None
 
     @property
     def id(self) -> RunId:
@@ -89,12 +96,14 @@ class Run:
 
     def live(self, given: ProcessEnds) -> None:
         """Trace, and tell what came of it."""
+        self.watch = Stopwatch("process", self.launch.began)
         self.settle(given)
         if self.forking is not None:
             self.pipeline.note_operator_calls()
         else:
             self.tell(Begun("run", self.launch.seconds))
         started = _monotonic()
+        self.watch.enter("findings")
         try:
             if self.differs:
                 done = RunDone(self.unsteady(), None)
@@ -120,6 +129,22 @@ class Run:
             self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
         if calls := self.pipeline.operator_calls():
             self.tell(OperatorCalls(calls))
+        if self.analyze.timings:
+            phases, mode = self.watch.phases(), done.report.mode
+            seconds = sum(one.seconds for one in phases)
+            request = self.analyze.request
+            self.tell(
+                Timings(
+                    request,
+                    self.id,
+                    seconds,
+                    phases,
+                    self.frames,
+                    self.dynamo,
+                    mode,
+                    self.cache_misses,
+                )
+            )
         self.tell(done)
 
     def settle(self, given: ProcessEnds) -> None:
@@ -183,7 +208,7 @@ class Run:
 
     def trace(self) -> RunDone:
         launch = self.launch
-        asked: dict[str, Any] = {}
+        asked: dict[str, Any] = {"watch": self.watch}
         if self.analyze.documents:
             asked["documents"] = self.commission()
         if launch.part in ("forecast", "paths"):
@@ -201,9 +226,12 @@ class Run:
             else:
                 asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)
+        self.watch.enter("sending")
         for finding in outcome.findings:
             self.emit(finding)
         self.tell_seen(outcome)
+        self.frames, self.dynamo = outcome.frame_times, outcome.dynamo_times
+        self.cache_misses = outcome.cache_misses
         return RunDone(
             outcome.report,
             outcome.needs_real,

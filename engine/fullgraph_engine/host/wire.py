@@ -32,6 +32,7 @@ from ..protocol import (
     TracedPaths,
 )
 from ..protocol.files import FileState
+from ..protocol.timings import PhaseTime
 
 _write, _dumps, _loads = os.write, json.dumps, json.loads
 _INTERNAL = b"!"
@@ -203,6 +204,13 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class PhasesTaken:
+    """What a module process has done until its runs were planned."""
+
+    phases: tuple[PhaseTime, ...]
+
+
+@dataclass(frozen=True)
 class OperatorCalls:
     """What a run has worked out for fake tensors, as ``pipeline.operator_calls`` packs it."""
 
@@ -243,6 +251,7 @@ Upward = Union[
     Exited,
     SnapshotTaken,
     OperatorCalls,
+    PhasesTaken,
     RunDone,
     CandidatesMade,
     CasesChosen,
@@ -273,6 +282,8 @@ class Launch:
     """What other runs have found by trying."""
     known: str = ""
     """From the first run of its target and probe."""
+    began: float = 0.0
+    """When it was sent, in ``time.monotonic()``."""
 
 
 @dataclass(frozen=True)
@@ -339,6 +350,8 @@ class Job:
     again: Again | None = None
     edited: bool = False
     """Another text of the file was executed before, and one more is likely to come."""
+    began: float = 0.0
+    """When it was asked for, in ``time.monotonic()``."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ from .sandbox import Allowance as Allowance
 from .sandbox import Allowed as Allowed
 from .sandbox import SandboxLevel as SandboxLevel
 from .shapes import ShapesFound as ShapesFound
+from .timings import Timings as Timings
 from .trace_steps import TraceStepsFound as TraceStepsFound
 
 VERSION = 1
@@ -327,6 +328,8 @@ class Analyze:
     """Tell what was read, so that the results can be kept for as long as that is the same."""
     client: int = 0
     """Who asks, where several share an engine: a request waits only for others of its client."""
+    timings: bool = False
+    """Whether to say where the time went, in events of their own."""
 
 
 @dataclass(frozen=True)
@@ -621,6 +624,7 @@ Event = Union[
     ForecastFound,
     Measured,
     FilesRead,
+    Timings,
     ReproProgress,
     ReproFound,
     Reproduced,

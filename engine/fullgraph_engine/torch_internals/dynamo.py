@@ -9,8 +9,13 @@ import torch._dynamo
 import torch._dynamo.config
 import torch._dynamo.utils
 
+from ..protocol.timings import DynamoTime
+
 config: Any = torch._dynamo.config
 counters: Any = torch._dynamo.utils.counters
+
+_times: dict[str, list[float]] = getattr(torch._dynamo.utils, "compilation_time_metrics", {})
+"""What ``compile_times`` prints."""
 
 reset = torch._dynamo.reset
 disable: Any = torch._dynamo.disable
@@ -19,6 +24,21 @@ graph_break = torch._dynamo.graph_break
 list_backends = torch._dynamo.list_backends
 mark_dynamic = torch._dynamo.maybe_mark_dynamic
 """Try a dimension as symbolic: Dynamo may still specialize it."""
+
+
+def times() -> dict[str, int]:
+    """How often Dynamo has taken the time of each of its phases."""
+    return {name: len(taken) for name, taken in _times.items()}
+
+
+def times_since(before: dict[str, int]) -> tuple[DynamoTime, ...]:
+    """What its phases took since then; the longest first."""
+    found = [
+        DynamoTime(name, len(taken) - before.get(name, 0), sum(taken[before.get(name, 0) :]))
+        for name, taken in _times.items()
+        if len(taken) > before.get(name, 0)
+    ]
+    return tuple(sorted(found, key=lambda one: -one.seconds))
 
 
 def dynamic_dimensions(tensor: torch.Tensor) -> tuple[int, ...]:

@@ -39,6 +39,11 @@ def entries() -> dict[Any, Any]:
     return kept
 
 
+def misses() -> int:
+    """How often an operator was worked out in this process."""
+    return int(getattr(FakeTensorMode, "cache_misses", 0))
+
+
 def words(key: Any, entry: Any) -> str:
     """What a key and its entry consist of; the same in each process."""
     return f"{key.key!r} {entry!r}"

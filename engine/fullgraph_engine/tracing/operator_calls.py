@@ -177,12 +177,18 @@ def _repeat(mode: Any, operator: Any, args: Any, kwargs: Any, wanted: set[str]) 
 
 def check() -> None:
     """Forget what was kept if operators may give something else by now."""
-    global _rules
     if _rules is not None and not _rules.hold():
-        _rules = None
-        for key in _kept:
-            fake_cache.entries().pop(key, None)
-        _kept.clear()
+        forget()
+
+
+def forget() -> None:
+    """Forget what was kept, and that the calls were made."""
+    global _rules
+    _rules = None
+    for key in _kept:
+        fake_cache.entries().pop(key, None)
+    _kept.clear()
+    _known.clear()
 
 
 def _made(value: Any) -> Any:

@@ -210,6 +210,12 @@ def _check(
             "with the fixes that were verified.",
         ),
     ] = False,
+    timings: Annotated[
+        bool,
+        typer.Option(
+            "--timings", help="Also show where the time went, for each file and each run."
+        ),
+    ] = False,
     allow: _Allow = None,
     extra_paths: _ExtraPaths = None,
     exclude: _Exclude = None,
@@ -283,6 +289,7 @@ def _check(
         verbose=verbose,
         forecast=forecast,
         measure=measure,
+        timings=timings,
         baseline=baseline,
         output=output,
     )

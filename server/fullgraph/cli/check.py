@@ -40,6 +40,7 @@ from fullgraph_engine.protocol import (
     TargetReport,
     TargetsFound,
     TargetStarted,
+    Timings,
 )
 
 # With this finding all is said: that the file was not traced is no failure of the tool.
@@ -126,6 +127,7 @@ class Check:
         texts: dict[str, str] | None = None,
         forecast: bool = False,
         measure: bool = False,
+        timings: bool = False,
         settle: Callable[[CheckedFile], CheckedFile] = lambda file: file,
         kept: KeptFor | None = None,
     ) -> None:
@@ -136,6 +138,7 @@ class Check:
         self._listener = listener
         self._forecast = forecast
         self._measure = measure
+        self._timings = timings
         self._settle = settle
         """Leaves out what is known of a file."""
         self._kept = kept
@@ -251,7 +254,8 @@ class Check:
         )
         # So many files go on at once that all together there are never more than ``jobs`` runs.
         jobs = max(1, self._settings.parallel // self._parallel)
-        request = dataclasses.replace(request, jobs=jobs)
+        request = dataclasses.replace(request, jobs=jobs, timings=self._timings)
+        timings: list[Timings] = []
         findings: list[Finding] = []
         reports: dict[tuple[str, int], TargetReport] = {}
         forecasts: list[ForecastFound] = []
@@ -267,9 +271,11 @@ class Check:
                 forecasts.append(event)
                 findings += event.findings
             elif isinstance(event, Restarted):
-                for told in (findings, forecasts, notes):
+                for told in (findings, forecasts, notes, timings):
                     told.clear()
                 reports.clear()
+            elif isinstance(event, Timings):
+                timings.append(event)
             elif isinstance(event, Importing):
                 self._listener.importing(file.path, event.module)
             elif isinstance(event, TargetStarted):
@@ -290,6 +296,7 @@ class Check:
             file,
             targets=tuple(ordered),
             forecasts=tuple(forecasts),
+            timings=tuple(timings),
             findings=kept(merge(placed, self._settings, names), file.text),
             notes=tuple(notes),
             seconds=time.monotonic() - began,

@@ -56,6 +56,7 @@ class CheckJob:
     verbose: bool = False
     forecast: bool = False
     measure: bool = False
+    timings: bool = False
     baseline: Path | None = None
     output: Path | None = None
 
@@ -101,6 +102,7 @@ class CheckJob:
             texts=texts,
             forecast=self.forecast,
             measure=self.measure,
+            timings=self.timings,
             settle=known.settle,
             kept=self._kept(resolved.settings, project),
         )
@@ -115,7 +117,7 @@ class CheckJob:
 
     def _kept(self, settings: Settings, project: Project) -> KeptFor | None:
         """Results of before; none where those of now are wanted for more than themselves."""
-        if not settings.cache or self.measure or self.verbose:
+        if not settings.cache or self.measure or self.timings or self.verbose:
             return None
         try:
             interpreter = find_interpreter(settings.interpreter, project.root, os.environ)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
-from fullgraph_engine.protocol import ForecastFound, TargetReport
+from fullgraph_engine.protocol import ForecastFound, TargetReport, Timings
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
@@ -31,6 +31,7 @@ class CheckedFile:
     findings: tuple[FileFinding, ...] = ()
     forecasts: tuple[ForecastFound, ...] = ()
     timed: tuple[Timed, ...] = ()
+    timings: tuple[Timings, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     problem: str = ""

@@ -10,6 +10,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.measured import measured_json
 from fullgraph.render.places import Span, shown_path, span
+from fullgraph.render.timings import timings_json
 from fullgraph_engine.protocol import (
     BreakCost,
     Fix,
@@ -57,6 +58,8 @@ def _file(file: CheckedFile) -> dict[str, Any]:
     }
     if file.timed:
         plain["measured"] = [measured_json(one) for one in file.timed]
+    if file.timings:
+        plain["timings"] = [timings_json(one) for one in file.timings]
     if file.known:
         plain["known"] = file.known
     if file.notes:

@@ -20,6 +20,7 @@ from fullgraph.render.measured import measured_text
 from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
 from fullgraph.render.stack import Folded, folded, is_library, short_path
 from fullgraph.render.summary import target_line
+from fullgraph.render.timings import timings_text
 from fullgraph_engine.protocol import Finding, Fix, Frame, Related
 
 _MOST_COSTLY = 3
@@ -56,6 +57,8 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
         blocks.append("\n".join(_file_summary(file, paint)))
     if file.timed:
         blocks.append(measured_text(file.timed, paint))
+    if file.timings:
+        blocks.append(timings_text(file.timings, paint))
     return "\n\n".join(blocks)
 
 
