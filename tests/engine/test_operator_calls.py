@@ -110,6 +110,24 @@ def test_it_is_forgotten_when_a_rule_changes(monkeypatch: pytest.MonkeyPatch) ->
     assert fake_cache.entries() == {}
 
 
+def test_it_is_forgotten_when_an_operator_of_torch_is_registered_anew() -> None:
+    packed, _ = _noted()
+    _repeat(packed)
+    other = torch.library.Library("fullgraph_other", "DEF")
+    other.define("own(Tensor x) -> Tensor")
+    other.impl("own", lambda x: x, "Meta")
+    operator_calls.check()
+    assert fake_cache.entries()
+    own = torch.library.Library("aten", "IMPL")
+    own.impl("cosh", lambda x: x.new_empty(3), "Meta")
+    try:
+        operator_calls.check()
+    finally:
+        own._destroy()
+        other._destroy()
+    assert fake_cache.entries() == {}
+
+
 def test_it_is_forgotten_when_a_flag_changes() -> None:
     packed, _ = _noted()
     _repeat(packed)

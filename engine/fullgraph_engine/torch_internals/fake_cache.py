@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -168,9 +169,25 @@ def _functions(space: Any) -> tuple[list[Any], list[Callable[..., Any]]]:
 
 
 def _registered() -> tuple[Any, ...]:
-    names = getattr(torch.library, "_impls", ())
-    own = {name for name in names if name.startswith(tuple(f"{one}/" for one in _NAMESPACES))}
-    return own, set(torch.ops.loaded_libraries)
+    return _registrations, set(torch.ops.loaded_libraries)
+
+
+_registrations = 0
+"""How often something was registered from Python for operators of torch itself."""
+
+
+def count_registrations() -> None:
+    """From here on. Call it once per process, before others are forked off it."""
+    library = torch.library.Library
+    original: Any = library.impl
+
+    @functools.wraps(original)
+    def impl(self: Any, *args: Any, **kwargs: Any) -> Any:
+        global _registrations
+        _registrations += self.ns in _NAMESPACES
+        return original(self, *args, **kwargs)
+
+    library.impl = impl  # type: ignore[method-assign]
 
 
 def _flags() -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ class _NotPlain(Exception):
 def install() -> None:
     """Call it once per process, before others are forked off it."""
     fake_cache.ENTRY.wrap(_around_entry)
+    fake_cache.count_registrations()
 
 
 def begin() -> None:
