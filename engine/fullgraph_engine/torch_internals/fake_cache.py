@@ -135,19 +135,26 @@ class Rules:
     def __init__(self) -> None:
         self._functions = [(space, *_functions(space)) for space in _spaces()]
         self._registered, self._flags = _registered(), _flags()
-        self._kernels: dict[Any, Any] = {}
+        self._tables = [(table, len(table)) for table in _tables()]
+        self._operators: dict[Any, Any] = {}
 
     def add(self, operator: Any) -> None:
         """What Python functions are registered for an operator matters as well."""
-        if operator not in self._kernels:
-            self._kernels[operator] = dict(operator.py_kernels)
+        if operator not in self._operators:
+            own = [table.get(operator) for table, _ in self._tables]
+            self._operators[operator] = dict(operator.py_kernels), own
 
     def hold(self) -> bool:
         """Whether it is so still. What was only added does not matter."""
         return (
             # Lists compare what is identical without a call.
             all(list(map(space.get, names)) == found for space, names, found in self._functions)
-            and all(one.py_kernels == kernels for one, kernels in self._kernels.items())
+            and all(len(table) == length for table, length in self._tables)
+            and all(
+                operator.py_kernels == kernels
+                and [table.get(operator) for table, _ in self._tables] == own
+                for operator, (kernels, own) in self._operators.items()
+            )
             and self._registered == _registered()
             and self._flags == _flags()
         )
@@ -159,6 +166,10 @@ def _spaces() -> Iterator[Any]:
             yield vars(module)
     for kind in _CLASSES:
         yield vars(kind)
+
+
+def _tables() -> Iterator[Any]:
+    """By operator."""
     yield fake_impls.op_implementations_dict
     yield from getattr(torch._decomp, "global_decomposition_table", {}).values()
 
