@@ -256,8 +256,10 @@ def test_an_edited_text_is_traced_with_less_work(tmp_path: Path) -> None:
     engine = Engine(pipeline="")
     try:
         path, text = str(tmp_path / "net.py"), HEAD + NETS["convolutions"]
-        misses = []
-        for number in range(4):
+        misses: list[int | None] = []
+        # How soon depends on how busy the machine is.
+        while 0 not in misses and len(misses) < 20:
+            number = len(misses)
             begun = engine.begin(f"{text}# {number}\n", path=path, timings=True, parts=("first",))
             (traced,) = [
                 event
@@ -267,7 +269,7 @@ def test_an_edited_text_is_traced_with_less_work(tmp_path: Path) -> None:
             misses.append(traced.cache_misses)
             _still(engine)
         # The first text has no preamble; the runs of the second one say what they have worked out.
-        assert misses[0] == misses[1]
-        assert misses[2:] == [0, 0]
+        assert misses[0] == misses[1] != 0
+        assert misses[-1] == 0
     finally:
         engine.process.kill()
