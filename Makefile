@@ -40,7 +40,7 @@ OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(P
   bench-repros reach clean clean-torch
 
 demo: $(VENV)/ready
-	@$(BIN)/fullgraph check --exit-severity off $(DEMO)
+	@FULLGRAPH_ENGINE_KEEP=0 $(BIN)/fullgraph check --exit-severity off $(DEMO)
 
 test: $(VENV)/ready check
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fullgraph.incremental import KnownTarget, ParsedText, aligned, same_code, unaffected
+from fullgraph.incremental import Inputs, KnownTarget, ParsedText, aligned, same_code, unaffected
 from fullgraph.incremental.code_lines import code_lines
 from fullgraph.incremental.relocation import LineLost, Relocation
 from fullgraph_engine.protocol import Finding, Frame, Position, Range, Related
@@ -66,10 +66,10 @@ if __name__ == "__main__":
 NAMES = ("Inner", "Outer", "Other")
 
 
-def left(new: str, *, written: bool = True, text: str = TEXT) -> list[str]:
+def left(new: str, *, inputs: Inputs = "written", text: str = TEXT) -> list[str]:
     """Targets that a change from one text to another does not affect."""
     before, after = ParsedText(text), ParsedText(new)
-    targets = [KnownTarget(name, written) for name in NAMES]
+    targets = [KnownTarget(name, inputs) for name in NAMES]
     return sorted(unaffected(before, after, aligned(before, after), targets))
 
 
@@ -117,6 +117,7 @@ def test_a_probe_comment_belongs_to_what_directly_follows_it() -> None:
         ("import torch\n", "import torch, os\n", []),
         ("class Config:", "@torch.no_grad\nclass Config:", ["Inner", "Outer"]),
         ("class Config:", "@register\nclass Config:", []),
+        ("def helper(x):\n", "@keep\ndef helper(x):\n", []),
         ("class Config:", "def unused(): pass\n\n\nclass Config:", ["Inner", "Other", "Outer"]),
         ("class Config:", "UNUSED = 3\n\n\nclass Config:", ["Inner", "Other", "Outer"]),
         ("class Config:", "torch.manual_seed(3)\n\n\nclass Config:", []),
@@ -143,14 +144,24 @@ def test_a_change_affects_what_leads_to_it(old: str, new: str, expected: list[st
 def test_inputs_that_are_not_written_at_a_target_come_from_elsewhere(
     old: str, new: str, expected: list[str]
 ) -> None:
-    assert left(TEXT.replace(old, new), written=False) == expected
+    assert left(TEXT.replace(old, new), inputs="given") == expected
+
+
+def test_inputs_that_were_found_hold_unless_what_uses_the_target_changes() -> None:
+    user = "\n\ndef user(x):\n    return late(Other()(x))\n\n\ndef late(x):\n    return x\n"
+    text = TEXT + user
+    changed = text.replace("def late(x):\n    return x", "def late(x):\n    return x + 1")
+    assert left(changed, inputs="found", text=text) == ["Inner", "Other", "Outer"]
+    assert left(changed, inputs="given", text=text) == ["Inner", "Outer"]
+    changed = text.replace("late(Other()(x))", "Other()(x)")
+    assert left(changed, inputs="found", text=text) == ["Inner", "Outer"]
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "MODEL = Outer()",
-        "@register(Outer)\nclass Late: pass",
+        "@helper(Outer)\nclass Late: pass",
         "def late(x=Outer()): pass",
         "for name in (Outer,): name()",
         "class Late(Outer()): pass",
@@ -160,6 +171,27 @@ def test_what_is_called_on_import_affects_everything(line: str) -> None:
     text = f"{TEXT}\n{line}\n"
     assert left(text.replace("return x * WIDTH", "return x"), text=text) == []
     assert left(text.replace("size = 3", "size = 4"), text=text) == ["Inner", "Outer"]
+
+
+def test_what_another_module_keeps_is_seen_in_the_runs_that_come_by_it() -> None:
+    text = TEXT.replace("import torch\n", "import torch, registry\n").replace(
+        "class Config:", '@registry.add("config")\nclass Config:'
+    )
+    new = text.replace("size = 3", "size = 4")
+    before, after = ParsedText(text), ParsedText(new)
+    line = text.split("\n").index("    size = 3")
+    targets = [
+        KnownTarget("Inner", "written", frozenset({line})),
+        KnownTarget("Outer", "written", frozenset({2})),
+        KnownTarget("Other", "written"),
+    ]
+    left_as_is = unaffected(before, after, aligned(before, after), targets)
+    assert left_as_is == {"Outer"}
+    # One that is new, or kept under another name, may be found by anything.
+    assert left(new.replace('"config"', '"other"'), text=text) == []
+    # So may what a function of the text itself keeps.
+    own = text.replace("registry.add(", "helper(")
+    assert left(own.replace("size = 3", "size = 4"), text=own) == []
 
 
 def test_classes_that_hear_of_their_subclasses_are_called_on_import() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .affected import Inputs as Inputs
 from .affected import KnownTarget as KnownTarget
 from .affected import unaffected as unaffected
 from .alignment import Alignment as Alignment

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from fullgraph.incremental.alignment import Alignment
-from fullgraph.incremental.statements import ParsedText
+from fullgraph.incremental.statements import ParsedText, Statement
+
+Inputs = Literal["written", "found", "given"]
+"""Where the inputs of a target come from: they are written at it, so that nothing else of the text
+has a part in them; they were found by trying, and are tried first again, unless what uses the
+target is changed; or they are what something else calls it with."""
 
 
 @dataclass(frozen=True)
 class KnownTarget:
-    """A target of the earlier text; ``written``: its inputs are written at it, so that nothing
-    else of the text has a part in them."""
+    """A target of the earlier text; ``lines`` are those that its runs have told something of."""
 
     name: str
-    written: bool
+    inputs: Inputs
+    lines: frozenset[int] = frozenset()
 
     @property
     def definition(self) -> str:
@@ -30,17 +36,21 @@ def unaffected(
     """Names of the targets whose runs would be the same.
 
     A run depends on what its target's definition leads to, and on all that is executed when the
-    module is. Inputs that are not written at the target may come from whatever leads to it.
+    module is. Inputs that are not written at the target may follow from whatever leads to it. What
+    another module keeps of the text, by a decorator, is seen in the runs that come by it.
     """
     sides = (_Side(before, change.changed_before), _Side(after, change.changed_after))
-    if any(side.affects_all for side in sides):
+    kept = [side.kept_elsewhere() for side in sides]
+    if any(side.affects_all for side in sides) or kept[0].keys() != kept[1].keys():
         return frozenset()
+    lines = {line for one in kept[0].values() for line in range(one.first, one.last + 1)}
     documented = _Side(before, change.documented_before)
     return frozenset(
         target.name
         for target in targets
-        if not any(side.affects(target) for side in sides)
-        and (target.written or not documented.affects(target))
+        if lines.isdisjoint(target.lines)
+        and not any(side.affects(target) for side in sides)
+        and (target.inputs == "written" or not documented.affects(target))
     )
 
 
@@ -53,12 +63,19 @@ class _Side:
     @property
     def affects_all(self) -> bool:
         text, changed = self._text, self._changed
-        if any(text.statements[number].role == "import" for number in changed):
+        names = [text.statements[number].names for number in changed]
+        if any(one.role == "import" or (one.role == "other" and one.executed) for one in names):
             return True
-        return any(
-            text.statements[number].role == "other" and text.statements[number].executed
-            for number in changed
-        ) or not changed.isdisjoint(text.reached_on_import)
+        return not changed.isdisjoint(text.reached_on_import)
+
+    def kept_elsewhere(self) -> dict[tuple[str, str], Statement]:
+        """Definitions that a decorator of another module may keep, by it and their names."""
+        changed = (self._text.statements[number] for number in self._changed)
+        return {
+            (one.names.decorated, " ".join(sorted(one.names.binds))): one
+            for one in changed
+            if one.names.decorated
+        }
 
     def affects(self, target: KnownTarget) -> bool:
         text, changed = self._text, self._changed
@@ -70,12 +87,12 @@ class _Side:
         reached = text.closed(own)
         if not changed.isdisjoint(reached):
             return True
-        if target.written:
+        if target.inputs == "written":
             return False
         # Whatever leads to it may be what calls it, and all that this leads to has a part in how.
-        users = [
+        users = {
             number
             for number in range(len(text.statements))
             if not text.closed([number]).isdisjoint(own)
-        ]
-        return not changed.isdisjoint(text.closed(users))
+        }
+        return not changed.isdisjoint(users if target.inputs == "found" else text.closed(users))

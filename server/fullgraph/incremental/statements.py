@@ -7,6 +7,7 @@ something, and what is called while the module is executed may change all that i
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,23 +81,44 @@ class Statement:
         return tuple(line.code for line in self.code if line.number not in self.documented)
 
     @cached_property
-    def role(self) -> Role:
-        kinds = {_role(node) for node in self.nodes}
-        return kinds.pop() if len(kinds) == 1 else "other"
+    def names(self) -> Names:
+        return _names(self.lines)
 
-    @cached_property
-    def binds(self) -> frozenset[str]:
-        """Names of the module that it binds, or that its functions may."""
-        return frozenset(name for node in self.nodes for name in _bound(node))
 
-    @cached_property
-    def mentions(self) -> frozenset[str]:
-        return frozenset(name for node in self.nodes for name in _mentioned(node))
+@dataclass(frozen=True)
+class Names:
+    """The names in a statement, and what it is."""
 
-    @cached_property
-    def executed(self) -> frozenset[str]:
-        """Names of what may be called while the module is executed."""
-        return frozenset(name for node in self.nodes for name in _executed(node))
+    role: Role
+    binds: frozenset[str]
+    """Names of the module that it binds, or that its functions may."""
+    mentions: frozenset[str]
+    executed: frozenset[str]
+    """Of what may be called while the module is executed."""
+    decorated: str
+    """The decorators that may keep what they are given, as text; empty if there are none."""
+    decorators: frozenset[str]
+    """Names in these, what they are called with aside."""
+    given: frozenset[str]
+    """Names of what these are called with."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(lines: tuple[str, ...]) -> Names:
+    """Of few statements, after an edit, they are not known already."""
+    nodes = ast.parse("\n".join(lines)).body
+    roles = {_role(node) for node in nodes}
+    return Names(
+        roles.pop() if len(roles) == 1 else "other",
+        frozenset(name for node in nodes for name in _bound(node)),
+        frozenset(name for node in nodes for name in _mentioned(node)),
+        frozenset(name for node in nodes for name in _executed(node)),
+        " ".join(ast.unparse(one) for node in nodes for one in _keepers(node)),
+        frozenset(
+            name for node in nodes for one in _keepers(node) for name in _mentioned(_called(one))
+        ),
+        frozenset(name for node in nodes for one in _keepers(node) for name in _mentioned(one)),
+    )
 
 
 class ParsedText:
@@ -117,6 +139,7 @@ class ParsedText:
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from error
         self.statements = tuple(_statements(tree.body, self.lines))
+        self._closures: dict[int, frozenset[int]] = {}
 
     def at(self, line: int) -> int:
         """The number of the statement whose lines hold this one."""
@@ -130,7 +153,7 @@ class ParsedText:
         """By name: the statements that bind it."""
         found: dict[str, list[int]] = {}
         for number, statement in enumerate(self.statements):
-            for name in statement.binds:
+            for name in statement.names.binds:
                 found.setdefault(name, []).append(number)
         return {name: tuple(numbers) for name, numbers in found.items()}
 
@@ -140,28 +163,44 @@ class ParsedText:
 
     def closed(self, numbers: Iterable[int]) -> frozenset[int]:
         """Some statements and all that they lead to."""
-        found: set[int] = set()
-        left = list(numbers)
-        while left:
-            number = left.pop()
-            if number in found:
-                continue
-            found.add(number)
-            mentioned = self.statements[number].mentions
-            if not _DYNAMIC.isdisjoint(mentioned):
-                return frozenset(range(len(self.statements)))
-            for name in mentioned:
-                left += self.definers.get(name, ())
-        return frozenset(found)
+        return frozenset[int]().union(*map(self._closure, set(numbers)))
+
+    def _closure(self, number: int) -> frozenset[int]:
+        known = self._closures.get(number)
+        if known is None:
+            found: set[int] = set()
+            left = [number]
+            while left:
+                one = left.pop()
+                if one in found:
+                    continue
+                found.add(one)
+                mentioned = self.statements[one].names.mentions
+                if not _DYNAMIC.isdisjoint(mentioned):
+                    found.update(range(len(self.statements)))
+                    break
+                for name in mentioned:
+                    left += self.definers.get(name, ())
+            known = self._closures[number] = frozenset(found)
+        return known
 
     @cached_property
     def reached_on_import(self) -> frozenset[int]:
         """The statements that may be executed, or changed, while the module is."""
         names: set[str] = set()
         for statement in self.statements:
-            if statement.role != "main":
-                names |= statement.executed
+            if statement.names.role != "main":
+                names |= statement.names.executed
+            if self.is_kept_here(statement):
+                names |= statement.names.binds | statement.names.given
         return self.reached(names | self._subclassed)
+
+    def is_kept_here(self, statement: Statement) -> bool:
+        """Whether a decorator of the text itself may keep it, where code of the text finds it."""
+        numbers = (
+            number for name in statement.names.decorators for number in self.definers.get(name, ())
+        )
+        return any(self.statements[number].names.role != "import" for number in numbers)
 
     @cached_property
     def _subclassed(self) -> set[str]:
@@ -277,12 +316,8 @@ def _mentioned(node: ast.AST) -> Iterator[str]:
 
 def _executed(node: ast.stmt) -> Iterator[str]:
     """Names in what is called when a statement is executed, and of what it gives away."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        unknown = [one for one in node.decorator_list if not _is_pure(one)]
-        for decorator in unknown:
-            yield from _mentioned(decorator)
-        if unknown:
-            yield node.name
+    for decorator in _keepers(node):
+        yield from _mentioned(decorator if _calls_inside(decorator) else _called(decorator))
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         defaults = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         for default in defaults:
@@ -296,6 +331,21 @@ def _executed(node: ast.stmt) -> Iterator[str]:
             yield from _executed(inner)
     elif not isinstance(node, (ast.Import, ast.ImportFrom)) and _calls(node):
         yield from _mentioned(node)
+
+
+def _keepers(node: ast.stmt) -> list[ast.expr]:
+    """Decorators that may keep what they are given."""
+    return [one for one in getattr(node, "decorator_list", ()) if not _is_pure(one)]
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    """A decorator without what it is called with."""
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _calls_inside(decorator: ast.expr) -> bool:
+    """Whether what a decorator is called with calls something itself."""
+    return any(_calls(child) for child in ast.iter_child_nodes(decorator))
 
 
 def _calls(node: ast.AST) -> bool:
@@ -318,8 +368,7 @@ def _is_plain(node: ast.AST) -> bool:
 
 
 def _is_pure(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = ast.unparse(called)
+    name = ast.unparse(_called(decorator))
     if name.endswith((".setter", ".getter", ".deleter")):
         return True
     return name in _PURE or name.startswith(_PURE_MODULES)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fullgraph.incremental.affected import KnownTarget
+from fullgraph.incremental.affected import Inputs, KnownTarget
 from fullgraph.incremental.relocation import LineLost, Relocation
 from fullgraph.session.edit_tracking import Edit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
@@ -44,8 +44,12 @@ _LATER = ("second", "paths")
 """Runs that are only of what the first ones leave open."""
 
 _SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
-_WRITTEN: tuple[ProbeOrigin, ...] = ("comment", "annotation")
-"""Where inputs come from that stand at their target."""
+_ORIGINS: dict[ProbeOrigin, Inputs] = {
+    "comment": "written",
+    "annotation": "written",
+    "synthesis": "found",
+}
+_INPUTS: tuple[Inputs, ...] = ("written", "found", "given")
 
 SYNTAX_ERROR = "trace/syntax-error"
 
@@ -269,9 +273,19 @@ class Results:
         for name in self.names:
             reports = self._shown(name).reports
             if reports and all(report.status in _SETTLED for report in reports):
-                given = (report.probe and report.probe.origin in _WRITTEN for report in reports)
-                found.append(KnownTarget(name, all(given)))
+                inputs = max((_inputs(report) for report in reports), key=_INPUTS.index)
+                found.append(KnownTarget(name, inputs, frozenset(self._lines(name))))
         return tuple(found)
+
+    def _lines(self, name: str) -> Iterator[int]:
+        """Those that the runs of a target have told something of."""
+        for finding in self._shown(name).findings:
+            yield finding.range.start.line
+            yield from (frame.line for frame in finding.stack)
+        if (seen := self._seen.by_target.get(name)) is not None:
+            yield from seen.short
+        if (shapes := self._shapes.by_target.get(name)) is not None:
+            yield from (range_.start.line for range_, _ in shapes.places)
 
     @property
     def placed(self) -> frozenset[str]:
@@ -376,6 +390,11 @@ class Results:
             [*new.findings, *(item for item in old.findings if _same(item) not in seen)],
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
         )
+
+
+def _inputs(report: TargetReport) -> Inputs:
+    # What nobody has found yet is looked for in the same places.
+    return _ORIGINS.get(report.probe.origin, "given") if report.probe is not None else "found"
 
 
 def _place(shown: ShownReport) -> tuple[int, int, int]:
