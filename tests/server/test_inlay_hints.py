@@ -127,11 +127,13 @@ async def test_the_client_is_told_that_there_are_new_ones(opened: Any) -> None:
     editor, uri = await opened()
     await editor.until(lambda: editor.hint_refreshes)
     before = editor.hint_refreshes
-    editor.edit(uri, "assigned y: f32[b]", "assigned y: f32[b, 1]")
+    editor.edit(
+        uri, "y.sum(1)  # seen: assigned y: f32[b]", "y.sum(1);  # seen: assigned y: f32[b, 1]"
+    )
     await editor.until(lambda: editor.hint_refreshes > before)
 
     async def is_new() -> bool:
-        return "y: f32[b, 1] = y.sum(1)" in await editor.hinted(uri)
+        return "y: f32[b, 1] = y.sum(1);" in await editor.hinted(uri)
 
     await editor.until(is_new)
 

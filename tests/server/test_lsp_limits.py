@@ -276,11 +276,11 @@ async def test_ranges_that_are_nowhere(open_editor: Any, encoding: str) -> None:
     editor._changed(uri, change)
     end = types.Position(3, 5)
     change = types.TextDocumentContentChangePartial(
-        range=types.Range(end, types.Position(3, 0)), text="y = 2  # break: Another"
+        range=types.Range(end, types.Position(3, 0)), text="y = f()  # break: Another"
     )
-    editor.texts[uri] = editor.texts[uri].replace("z = 1", "y = 2  # break: Another")
+    editor.texts[uri] = editor.texts[uri].replace("z = 1", "y = f()  # break: Another")
     editor._changed(uri, change)
-    await editor.until_seen(uri, BREAK, ("Another", "y = 2"))
+    await editor.until_seen(uri, BREAK, ("Another", "y = f()"))
 
 
 # -- folders ----------------------------------------------------------------------------------

@@ -53,6 +53,11 @@ class Tracer(Protocol):
     def compare(self, request: Compare) -> Asked: ...
 
 
+_LONGEST = 300_000
+"""Characters of a text for which rewrites are looked for: of a longer one that takes minutes, in
+which nothing could end it."""
+
+
 @dataclass(frozen=True)
 class Fix:
     """A candidate that was tried. ``findings`` is what it ends, the one it was made for first."""
@@ -180,6 +185,8 @@ class Verifier:
         return fix if gone else None
 
     def _candidates(self, finding: Finding, seen: Sequence[SeenValue]) -> tuple[Candidate, ...]:
+        if len(self._request.text) > _LONGEST:
+            return ()
         if self._text is None:
             try:
                 self._text = Text(self._request.text)

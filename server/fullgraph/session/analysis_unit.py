@@ -119,9 +119,8 @@ class _Complete:
         return before.settings == now.settings and self._imported(before) == self._imported(now)
 
     def _imported(self, basis: _Basis) -> dict[str, str]:
-        reads = self.recorder.reads if self.recorder is not None else None
-        texts = {file.path: file.text for file in basis.open_files}
-        return {path: text for path, text in texts.items() if reads is None or path in reads}
+        reads = (self.recorder.reads if self.recorder is not None else None) or ()
+        return {file.path: file.text for file in basis.open_files if file.path in reads}
 
     @cached_property
     def parsed(self) -> ParsedText | None:
