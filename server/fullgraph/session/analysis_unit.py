@@ -18,6 +18,7 @@ from fullgraph.incremental import ParsedText, aligned, same_code, unaffected
 from fullgraph.kept import KeptResults, Recorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
+from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import merge
 from fullgraph.session.forecasts import Forecast
 from fullgraph.session.guards import guard_findings
@@ -224,9 +225,7 @@ class Unit:
             return
         self._edited = asyncio.get_running_loop().time()
         self._end_forecast()
-        self.results.edited(edits, self.document.name)
-        self._report(ResultsChanged(final=False))
-        self._want(Reason.CHANGED)
+        self._want(Reason.CHANGED, edits)
 
     @property
     def reads(self) -> frozenset[str] | None:
@@ -381,7 +380,7 @@ class Unit:
             return self._only
         return self._run.only if self._run is not None and not self._run.obsolete else None
 
-    def _want(self, reason: Reason) -> None:
+    def _want(self, reason: Reason, edits: Sequence[Edit] = ()) -> None:
         order = list(Reason)
         if not self.schedule.pending or order.index(reason) > order.index(self._reason):
             self._reason = reason
@@ -393,7 +392,10 @@ class Unit:
                 # The edit was taken back, or is of no code.
                 self.schedule.withdraw()
                 self._restore(known)
-            elif due:
+                return
+            self.results.edited(edits, self.document.name)
+            self._report(ResultsChanged(final=False))
+            if due:
                 self.schedule.edited()
             else:
                 # What runs is of a text that is gone.
