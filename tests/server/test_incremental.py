@@ -12,7 +12,7 @@ import pytest
 from fullgraph.incremental import Inputs, KnownTarget, ParsedText, aligned, same_code, unaffected
 from fullgraph.incremental.code_lines import code_lines
 from fullgraph.incremental.relocation import LineLost, Relocation
-from fullgraph_engine.protocol import Finding, Frame, Position, Range, Related
+from fullgraph_engine.protocol import BreakCause, Finding, Frame, Position, Range, Related
 
 TEXT = '''\
 """A module."""
@@ -257,6 +257,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
             stack=(Frame(file, "f", line - 1, 4, line), Frame("/p/b.py", "f", 4)),
             related=(Related("/p/b.py", Range(Position(4, 0), Position(4, 1)), "There."),),
             identity=f"x@{call.start.line}:4-{call.end.line}:8",
+            causes=(BreakCause("1", "place", "f"), BreakCause("2", "call", "g", file, 0)),
         )
 
     before = finding(Range(Position(4, 4), Position(5, 8)), 5)
@@ -267,6 +268,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
     assert moved.context == 'File "/p/a.py", line 6, in f'
     assert moved.stack[0].line == 5
     assert (moved.stack[1], moved.related) == (before.stack[1], before.related)
+    assert [cause.line for cause in moved.causes] == [0, 1]
 
 
 def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol import Finding, Position, place_words
+from fullgraph_engine.protocol import BreakCause, Finding, Position, place_words
 
 _T = TypeVar("_T")
 
@@ -71,6 +71,8 @@ class Relocation:
             return tuple(self._moved(item) for item in value)
         if kind is Position:
             return Position(self.line(value.line), value.byte)
+        if kind is BreakCause and not value.path:
+            return value  # where the finding is, which says so itself
         fields = _fields(kind)
         if not fields or getattr(value, "path", "") not in ("", self._path, None):
             return value
