@@ -325,13 +325,13 @@ async def test_only_what_an_edit_affects_is_traced(editor: Any, counter: Any) ->
     await editor.until_state("ready")
     editor.edit(uri, "        second()", "        # a note\n        x = 2\n        second()")
     await editor.until(lambda: counter.analyzed == 2)
-    await editor.until_state("ready")
+    await editor.until_rest()
     assert await editor.seen(uri) == [IN_A, IN_B]
     assert last_analyzed(counter).endswith(" -A")
     # What is known of both is as good as ever for the next edit.
     editor.edit(uri, "        first()", "        x = 1\n        first()")
     await editor.until(lambda: counter.analyzed == 3)
-    await editor.until_state("ready")
+    await editor.until_rest()
     assert await editor.seen(uri) == [IN_A, IN_B]
     assert last_analyzed(counter).endswith(" -B")
 
