@@ -82,7 +82,7 @@ def test_they_are_found_again(tmp_path: Path, other_file: Path) -> None:
     store, made, _ = kept_in(tmp_path, other_file)
     found = store.find(BASIS, request(tmp_path))
     assert found == made
-    assert found.facts.status.torch == "2.13.0"
+    assert found.status.torch == "2.13.0"
     # Neither the number of a request nor where the cursor is makes it another one.
     again = dataclasses.replace(request(tmp_path), request=9, generation="h", focus=4, jobs=1)
     assert store.find(BASIS, again) == made

@@ -17,13 +17,11 @@ from dataclasses import replace
 from typing import Protocol
 
 from ..protocol import Analyze
-from ..protocol.files import OPEN
 from . import syntax, wire
 from .lines import Line, LineReader
 from .process_backends import ForkedOwner, descriptors, packets, processes
 from .process_backends.channels import ProcessEnds
 from .process_backends.limits import MIB
-from .reads import state
 from .wire import (
     Ahead,
     Continue,
@@ -103,7 +101,7 @@ class Preamble:
         read = {file.path for file in self.kept.files}
         if _texts(own, read) != _texts(request, read):
             return False
-        return all(file.modified == OPEN or state(file.path) == file for file in self.kept.files)
+        return all(file.holds() for file in self.kept.files)
 
     def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
         """Fork a generation; False if the process is gone."""

@@ -9,13 +9,13 @@ import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 
-from ..protocol.files import OPEN, FileState
+from ..protocol.files import OPEN, FileState, state
 from .import_hook import INSTALLED
 
 _STANDARD = sysconfig.get_path("stdlib")
 _UNREAL = ("/proc/", "/dev/", "/sys/")
 
-_stat, _abspath, _exists = os.stat, os.path.abspath, os.path.exists
+_abspath, _exists = os.path.abspath, os.path.exists
 
 
 class Unfound(importlib.abc.MetaPathFinder):
@@ -49,11 +49,23 @@ class Reads:
         self.unfound = Unfound()
         self.opened: set[str] = set()
         """Also folders whose entries were listed."""
-        self._told: set[FileState] = set()
+        self._told: set[str] = set()
 
     def states(self) -> tuple[FileState, ...]:
         """The files as they are now; of installed packages, other than the one that the text is in,
         only their folders."""
+        return tuple(map(self._state, sorted(self._names())))
+
+    def untold(self) -> tuple[FileState, ...]:
+        """Those that were not given before."""
+        new = self._names() - self._told
+        self._told |= new
+        return tuple(map(self._state, sorted(new)))
+
+    def _state(self, name: str) -> FileState:
+        return FileState(name, OPEN, OPEN) if name in self.open_files else state(name)
+
+    def _names(self) -> set[str]:
         loaded = [one for name, one in list(sys.modules.items()) if name not in self._before]
         installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
         beneath = (*installed, _STANDARD)
@@ -61,36 +73,17 @@ class Reads:
         files = {_abspath(name) for name in list(self.opened) if not name.endswith(".pyc")}
         files.update(_files(loaded))
         files.discard(self._path)
-        around = ""
-        for entry in installed:
-            if self._path.startswith(entry):
-                around = _package(self._path, entry)
+        around = next(
+            (_package(self._path, entry) for entry in installed if self._path.startswith(entry)), ""
+        )
         own = {
             name
             for name in files
             if not name.startswith((*_UNREAL, self._scratch))
             and (not name.startswith(beneath) or (around and name.startswith(around)))
-            and _exists(name)
+            and (name in self._told or _exists(name))
         }
-        return tuple(
-            FileState(name, OPEN, OPEN) if name in self.open_files else state(name)
-            for name in sorted({*own, *installed, *self.unfound.places})
-        )
-
-    def untold(self) -> tuple[FileState, ...]:
-        """Those that were not given before."""
-        new = tuple(one for one in self.states() if one not in self._told)
-        self._told.update(new)
-        return new
-
-
-def state(path: str) -> FileState:
-    """The modification time in nanoseconds and the size in bytes; both -1 if ``stat`` fails."""
-    try:
-        found = _stat(path)
-    except OSError:
-        return FileState(path, -1, -1)
-    return FileState(path, found.st_mtime_ns, found.st_size)
+        return {*own, *installed, *self.unfound.places}
 
 
 def _package(path: str, folder: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .packing import items_of, packed
+
+# Bound now: user code in the engine's processes may replace the functions of `os`.
+_stat = os.stat
 
 OPEN = -2
 """In place of the time and the size of a file that is open in an editor."""
@@ -19,6 +23,19 @@ class FileState:
     path: str
     modified: int
     size: int
+
+    def holds(self) -> bool:
+        """Whether it is so still; what is open in an editor is as the request has it."""
+        return self.modified == OPEN or state(self.path) == self
+
+
+def state(path: str) -> FileState:
+    """As the file is now."""
+    try:
+        found = _stat(path)
+    except OSError:
+        return FileState(path, -1, -1)
+    return FileState(path, found.st_mtime_ns, found.st_size)
 
 
 @dataclass(frozen=True)

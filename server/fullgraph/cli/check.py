@@ -17,7 +17,6 @@ from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
 from fullgraph.kept import KeptFor, Recorder
-from fullgraph.kept.results import EngineFacts
 from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
@@ -143,8 +142,8 @@ class Check:
         """Leaves out what is known of a file."""
         self._kept = kept
         """Results of earlier checks."""
-        self._facts: EngineFacts | None = None
-        """The engine that these are from."""
+        self._status_before: EngineStatus | None = None
+        """Of the engine that these are from."""
         self._texts = texts or {}
         """Texts that are not read from disk, by path."""
         self._tracer: Tracer | None = None
@@ -181,7 +180,7 @@ class Check:
             await asyncio.gather(*tasks, return_exceptions=True)
             if self._tracer is not None:
                 await self._tracer.close()
-        status = self._status or (self._facts.status if self._facts is not None else None)
+        status = self._status or self._status_before
         if status is not None and not problems:
             hidden = warning(status, unseen(status, self._settings))
             problems += [hidden] if hidden else []
@@ -230,7 +229,7 @@ class Check:
         """What an engine says of a text, or has said of it before."""
         known = self._kept.find(request) if self._kept is not None else None
         if known is not None:
-            self._facts = known.facts
+            self._status_before = known.status
             for event in known.events:
                 yield event
             return

@@ -99,6 +99,22 @@ def torch_folders(python: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(sorted(set(found)))
 
 
+def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+    """Path, time of modification and size of each file of Python or machine code below them."""
+    waiting = [str(folder) for folder in folders]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in sorted(entries, key=lambda one: one.name):
+                    if entry.name.endswith((".py", ".so")):
+                        found = entry.stat()
+                        yield entry.path, found.st_mtime_ns, found.st_size
+                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue
+
+
 def _modified(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns

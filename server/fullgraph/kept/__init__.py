@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .basis import EngineBasis as EngineBasis
 from .basis import engine_basis as engine_basis
+from .results import SETTLED as SETTLED
 from .results import KeptResults as KeptResults
 from .results import Recorder as Recorder
 from .store import KeptFor as KeptFor

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fullgraph import __version__
 from fullgraph.engines import boot_script, lasting, packages_state
+from fullgraph.engines.installation import states
 from fullgraph_engine.protocol import Allowed, Analyze, to_plain
 
 
@@ -60,11 +61,6 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
     return _digest((engine.digest, to_plain(asked)))
 
 
-def text_digest(text: str) -> str:
-    """Tells one text from another."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _digest(parts: Iterable[object]) -> str:
     words = json.dumps(list(parts), sort_keys=True, default=str)
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()
@@ -73,8 +69,4 @@ def _digest(parts: Iterable[object]) -> str:
 @functools.cache
 def _sources(engine: Path) -> tuple[tuple[str, int, int], ...]:
     """The engine's own files: an upgrade, or an edit of them, makes what was found uncertain."""
-    found = []
-    for file in sorted(engine.rglob("*.py")):
-        state = file.stat()
-        found.append((str(file), state.st_mtime_ns, state.st_size))
-    return tuple(found)
+    return tuple(states([engine]))

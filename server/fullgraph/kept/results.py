@@ -5,75 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from fullgraph.engines import EngineState, EngineStatus
+from fullgraph.engines import EngineStatus
 from fullgraph_engine.protocol import (
     Analyzed,
-    Degraded,
     Event,
     FilesRead,
     FindingFound,
     ForecastFound,
     Restarted,
-    SandboxLevel,
     Status,
     TargetDone,
     TargetsFound,
 )
 from fullgraph_engine.protocol.files import OPEN, FileState
 
-_SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
+SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
 """How runs end that would end the same once more."""
 
 KEPT = (TargetsFound, FindingFound, TargetDone, ForecastFound, Analyzed)
 
 
 @dataclass(frozen=True)
-class EngineFacts:
-    """What the engine was that found it."""
-
-    torch: str
-    python: str
-    degraded: tuple[Degraded, ...] = ()
-    untested: bool = False
-    sandbox: SandboxLevel = SandboxLevel()  # noqa: RUF009 - it is frozen
-
-    @classmethod
-    def of(cls, status: EngineStatus) -> EngineFacts:
-        return cls(status.torch, status.python, status.degraded, status.untested, status.sandbox)
-
-    @property
-    def status(self) -> EngineStatus:
-        return EngineStatus(
-            EngineState.READY,
-            "",
-            torch=self.torch,
-            python=self.python,
-            degraded=self.degraded,
-            untested=self.untested,
-            sandbox=self.sandbox,
-        )
-
-
-@dataclass(frozen=True)
 class KeptResults:
-    """``events`` in their order, the last one included; ``files`` is what else they follow from."""
+    """``events`` in their order, the last one included; ``status`` is of the engine that told them,
+    ``files`` is what else they follow from."""
 
-    facts: EngineFacts
+    status: EngineStatus
     events: tuple[Event, ...]
     files: tuple[FileState, ...]
-
-
-def is_same(file: FileState) -> bool:
-    """Whether a file is as it was; one that is open in an editor is as the request has it."""
-    if file.modified == OPEN:
-        return True
-    try:
-        found = Path(file.path).stat()
-    except OSError:
-        return file.modified == -1
-    return (found.st_mtime_ns, found.st_size) == (file.modified, file.size)
 
 
 class Recorder:
@@ -100,7 +60,7 @@ class Recorder:
         elif isinstance(event, KEPT):
             self._events.append(event)
             if isinstance(event, TargetDone):
-                self._good = self._good and event.report.status in _SETTLED
+                self._good = self._good and event.report.status in SETTLED
 
     @property
     def reads(self) -> frozenset[str] | None:
@@ -109,7 +69,7 @@ class Recorder:
 
     def holds(self) -> bool:
         """Whether the files are what they were."""
-        return all(map(is_same, self._files.values()))
+        return all(file.holds() for file in self._files.values())
 
     def results(
         self, status: EngineStatus, events: Sequence[Event] | None = None
@@ -128,4 +88,4 @@ class Recorder:
         if any(file.modified == OPEN for file in self._files.values()):
             return None  # what an editor has is gone when it is closed
         told = tuple(self._events if events is None else events)
-        return KeptResults(EngineFacts.of(status), told, tuple(self._files.values()))
+        return KeptResults(status, told, tuple(self._files.values()))

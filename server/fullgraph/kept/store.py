@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.kept.basis import EngineBasis, request_digest, text_digest
-from fullgraph.kept.results import KEPT, EngineFacts, KeptResults, is_same
+from fullgraph.domain.positions import text_hash
+from fullgraph.engines import EngineStatus
+from fullgraph.kept.basis import EngineBasis, request_digest
+from fullgraph.kept.results import KEPT, KeptResults
 from fullgraph_engine.protocol import Analyze, Event, decode, encode, from_plain, to_plain
 from fullgraph_engine.protocol.files import FileState
 
-_FORMAT = 1
+_FORMAT = 2
 _SUFFIX = ".results"
 _MOST_BYTES = 256 << 20
 _LARGEST = 16 << 20
@@ -50,7 +52,7 @@ class _Header:
 
     version: int
     text: str
-    facts: EngineFacts
+    status: EngineStatus
     files: tuple[FileState, ...]
 
 
@@ -78,17 +80,17 @@ class Store:
             header, events = _unpacked(path.read_bytes())
         except (OSError, RuntimeError, ValueError, zlib.error):
             return None
-        if header.version != _FORMAT or header.text != text_digest(request.text):
+        if header.version != _FORMAT or header.text != text_hash(request.text):
             return None
-        if not all(map(is_same, header.files)):
+        if not all(file.holds() for file in header.files):
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # the least recently used go first
-        return KeptResults(header.facts, events, header.files)
+        return KeptResults(header.status, events, header.files)
 
     def keep(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
         """Write results; those of the same request with another text go."""
-        header = _Header(_FORMAT, text_digest(request.text), results.facts, results.files)
+        header = _Header(_FORMAT, text_hash(request.text), results.status, results.files)
         packed = _packed(header, results.events)
         if packed is None:
             return

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fullgraph.incremental.affected import Inputs, KnownTarget
 from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph.kept import SETTLED
 from fullgraph.session.edit_tracking import Edit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
@@ -27,7 +28,6 @@ from fullgraph_engine.protocol import (
     Restarted,
     RunId,
     ShapesFound,
-    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -43,7 +43,6 @@ _FILE = ""
 _LATER = ("second", "paths")
 """Runs that are only of what the first ones leave open."""
 
-_SETTLED: tuple[Status, ...] = ("traced", "no-probe", "failed")
 _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "comment": "written",
     "annotation": "written",
@@ -272,7 +271,7 @@ class Results:
         found = []
         for name in self.names:
             reports = self._shown(name).reports
-            if reports and all(report.status in _SETTLED for report in reports):
+            if reports and all(report.status in SETTLED for report in reports):
                 inputs = max((_inputs(report) for report in reports), key=_INPUTS.index)
                 found.append(KnownTarget(name, inputs, frozenset(self._lines(name))))
         return tuple(found)

@@ -7,7 +7,7 @@ import os
 import platform
 import resource
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import fullgraph
 from fullgraph import __version__
 from fullgraph.engines.background.folder import Unavailable
 from fullgraph.engines.environment import lasting
-from fullgraph.engines.installation import packages_state, torch_folders
+from fullgraph.engines.installation import packages_state, states, torch_folders
 from fullgraph.engines.process import boot_script
 from fullgraph_engine.protocol import Allowed
 
@@ -115,19 +115,3 @@ def _inherited() -> Iterator[object]:
 
 def _own_folders() -> tuple[Path, ...]:
     return Path(fullgraph.__file__).parent, boot_script().parent
-
-
-def states(folders: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
-    """Path, time of modification and size of each file of Python or machine code below them."""
-    waiting = [str(folder) for folder in folders]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in sorted(entries, key=lambda one: one.name):
-                    if entry.name.endswith((".py", ".so")):
-                        found = entry.stat()
-                        yield entry.path, found.st_mtime_ns, found.st_size
-                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-        except OSError:
-            continue
