@@ -51,7 +51,7 @@ _PURE_MODULES = ("functools.", "typing.", "dataclasses.", "abc.", "contextlib.")
 class Statement:
     """Some lines of a text: one statement, or several that share a line, and what stands above.
 
-    ``source`` is of all these lines, from ``first`` to ``last``, counted from 0.
+    ``lines`` are those from ``first`` to ``last``, counted from 0.
     """
 
     first: int
@@ -106,7 +106,7 @@ class Names:
 @functools.lru_cache(maxsize=4096)
 def _names(lines: tuple[str, ...]) -> Names:
     """Of few statements, after an edit, they are not known already."""
-    nodes = ast.parse("\n".join(lines)).body
+    nodes = _quietly_parsed("\n".join(lines))
     roles = {_role(node) for node in nodes}
     return Names(
         roles.pop() if len(roles) == 1 else "other",
@@ -121,6 +121,13 @@ def _names(lines: tuple[str, ...]) -> Names:
     )
 
 
+def _quietly_parsed(text: str) -> list[ast.stmt]:
+    """Warnings about a text are not for those who start the server."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text).body
+
+
 class ParsedText:
     """The statements of one text.
 
@@ -128,17 +135,13 @@ class ParsedText:
         SyntaxError: it does not parse, for the Python that executes this.
     """
 
-    def __init__(self, text: str, positions: TextPositions | None = None) -> None:
-        self.text = text
-        positions = positions or TextPositions(text)
-        self.lines = tuple(positions.lines)
+    def __init__(self, text: str) -> None:
+        self.lines = tuple(TextPositions(text).lines)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
+            body = _quietly_parsed(text)
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from error
-        self.statements = tuple(_statements(tree.body, self.lines))
+        self.statements = tuple(_statements(body, self.lines))
         self._closures: dict[int, frozenset[int]] = {}
 
     def at(self, line: int) -> int:

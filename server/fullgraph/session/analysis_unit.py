@@ -111,8 +111,10 @@ class _Complete:
     """The last run that went through, of all targets: what holds of it is shown again when an edit
     is taken back, or cannot affect it."""
 
-    def __init__(self, basis: _Basis, results: Results, recorder: Recorder | None) -> None:
-        self.basis, self.results, self.recorder = basis, results, recorder
+    def __init__(self, basis: _Basis, results: Results, recorder: Recorder) -> None:
+        self.basis, self.results = basis, results
+        self.recorder = recorder
+        """What the results rest on."""
 
     def follows_from(self, now: _Basis) -> bool:
         """Whether a run of another text would be the same, as far as that is the same."""
@@ -120,14 +122,12 @@ class _Complete:
         return before.settings == now.settings and self._imported(before) == self._imported(now)
 
     def _imported(self, basis: _Basis) -> dict[str, str]:
-        reads = (self.recorder.reads if self.recorder is not None else None) or ()
+        reads = self.recorder.reads or ()
         return {file.path: file.text for file in basis.open_files if file.path in reads}
 
     @cached_property
     def parsed(self) -> ParsedText | None:
-        """Its text; None if that is too long, or has a syntax that is newer than this Python."""
-        text = self.basis.text
-        return _parsed(text) if len(text) <= LONGEST_PARSE else None
+        return _parsed(self.basis.text)
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,6 @@ class Unit:
         self._run: _Run | None = None
         self._engine: Engine | None = None
         """What the results come from."""
-        self._recorder: Recorder | None = None
-        """What the results rest on; None where that is not known."""
         self.from_cache = False
         """The results are those of an earlier session, of an engine as the one that comes."""
         self._forecast: _Forecast | None = None
@@ -230,16 +228,15 @@ class Unit:
     @property
     def reads(self) -> frozenset[str] | None:
         """Paths of files that the last complete run depends on; None where that is not known."""
-        recorder = self._complete.recorder if self._complete is not None else None
-        return recorder.reads if recorder is not None else None
+        return self._complete.recorder.reads if self._complete is not None else None
 
     def save(self) -> None:
-        recorder = self._complete.recorder if self._complete is not None else None
-        if recorder is not None and not recorder.holds():
+        if self._complete is not None and not self._complete.recorder.holds():
             # Somebody has changed what nobody here has open.
             self._complete = None
         self._want(Reason.SAVED)
-        if not self.busy and not self.waiting and self._known() is not None:
+        complete = self._complete
+        if complete is not None and complete.basis.text != self.document.text and self._remember():
             self._settle()
 
     def refresh(self) -> None:
@@ -443,10 +440,9 @@ class Unit:
         complete, now = self._complete, self._basis(())
         if complete is None or complete.results.note or not complete.follows_from(now):
             return None
-        if complete.recorder is not None and not complete.recorder.holds():
+        if not complete.recorder.holds():
             return None
-        before = complete.parsed
-        after = _parsed(now.text) if len(now.text) <= LONGEST_PARSE else None
+        before, after = complete.parsed, _parsed(now.text)
         if before is None or after is None:
             return None
         try:
@@ -506,22 +502,20 @@ class Unit:
         self.importable = self.document.text
         # First: what changes from here on is not of this run.
         basis = self._basis(due.only)
-        reused = self._reused() if not due.only else None
-        kept = reused.targets if reused is not None else frozenset()
-        if reused is not None and reused.all:
-            self._complete = _Complete(basis, reused.results, self._recorder)
+        before, reused = self._complete, self._reused() if not due.only else None
+        if before is None or reused is None:
+            kept, recorder = frozenset[str](), Recorder()
+        elif reused.all:
+            self._complete = _Complete(basis, reused.results, before.recorder)
             self._restore(reused.results.snapshot())
             return
-        if reused is not None:
+        else:
+            kept, recorder = reused.targets, Recorder(before.recorder)
             self.results.adopt(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)))
         analysis = engine.analyze(request)
-        before = self._recorder if due.only else None
-        if kept and self._complete is not None:
-            before = self._complete.recorder
-        self._recorder = Recorder(before)
         self.results.begin(due.only, kept)
-        self._run = _Run(self, analysis, basis)
+        self._run = _Run(self, analysis, basis, recorder)
         self._report(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
             # That there will be something is all that there is to show.
@@ -551,8 +545,6 @@ class Unit:
 
     def take(self, event: Event) -> None:
         """An event of the run that goes on."""
-        if self._recorder is not None:
-            self._recorder.hear(event)
         told = isinstance(event, (Importing, Log, TargetStarted))
         changed = not told and self.results.apply(event)
         self._report(RunAdvanced(event))
@@ -569,9 +561,7 @@ class Unit:
             self.from_cache = False
             self.results.complete()
             if not run.only:
-                self._complete = _Complete(run.basis, self.results.snapshot(), self._recorder)
-                if self._recorder is not None:
-                    self._recorder.hear(last)
+                self._complete = _Complete(run.basis, self.results.snapshot(), run.recorder)
                 self._settle()
         elif not run.obsolete:
             self.results.interrupted()
@@ -598,10 +588,10 @@ class Unit:
 
     def _settle(self) -> None:
         """Have the results kept, which are those of the text as it is."""
-        if self._recorder is None or self._engine is None:
+        if self._complete is None or self._engine is None:
             return
-        events = self.results.events(self.document.generation)
-        kept = self._recorder.results(self._engine.status, events)
+        events = self._complete.results.events(self.document.generation)
+        kept = self._complete.recorder.results(self._engine.status, events)
         if kept is not None:
             self._report(ResultsSettled(kept))
 
@@ -658,10 +648,14 @@ class Unit:
             self._remember()
             self._report(ResultsChanged(final=True))
 
-    def _remember(self) -> None:
-        """Should an edit be taken back, its forecasts are not made again."""
-        if self._known() is not None:
-            self._complete = _Complete(self._basis(()), self.results.snapshot(), self._recorder)
+    def _remember(self) -> bool:
+        """Should an edit be taken back, its forecasts are not made again. Says whether the results
+        are those of the last complete run."""
+        complete = self._complete
+        if complete is None or self.busy or self.waiting or self._known() is None:
+            return False
+        self._complete = _Complete(self._basis(()), self.results.snapshot(), complete.recorder)
+        return True
 
     def _end_forecast(self) -> None:
         self._report(ForecastWithdrawn())
@@ -682,10 +676,11 @@ class Unit:
 class _Run:
     """Takes the events of one analysis into its unit until the last."""
 
-    def __init__(self, unit: Unit, analysis: Analysis, basis: _Basis) -> None:
+    def __init__(self, unit: Unit, analysis: Analysis, basis: _Basis, recorder: Recorder) -> None:
         self._unit = unit
         self._analysis = analysis
         self.basis = basis
+        self.recorder = recorder
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False
@@ -707,6 +702,7 @@ class _Run:
         # Nobody waits for other paths: they are no reason to trace an edit later.
         waited: float | None = None
         async for event in self._analysis:
+            self.recorder.hear(event)
             if isinstance(event, (Analyzed, Failed)):
                 ended = loop.time() if waited is None else waited
                 self._unit.run_ended(self, event, ended - begun)
@@ -758,6 +754,9 @@ def _parses(text: str, python: str) -> bool:
 
 
 def _parsed(text: str) -> ParsedText | None:
+    """None if it is too long, or has a syntax that is newer than this Python."""
+    if len(text) > LONGEST_PARSE:
+        return None
     try:
         return ParsedText(text)
     except SyntaxError:

@@ -19,6 +19,15 @@ class Telling(Protocol):
 
 
 _T = TypeVar("_T", bound=Telling)
+_V = TypeVar("_V")
+
+
+def adopted(
+    own: Mapping[str, _V], others: Mapping[str, _V], names: frozenset[str]
+) -> Mapping[str, _V]:
+    """With what others have of some targets in place of the own."""
+    kept = {name: one for name, one in own.items() if name not in names}
+    return {**kept, **{name: one for name, one in others.items() if name in names}}
 
 
 class Told(Generic[_T]):
@@ -51,9 +60,7 @@ class Told(Generic[_T]):
 
     def adopt(self, other: Told[_T], names: frozenset[str]) -> None:
         """Take what another one has of some targets."""
-        others = {name: one for name, one in self.by_target.items() if name not in names}
-        own = {name: one for name, one in other.by_target.items() if name in names}
-        self.by_target = {**others, **own}
+        self.by_target = adopted(self.by_target, other.by_target, names)
 
     def edited(self, edit: Edit) -> None:
         self.by_target = {name: one.moved(edit) for name, one in self.by_target.items()}

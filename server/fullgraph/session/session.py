@@ -252,10 +252,9 @@ class Session:
 
     def _open(self, unit: Unit) -> None:
         kept = self._kept(unit)
-        if kept is not None:
-            kept_before = kept.find(self.request(unit, ()))
-            if kept_before is not None:
-                unit.show_kept(kept_before)
+        found = kept.find(self.request(unit, ())) if kept is not None else None
+        if found is not None:
+            unit.show_kept(found)
         unit.open()
         self._prepare(unit)
 
@@ -330,9 +329,9 @@ class Session:
 
     def _imported(self, unit: Unit) -> None:
         """A text may be another one for those that import it."""
-        for other in self._informed():
+        for other in self.units.values():
             if other is not unit and unit.document.name in (other.reads or ()):
-                other.reconsider()
+                self._inform(other).reconsider()
 
     def _inform(self, unit: Unit) -> Unit:
         """Let a unit know of the settings and the recording as they are now."""
