@@ -215,7 +215,7 @@ async def test_operators_of_the_file_are_part_of_it(
     unrelated = session.index(session.units[other])
     assert unrelated is not None
     assert unrelated.operator("mine::scale") is None
-    session.change(uri(tmp_path), [Change("import torch\n")], 2)
+    session.change(uri(tmp_path), [Change("import torch\nsize = 1\n")], 2)
     assert scale()
     await until(lambda: not scale())
 
