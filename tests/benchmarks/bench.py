@@ -14,6 +14,9 @@
 (f) In a file of twenty targets: from a comment to the diagnostics of the new text; from an edit of
     one target to the end of the analysis, against the same target traced warm in one process.
 (g) ``fullgraph check`` of a file, and of a tree of them, for the first and for the second time.
+(i) With ``--models``: (a) for each file of a folder that has ``Model``, ``get_init_inputs`` and
+    ``get_inputs``, as those of KernelBench have; and when the last finding came, and the target's
+    own trace was through.
 (h) ``fullgraph check`` of twenty lines: the first call, later ones with the engine that it left,
     and calls that leave none.
 
@@ -23,6 +26,7 @@ Those of (a) and of (h) take turns, so that a machine that slows down slows all 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import statistics
 import subprocess
@@ -51,7 +55,9 @@ class Editor:
         self.source = source.read_text()
         self.path.write_text(self.source)
         self.uri = self.path.as_uri()
-        self.version = 0
+        self.version = self.edits = 0
+        self.last = 0.0
+        """Seconds to the last diagnostics that came while the text of the last edit was traced."""
         started = time.perf_counter()
         self.client = Client(SERVER, folder)
         answered, _ = self.client.request(
@@ -76,14 +82,17 @@ class Editor:
     def edit(self) -> tuple[float, float]:
         """Seconds to the first new finding (0 if none is to come), and to the end of the analysis.
 
-        Every other edit adds a graph break to the top of ``forward``, the ones between remove it.
+        Every other edit adds a graph break to the top of the last ``forward``, the ones between
+        remove it.
         """
+        self.edits += 1
+        adds = self.edits % 2 == 1
+        text = _with_break(self.source, "extra") if adds else self.source
+        return self.become(text, text[: text.index("print")].count("\n") if adds else -1)
+
+    def become(self, text: str, line: int) -> tuple[float, float]:
+        """The same of another text, whose first new finding is in a line."""
         self.version += 1
-        adds = self.version % 2 == 1
-        head = "def forward(self, x):\n"
-        extra = head + 8 * " " + 'print("extra")\n'
-        text = self.source.replace(head, extra) if adds else self.source
-        line = text[: text.index("print")].count("\n") if adds else -1
         document = {"uri": self.uri, "version": self.version}
         self.path.write_text(text)
         started = time.perf_counter()
@@ -140,12 +149,15 @@ class Editor:
         self.client.notify("textDocument/didSave", {"textDocument": {"uri": self.uri}})
 
     def wait(self, started: float, line: int = -1) -> tuple[float, float]:
-        first = 0.0
+        first = self.last = 0.0
         busy = False
         for at, message in self.client.until(120):
             method, params = message.get("method"), message.get("params")
-            if method == "textDocument/publishDiagnostics" and not first:
-                if any(item["range"]["start"]["line"] == line for item in params["diagnostics"]):
+            if method == "textDocument/publishDiagnostics":
+                if busy:
+                    self.last = at - started
+                found = any(item["range"]["start"]["line"] == line for item in params["diagnostics"])
+                if found and not first:
                     first = at - started
             elif method == "fullgraph/status":
                 if busy and not params["busy"]:
@@ -161,6 +173,21 @@ class Editor:
 
 def megabytes(process: psutil.Process) -> float:
     return float(process.memory_full_info().pss) / (1 << 20)
+
+
+def _with_break(source: str, said: str) -> str:
+    """The text with a call of ``print`` before the first statement of the last ``forward``."""
+    method = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.name == "forward"
+    ][-1]
+    statement = method.body[0]
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        statement = method.body[1]
+    lines = source.splitlines(keepends=True)
+    lines.insert(statement.lineno - 1, f'{statement.col_offset * " "}print("{said}")\n')
+    return "".join(lines)
 
 
 class Peak(threading.Thread):
@@ -249,6 +276,57 @@ def case(name: str, model: str, shape: str, repetitions: int) -> None:
             f"largest of module and run {peak.value:.0f} MiB"
         )
         editor.client.close()
+
+
+def models(paths: list[Path], repetitions: int) -> None:
+    """(i): each file for itself, as ratios to its own trace in a warm process."""
+    ratios: dict[str, list[float]] = {"first": [], "last": [], "end": []}
+    for path in paths:
+        warm: list[float] = []
+        taken: dict[str, list[float]] = {name: [] for name in ratios}
+        with tempfile.TemporaryDirectory() as folder:
+            source = path.read_text()
+            same = Path(folder) / "same.py"
+            same.write_text(text := _with_break(source, "0"))
+            line = text[: text.index('print("0")')].count("\n")
+            yardstick = subprocess.Popen(
+                [sys.executable, HERE / "warm.py", same, "Model", "-", "1000000"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=ENVIRONMENT,
+                text=True,
+            )
+            assert yardstick.stdout is not None
+            measured = (one for one in yardstick.stdout if one.startswith("SECONDS"))
+            process = psutil.Process(yardstick.pid)
+            if not next(measured, ""):  # the first one is not warm
+                print(f"  {path.name:<34}raises an error on fake tensors")
+                continue
+            process.suspend()
+            editor = Editor(path, Path(folder))
+            for number in range(-2, repetitions):
+                process.resume()
+                next(measured)  # the one that was interrupted
+                words = next(measured).split()
+                process.suspend()
+                first, end = editor.become(_with_break(source, str(number)), line)
+                if number >= 0:
+                    warm.append(float(words[1]))
+                    for name, seconds in zip(taken, (first, editor.last, end), strict=True):
+                        taken[name].append(seconds)
+            process.resume()
+            yardstick.kill()
+            yardstick.wait()
+            editor.client.close()
+        middle = statistics.median(warm)
+        for name, values in taken.items():
+            ratios[name].append(statistics.median(values) / middle)
+        shown = "  ".join(f"{name} {values[-1]:5.2f}" for name, values in ratios.items())
+        print(f"  {path.name:<34}warm {middle:6.3f} s   {shown}", flush=True)
+    print(f"\n{len(ratios['end'])} models, against the same traced warm in one process")
+    for name, aim in (("first", 0.5), ("last", 1.1), ("end", None)):
+        row(f"save to {name}", ratios[name], "x")
+        print(f"    (aim: at most {aim})" if aim else "    (of all that is traced besides)")
 
 
 PLACES = {
@@ -526,7 +604,11 @@ def main() -> None:
     parser.add_argument("--only-reuse", action="store_true")
     parser.add_argument("--tree", type=Path, action="append", default=[], help="checked twice")
     parser.add_argument("--only-checks", action="store_true")
+    parser.add_argument("--models", type=Path, nargs="+", help="files; nothing else is measured")
     options = parser.parse_args()
+    if options.models:
+        models(options.models, options.repetitions)
+        return
     if options.only_checks:
         checks(options.repetitions)
         return

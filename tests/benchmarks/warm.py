@@ -9,6 +9,9 @@ that were symbolic are constants. The second is of the trace that fullgraph make
 symbolic.
 
     python warm.py FILE CLASS SHAPE REPETITIONS
+
+SHAPE is that of one float tensor, as in 4x16, or - if the file has ``get_init_inputs`` and
+``get_inputs``. With these no size is symbolic at first.
 """
 
 import sys
@@ -47,7 +50,7 @@ def keeping_backend(module, inputs):
 
 def main() -> None:
     path, name, shape, repetitions = sys.argv[1:]
-    sizes = [int(size) for size in shape.split("x")]
+    sizes = [int(size) for size in shape.split("x")] if shape != "-" else []
     torch.set_num_threads(1)
     with open(path) as file:  # noqa: PTH123
         text = file.read()
@@ -63,10 +66,12 @@ def once(path, text, name, sizes, backend):
     sys.modules["traced"] = module
     exec(compile(text, path, "exec"), module.__dict__)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model = getattr(module, name)()
-        x = torch.randn(sizes)
-        torch._dynamo.maybe_mark_dynamic(x, 0)
-        torch.compile(model, backend=backend)(x)
+        if sizes:
+            model, inputs = getattr(module, name)(), [torch.randn(sizes)]
+            torch._dynamo.maybe_mark_dynamic(inputs[0], 0)
+        else:
+            model, inputs = getattr(module, name)(*module.get_init_inputs()), module.get_inputs()
+        torch.compile(model, backend=backend)(*inputs)
     return time.perf_counter() - started
 
 
