@@ -486,7 +486,7 @@ def reuse(repetitions: int) -> None:
         comments: list[float] = []
         edits: list[float] = []
         for number in range(repetitions):
-            comments.append(1000 * editor.publish(f"# note {number}\n{editor.source}"))
+            comments.append(1000 * editor.publish(f"# note {number}\n{path.read_text()}"))
             edits.append(editor.retrace(number))
         editor.client.close()
         ran = subprocess.run(
