@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from tests.engine.hosts import AnyFloat, Engine, Result, inside, spot
@@ -178,6 +179,57 @@ def test_all_other_paths_together_end_in_time(engine: Engine) -> None:
     assert set(reports) == {"f", "g0", "g1"}
     assert [path.status for path in reports["g1"]] == ["late"]
     assert all(report.status == "traced" for report in result.reports.values())
+
+
+BOTH: dict[str, Any] = {"parts": ("first", "paths"), "jobs": 2}
+
+
+def goes_ahead(way: str, *, returns: str = "other ways") -> str:
+    """A target whose first run ends only once another process goes its other way."""
+    text = goes(f"os.write(given, b'.')\n    {way}", returns=returns)
+    text = text.replace("import os, time\n", "import os, time\ntaken, given = os.pipe()\n")
+    return text.replace("target\n", "target\n    os.read(taken, 1)\n")
+
+
+@pytest.fixture
+def forking(engine: Engine, processes: str) -> Engine:
+    if processes == "spawn":
+        pytest.skip("each process has pipes of its own there")
+    return engine
+
+
+def test_an_idle_processor_begins_with_the_other_paths_of_the_text_before(forking: Engine) -> None:
+    engine = forking
+    engine.analyze(goes("return 1"), **BOTH)
+    result = engine.analyze(goes_ahead("return 2"), **BOTH)
+    assert on_paths(result) == [(RunId("f", 0, "paths"), "f auto goes_0 2")]
+    assert [path.words for path in result.reports["f"].paths] == ["goes_0"]
+
+
+def test_other_paths_that_are_begun_and_not_wanted_are_ended(forking: Engine) -> None:
+    engine = forking
+    engine.analyze(goes("return 1"), **BOTH)
+    result = engine.analyze(goes_ahead("time.sleep(600)", returns="one way"), **BOTH)
+    assert isinstance(result.end, Analyzed)
+    assert not on_paths(result)
+    assert result.end.seconds < 1.5  # the way alone may take twice as long
+
+
+def test_other_paths_that_fail_ahead_are_gone_in_their_turn(engine: Engine) -> None:
+    text = goes("os._exit(3)")
+    engine.analyze(text, **BOTH)
+    result = engine.analyze(f"{text}# again\n", **BOTH)
+    assert on_paths(result) == [
+        (RunId("f", 0, "paths"), "f auto goes_0 it exited with status 3"),
+    ]
+
+
+def test_other_paths_are_begun_with_the_tensors_that_they_need(engine: Engine) -> None:
+    needs = "other ways need real"
+    engine.analyze(goes("return 1", returns=needs), **BOTH)
+    # Ahead of the run with real tensors is one with fake ones, which has nothing to ask.
+    result = engine.analyze(goes("return 2", returns=needs), **BOTH)
+    assert on_paths(result) == [(RunId("f", 0, "paths"), "f real goes_0 2")]
 
 
 def values(result: Result, name: str) -> list[str]:

@@ -61,6 +61,7 @@ from .process_backends import (
 )
 from .process_backends.limits import MIB
 from .services import Services
+from .speculation import Expected
 from .wire import (
     PACKAGES,
     BackendTried,
@@ -165,6 +166,13 @@ class Attempt:
     """From the first run of the same, if this is one of its further paths."""
     again: bool = False
     """A process of the same was ended from outside."""
+    speculative: bool = False
+    """It answers the first question of a later one, which may not ask it."""
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """The numbers of its target and its probe."""
+        return self.plan.target, self.plan.probe
 
 
 @dataclass
@@ -184,6 +192,19 @@ class LaunchedRun:
     """Lines for the server that wait for its end."""
     findings: dict[str, Finding] = field(default_factory=dict)
     """Those that it has told, by their identities."""
+
+
+@dataclass
+class Speculation:
+    """What is known of further paths of a target before its first run has ended."""
+
+    attempt: Attempt
+    found: FoundProbe | None
+    """What a search had found for the target when it was launched."""
+    answer: BranchAnswer | None = None
+    over: bool = False
+    wanted: Attempt | None = None
+    """It waits for the answer."""
 
 
 @dataclass
@@ -303,6 +324,10 @@ class Analysis:
         """Attempts that are made again, by target and probe."""
         self._until: dict[Part, float] = {}
         """When all runs of a part have to be through, once the first of them is launched."""
+        self._expected: list[Attempt] = []
+        """Speculative ones, for processors that have nothing else to do."""
+        self._speculations: dict[tuple[int, int], Speculation] = {}
+        """By target and probe: those that were launched."""
         self._firsts: dict[tuple[int, int], LaunchedRun] = {}
         """Runs that were traced, by target and probe, of which there may be further paths."""
         self._targets: TargetsFound | None = None
@@ -430,6 +455,7 @@ class Analysis:
                 if planned.waits:
                     self._waiting.setdefault(planned.target, []).append(planned)
             self._plan([planned for planned in runs if not planned.waits])
+            self._expect([planned for planned in runs if not planned.waits])
             if "candidates" in self.request.parts:
                 # The finding may be one of theirs; those that are not needed have nothing to show.
                 self._plan([planned for planned in runs if planned.waits])
@@ -562,7 +588,7 @@ class Analysis:
             one.process.close()
         for states in (self._pending, self._settled, self._waiting, self._enclosing):
             states.clear()
-        for kept in (self._given_up, self._firsts):
+        for kept in (self._given_up, self._firsts, self._expected, self._speculations):
             kept.clear()
         self._planned = False
         self._retry()
@@ -649,6 +675,7 @@ class Analysis:
                 return
             del self._pending[number]
             self._short_since = 0.0
+        self._speculate()
         more = any(self._may_ask_for_more(one) for one in self._enclosing_runs())
         if self._planned and not self._pending and not self._running and not more:
             self._finish()
@@ -671,7 +698,10 @@ class Analysis:
         """False if the module process is gone: its end is on the way, and told then."""
         planned, most = attempt.plan, self.request.limits
         seconds, last = most.seconds, False
-        if attempt.part in ("forecast", "paths"):
+        found = self._found()
+        if attempt.speculative:
+            found = tuple(replace(one, settled=True) for one in found)
+        elif attempt.part in ("forecast", "paths"):
             left = self._left(attempt.part)
             last = left <= 0 and bool(attempt.answers)
             seconds = seconds if last else min(seconds, left)
@@ -695,9 +725,10 @@ class Analysis:
             most.memory,
             attempt.answers,
             last,
-            found=self._found(),
+            found=found,
             known=attempt.known,
             began=time.monotonic(),
+            speculative=attempt.speculative,
         )
         enclosing = self._enclosing_of(attempt)
         if enclosing is not None and (planned.target, planned.probe) not in enclosing.taken:
@@ -786,6 +817,8 @@ class Analysis:
             launched.watched.pid = pid
             if self.request.nice:
                 processes.give_way(pid)
+            if launched.attempt.speculative and launched.attempt.at not in self._speculations:
+                processes.kill([pid])
 
     def run_refused(self, number: int, error: int) -> None:
         """There was no room for it where it was to be forked."""
@@ -794,7 +827,10 @@ class Analysis:
             return
         self._dismiss(launched.watched)
         why = os.strerror(error)
-        if self._may_wait(OSError(error, why)):
+        if launched.attempt.speculative:
+            self._speculated(launched)
+            self._launch()
+        elif self._may_wait(OSError(error, why)):
             self._pending.insert(0, launched.attempt)
         else:
             self._lost(launched.attempt, f"No process could be started for it: {why}")
@@ -816,6 +852,9 @@ class Analysis:
         self._dismiss(watched)
         attempt, done = launched.attempt, launched.done
         plan, part = attempt.plan, attempt.part
+        if attempt.speculative:
+            self._speculated(launched)
+            return
         if launched.branching is not None:
             answer = launched.answer or _unanswered(launched.branching, code, watched, self.request)
             self._pending.insert(0, replace(attempt, answers=(*attempt.answers, answer)))
@@ -830,7 +869,7 @@ class Analysis:
             why = done.report.error or "it reported nothing"
         if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
-                self._given_up[plan.target, plan.probe] = launched
+                self._given_up[attempt.at] = launched
                 self._remember(done)
             self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
             return
@@ -851,7 +890,7 @@ class Analysis:
             return
         if part not in ("first", "candidates"):
             return  # what it found it has told; how it ended is its own affair
-        before = self._given_up.get((plan.target, plan.probe))
+        before = self._given_up.get(attempt.at)
         for seen in launched.seen or (before.seen if before is not None else ()):
             self._host.forward(seen + b"\n")
         if done is None:
@@ -869,11 +908,89 @@ class Analysis:
                 taken_of.further.add(plan.target)
                 self._plan_further(taken_of)
             if done.known and "paths" in self.request.parts:
-                self._firsts[plan.target, plan.probe] = launched
+                self._firsts[attempt.at] = launched
                 # With real tensors where fake ones raise; values that they lack are chosen.
                 raised = before is not None and before.done is not None and before.done.raised
                 mode: Mode = "real" if raised else self.request.mode
-                self._pending.append(Attempt(plan, mode, "paths", known=done.known))
+                self._plan_paths(Attempt(plan, mode, "paths", known=done.known))
+                return
+        if part == "first":
+            self._expect_none(attempt)
+
+    # -- speculation --------------------------------------------------------------------------
+
+    def _expect(self, runs: list[PlannedRun]) -> None:
+        """Which of them may have further paths, as they had before the text was edited."""
+        if not {"first", "paths"} <= set(self.request.parts):
+            return
+        for planned in runs:
+            name, probe = planned.info.name, planned.probe
+            expected = self._host.expected_paths.of(self.request.path, name, probe)
+            if expected is not None:
+                mode, known = expected.mode, expected.known
+                self._expected.append(
+                    Attempt(planned, mode, "paths", known=known, speculative=True)
+                )
+
+    def _speculate(self) -> None:
+        """Launch what may be asked for later, where processors have nothing else to do."""
+        while self._expected and not self._pending and len(self._running) < self.request.jobs:
+            attempt = self._expected.pop(0)
+            first = any(
+                one.attempt.at == attempt.at and one.attempt.part == "first"
+                for one in self._running.values()
+            )
+            if first:
+                found = self._found_for(attempt)
+                self._speculations[attempt.at] = Speculation(attempt, found)
+                self._launch_one(attempt)
+                if not any(one.attempt is attempt for one in self._running.values()):
+                    del self._speculations[attempt.at]
+
+    def _found_for(self, attempt: Attempt) -> FoundProbe | None:
+        found = self._host.found.of(self.request.path)
+        return next((one for one in found if one.target == attempt.plan.info.name), None)
+
+    def _speculated(self, launched: LaunchedRun) -> None:
+        """A speculative run has ended, somehow."""
+        speculation = self._speculations.get(launched.attempt.at)
+        if speculation is None:
+            return
+        speculation.over, speculation.answer = True, launched.answer
+        if speculation.wanted is not None:
+            self._pending.insert(0, _answered(speculation.wanted, speculation))
+
+    def _plan_paths(self, attempt: Attempt) -> None:
+        """Plan the further paths of a target, which speculation may have an answer for."""
+        name, probe = attempt.plan.info.name, attempt.plan.probe
+        expected = Expected(attempt.mode, attempt.known)
+        self._host.expected_paths.add(self.request.path, name, probe, expected)
+        speculation = self._speculations.get(attempt.at)
+        if speculation is not None and (
+            speculation.attempt.mode != attempt.mode
+            or speculation.found != self._found_for(attempt)
+        ):
+            self._stop_speculation(attempt)
+            speculation = None
+        if speculation is None:
+            self._pending.append(attempt)
+        elif speculation.over:
+            self._pending.append(_answered(attempt, speculation))
+        else:
+            speculation.wanted = attempt
+
+    def _expect_none(self, attempt: Attempt) -> None:
+        """A target has no further paths."""
+        name, probe = attempt.plan.info.name, attempt.plan.probe
+        self._host.expected_paths.forget(self.request.path, name, probe)
+        self._stop_speculation(attempt)
+
+    def _stop_speculation(self, attempt: Attempt) -> None:
+        speculation = self._speculations.pop(attempt.at, None)
+        if speculation is not None and not speculation.over:
+            running = (one for one in self._running.values() if one.attempt.speculative)
+            pids = [one.watched.pid for one in running if one.attempt.at == attempt.at]
+            processes.kill([pid for pid in pids if pid])
 
     # -- enclosing runs -----------------------------------------------------------------------
 
@@ -890,8 +1007,7 @@ class Analysis:
 
     def _waits_for_snapshot(self, attempt: Attempt) -> bool:
         enclosing = self._enclosing_of(attempt)
-        at = (attempt.plan.target, attempt.plan.probe)
-        return enclosing is not None and not enclosing.over and at not in enclosing.taken
+        return enclosing is not None and not enclosing.over and attempt.at not in enclosing.taken
 
     def _enclosing_of(self, attempt: Attempt) -> EnclosingRun | None:
         """The enclosing run that may show what an attempt is called with; it begins when the first
@@ -1301,6 +1417,11 @@ class Analysis:
                 self._host.unwatch(capture.descriptor)
 
         self._host.watch(capture.descriptor, ready)
+
+
+def _answered(attempt: Attempt, speculation: Speculation) -> Attempt:
+    answers = (speculation.answer,) if speculation.answer is not None else ()
+    return replace(attempt, answers=answers)
 
 
 def _again(statement: int | None) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ from .process_backends.forking import Forking
 from .process_backends.spare import Starter
 from .process_backends.spawning import Spares, Spawning
 from .reproduction import Reproduction
+from .speculation import ExpectedPaths
 from .wire import Order
 
 _TICK = 0.25
@@ -253,6 +254,7 @@ class Host:
         self._queue: list[tuple[Analyze, float]] = []
         """Requests that wait for others to end, and when they came."""
         self.found = FoundProbes()
+        self.expected_paths = ExpectedPaths()
         self._children: dict[int, Callable[[int | None], None]] = {}
         self._collector = start.confinement.collector
         if self._collector:

@@ -46,6 +46,8 @@ from .reads import Reads
 from .wire import (
     BackendTried,
     Begun,
+    BranchAnswer,
+    Branching,
     CandidatesMade,
     CasesChosen,
     Launch,
@@ -127,8 +129,7 @@ class Run:
         descriptors.flush()
         if self.reads is not None:
             self.tell(FilesRead.of(self.analyze.request, self.reads.untold()))
-        if calls := self.pipeline.operator_calls():
-            self.tell(OperatorCalls(calls))
+        self.tell_calls()
         if self.analyze.timings:
             phases, mode = self.watch.phases(), done.report.mode
             seconds = sum(one.seconds for one in phases)
@@ -164,6 +165,15 @@ class Run:
 
     def tell(self, event: Event | Upward) -> None:
         wire.report(self.report, event)
+
+    def tell_calls(self) -> None:
+        if calls := self.pipeline.operator_calls():
+            self.tell(OperatorCalls(calls))
+
+    def tell_branch(self, told: Branching | BranchAnswer) -> None:
+        if isinstance(told, BranchAnswer):
+            self.tell_calls()  # the process ends
+        self.tell(told)
 
     def emit(self, finding: Finding) -> None:
         emitted = self.emitted
@@ -216,10 +226,10 @@ class Run:
             silence()
             until = _monotonic() + (1 - _LAST) * launch.seconds
             branch: Branches | Replay
-            if self.forking is not None:
-                branch = Branches(self.forking, until)
+            if self.forking is not None and not launch.speculative:
+                branch = Branches(self.forking, until, launch.answers)
             else:
-                branch = Replay(launch.answers, self.tell, until, last=launch.last)
+                branch = Replay(launch.answers, self.tell_branch, until, last=launch.last)
             asked["branch"] = branch
             if launch.part == "forecast":
                 asked["forecast_recompiles"] = self.forecast_recompiles

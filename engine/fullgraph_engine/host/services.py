@@ -12,6 +12,7 @@ from .lines import LineReader
 from .pipeline import Pipeline
 from .process_backends import Launched, ProcessBackend
 from .process_backends.channels import ProcessEnds
+from .speculation import ExpectedPaths
 from .wire import Order
 
 
@@ -25,6 +26,8 @@ class Services(Protocol):
     """Facts that this torch does not show."""
     found: FoundProbes
     """Probes that earlier requests found."""
+    expected_paths: ExpectedPaths
+    """Further paths that earlier requests traced."""
     backend: ProcessBackend
 
     # -- events -------------------------------------------------------------------------------

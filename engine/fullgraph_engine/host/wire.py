@@ -275,7 +275,7 @@ class Launch:
     seconds: float
     memory: int
     answers: tuple[BranchAnswer, ...] = ()
-    """What earlier attempts of it that could not fork have found out."""
+    """What earlier attempts of it have found out that could not fork, or were made ahead of it."""
     last: bool = False
     """There is no time for another attempt."""
     found: tuple[FoundProbe, ...] = ()
@@ -284,6 +284,8 @@ class Launch:
     """From the first run of its target and probe."""
     began: float = 0.0
     """When it was sent, in ``time.monotonic()``."""
+    speculative: bool = False
+    """Answer its first question, and end. ``known`` is from before the text was edited."""
 
 
 @dataclass(frozen=True)

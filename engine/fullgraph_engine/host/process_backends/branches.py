@@ -42,16 +42,18 @@ class Answer(Generic[T]):
 class Branches:
     """``forking`` is called with True before a fork and with False after it, on both sides.
 
-    ``until`` is when all have to be through, by the monotonic clock.
+    ``until`` is when all have to be through, by the monotonic clock; ``answers`` are there already.
     """
 
     def __init__(
         self,
         forking: Callable[[bool], None] = lambda _: None,
         until: float = float("inf"),
+        answers: Iterable[BranchAnswer] = (),
     ) -> None:
         self._forking = forking
         self._until = until
+        self._answers = {answer.name: answer for answer in answers}
 
     def __call__(self, work: Callable[[], T], seconds: float, name: str = "") -> Answer[T]:
         """What ``work`` gives in a fork; ``seconds`` are of processor time.
@@ -59,6 +61,9 @@ class Branches:
         A process that gives way to others may wait for a processor longer than it has one; but
         not for ever, as one does that waits for something else.
         """
+        known = self._answers.get(name)
+        if known is not None:
+            return unpacked(known)
         most = min(_PATIENCE * seconds, self._until - _monotonic() - _SLACK)
         late = Answer[T](lost=late_words(seconds), late=True)
         if most <= 0:
@@ -119,7 +124,7 @@ def ending(code: int | None) -> str:
 
 
 class Replay:
-    """Trying something out where nothing can be forked.
+    """Trying something out where nothing can be forked, or ahead of the run that asks for it.
 
     This process tries it itself, tells what came of it, and ends. Then the same run is made again
     with that answer: a process that had the answers to all of its questions never ends here.
