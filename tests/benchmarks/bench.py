@@ -156,8 +156,8 @@ class Editor:
             if method == "textDocument/publishDiagnostics":
                 if busy:
                     self.last = at - started
-                found = any(item["range"]["start"]["line"] == line for item in params["diagnostics"])
-                if found and not first:
+                places = [item["range"]["start"]["line"] for item in params["diagnostics"]]
+                if line in places and not first:
                     first = at - started
             elif method == "fullgraph/status":
                 if busy and not params["busy"]:

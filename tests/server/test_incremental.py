@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from fullgraph.incremental import Inputs, KnownTarget, ParsedText, aligned, same_code, unaffected
 from fullgraph.incremental.code_lines import code_lines
 from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import BreakCause, Finding, Frame, Position, Range, Related
 
 TEXT = '''\
@@ -83,7 +86,16 @@ def left(new: str, *, inputs: Inputs = "written", text: str = TEXT) -> list[str]
         ("        # no comment\n", "", False),
         ("        # no comment\n", "        # a comment\n", False),
         ("WIDTH = 8", "WIDTH = 9", False),
-        ("WIDTH = 8", "WIDTH =  8", False),
+        ("WIDTH = 8", "WIDTH=   8", True),
+        ("WIDTH = 8", "WIDTH = \\\n8", False),
+        ("    return x * WIDTH", "  return x * WIDTH", False),
+        ("    size = 3", "  size =3", True),
+        ("            x,\n        )", "    x,\n    )", True),
+        ("return helper(", "return helper (", True),
+        ('        b"""', '     b"""', False),
+        ("x * WIDTH", "x ** WIDTH", False),
+        ("x * WIDTH", "x * WID TH", False),
+        ("            x,\n\n", "            x ,\n\n", True),
         ("WIDTH = 8", "# fullgraph: off\nWIDTH = 8", False),
         ("class Inner", "# fullgraph: x=f32[2]\nclass Inner", False),
         ("WIDTH = 8", "WIDTH = 8  # fullgraph: ignore", True),
@@ -230,21 +242,21 @@ def test_lines_of_code_are_found_where_they_went(seed: int) -> None:
     before = ParsedText(TEXT)
     edits = same_code(before, new)
     assert edits is not None
-    moved = Relocation("/a.py", edits)
+    moved = Relocation("/a.py", edits, new)
     for told in code_lines(lines):
         assert new[moved.line(told.number)] == lines[told.number]
     change = aligned(before, ParsedText("\n".join(new)))
     assert change.is_same
-    again = Relocation("/a.py", change.edits)
+    again = Relocation("/a.py", change.edits, new)
     docstring = '    """Words."""'
     for told in code_lines(lines):
-        if told.code != docstring:
+        if told.line != docstring:
             assert new[again.line(told.number)] == lines[told.number]
 
 
 def test_what_is_told_moves_with_its_lines() -> None:
     text = "import torch\n\n\ndef f(x):\n    g(x,\n      x)\n"
-    new = "# note\nimport torch\n\n\ndef f(x):\n    g(x,\n      # note\n      x)\n"
+    new = "# note\nimport torch\n\n\ndef f(x):\n    g(x,  # one\n      # note\n      x)\n"
     edits = same_code(ParsedText(text), new.split("\n"))
     assert edits is not None
 
@@ -254,19 +266,19 @@ def test_what_is_told_moves_with_its_lines() -> None:
             f"As line {line} says, but not line 4 of b.py, nor other.py, line 4.",
             call,
             context=f'File "{file}", line {line}, in f',
-            stack=(Frame(file, "f", line - 1, 4, line), Frame("/p/b.py", "f", 4)),
+            stack=(Frame(file, "f", line - 1, 4, line, text="    g(x,"), Frame("/p/b.py", "f", 4)),
             related=(Related("/p/b.py", Range(Position(4, 0), Position(4, 1)), "There."),),
             identity=f"x@{call.start.line}:4-{call.end.line}:8",
             causes=(BreakCause("1", "place", "f"), BreakCause("2", "call", "g", file, 0)),
         )
 
     before = finding(Range(Position(4, 4), Position(5, 8)), 5)
-    moved = Relocation("/p/a.py", edits).of(before)
+    moved = Relocation("/p/a.py", edits, new.split("\n")).of(before)
     assert moved.range == Range(Position(5, 4), Position(7, 8))
     assert moved.identity == "x@5:4-7:8"
     assert moved.message == "As line 6 says, but not line 4 of b.py, nor other.py, line 4."
     assert moved.context == 'File "/p/a.py", line 6, in f'
-    assert moved.stack[0].line == 5
+    assert (moved.stack[0].line, moved.stack[0].text) == (5, "    g(x,  # one")
     assert (moved.stack[1], moved.related) == (before.stack[1], before.related)
     assert [cause.line for cause in moved.causes] == [0, 1]
 
@@ -274,10 +286,77 @@ def test_what_is_told_moves_with_its_lines() -> None:
 def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:
     text = "def f(x):\n    return x\n\n\ndef g(x):\n    return x\n"
     before, after = ParsedText(text), ParsedText(text.partition("\n\n\n")[2])
-    move = Relocation("/a.py", aligned(before, after).edits)
-    assert move.of(Position(5, 3)) == Position(1, 3)
+    move = Relocation("/a.py", aligned(before, after).edits, after.lines)
+    assert move.of(_on_line(5)) == _on_line(1)
     with pytest.raises(LineLost):
-        move.of(Position(1, 3))
+        move.of(_on_line(1))
+
+
+def _on_line(line: int) -> Range:
+    return Range(Position(line, 3), Position(line, 4))
+
+
+def respaced(chance: random.Random, text: str) -> str:
+    """Other blanks, wherever there may be some."""
+    new, times = [], chance.choice([1, 2])
+    for told in code_lines(text.split("\n")):
+        words = [" " * (told.tokens[0].column * times)]
+        for before, token in itertools.pairwise(told.tokens):
+            apart = before.text[-1:].isalnum() and token.text[:1].isalnum()
+            words += [before.text, " " * (chance.randrange(3) + apart)]
+        new.append("".join([*words, told.tokens[-1].text]))
+    return "\n".join(new)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_on_lines_are_found_behind_other_blanks(seed: int) -> None:
+    chance = random.Random(seed)
+    text = "\n".join(
+        [
+            "class A:",
+            "    def f(self, x, größe):",
+            '        y = {"ü": größe[0], "b": (x)}',
+            "        if x:",
+            '            return g(x , y["ü"],',
+            "              größe)  # note",
+            "        return f'{x}  ' + x . a",
+        ]
+    )
+    new = respaced(chance, text)
+    lines, now = text.split("\n"), new.split("\n")
+    edits = same_code(ParsedText(text), now)
+    assert edits is not None
+    moved = Relocation("/a.py", edits, now)
+    for told in code_lines(lines):
+        for number, first in enumerate(told.tokens):
+            last = chance.choice(told.tokens[number:])
+            start, end = (told.line[:at].encode() for at in (first.column, last.end))
+            place = Range(Position(told.number, len(start)), Position(told.number, len(end)))
+            there = moved.of(place)
+            assert there == _moved_by(edits, place)
+            found = now[told.number].encode()[there.start.byte : there.end.byte].decode()
+            assert found.replace(" ", "") == told.line[first.column : last.end].replace(" ", "")
+            assert not found.startswith(" ")
+            assert not found.endswith(" ")
+
+
+def _moved_by(edits: Sequence[Edit], place: Range) -> Range | None:
+    for edit in edits:
+        moved = edit.moved(place)
+        assert moved is not None
+        place = moved
+    return place
+
+
+def test_what_repeats_a_line_is_not_moved_behind_other_blanks() -> None:
+    new = ["a = f(x, 1)", ""]
+    edits = same_code(ParsedText("a = f(x,1)\n"), new)
+    assert edits is not None
+    place = Range(Position(0, 0), Position(0, 10))
+    moved = Relocation("/a.py", edits, new).of(Finding("x", "It says 1.", place))
+    assert moved.range.end.byte == 11
+    with pytest.raises(LineLost):
+        Relocation("/a.py", edits, new).of(Finding("x", "Of `f(x,1)`.", place))
 
 
 # -- in the editor --------------------------------------------------------------------------------
@@ -316,6 +395,16 @@ async def test_a_comment_costs_no_run(editor: Any, counter: Any) -> None:
     editor.save(uri)
     await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
+    assert counter.analyzed == 1
+
+
+async def test_blanks_cost_no_run(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_seen(uri, BREAK)
+    await editor.until_state("ready")
+    editor.edit(uri, "    call()", "        call ( )")
+    await editor.until_seen(uri, ("A break", "call ( )"))
+    await editor.until_rest()
     assert counter.analyzed == 1
 
 

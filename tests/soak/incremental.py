@@ -75,6 +75,18 @@ def constant(chance: random.Random, text: str) -> str:
     return "\n".join(lines)
 
 
+def blanks(chance: random.Random, text: str) -> str:
+    """More or fewer blanks on a line, or in front of every line."""
+    lines = text.split("\n")
+    if chance.random() < 0.2:
+        return "\n".join(re.sub("^ +", lambda found: found[0] * 2, line) for line in lines)
+    row = chance.randrange(len(lines))
+    indent = lines[row][: len(lines[row]) - len(lines[row].lstrip())]
+    old, new = chance.choice([(" = ", "="), ("=", " = "), (", ", ","), (",", ",  "), ("(", "( ")])
+    lines[row] = indent + lines[row].lstrip().replace(old, new)
+    return "\n".join(lines)
+
+
 def rename(chance: random.Random, text: str) -> str:
     """Another name for something at the top of the module, wherever it is mentioned by it."""
     names = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
@@ -121,7 +133,7 @@ def document(chance: random.Random, text: str) -> str:
 
 
 EDITS: tuple[Callable[[random.Random, str], str], ...] = (
-    *(insert, insert, constant, constant, remove, comment, note, note, remark),
+    *(insert, insert, constant, constant, remove, comment, note, note, remark, blanks),
     *(rename, swap, define, document),
 )
 

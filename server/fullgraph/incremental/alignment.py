@@ -50,14 +50,14 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
     documented = frozenset(
         one for one, other in same if _docstrings(old[one]) != _docstrings(new[other])
     )
-    pairs: list[tuple[int, int]] = []
+    pairs: list[_Pair] = []
     for one, other in same:
         if old[one].lines == new[other].lines:
             shift = new[other].first - old[one].first
-            pairs += ((line, line + shift) for line in range(old[one].first, old[one].last + 1))
+            numbers = range(old[one].first, old[one].last + 1)
+            pairs += (_Pair(line, line + shift) for line in numbers)
         else:
-            lines = zip(_told(old[one]), _told(new[other]), strict=True)
-            pairs += ((line.number, now.number) for line, now in lines)
+            pairs += map(_pair, _told(old[one]), _told(new[other]))
     left = _with_code(old) - {one for one, _ in same}
     come = _with_code(new) - {other for _, other in same}
     used = [_used(old, left), _used(new, come)]
@@ -65,8 +65,8 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
 
 
 def same_code(before: ParsedText, after: Sequence[str]) -> tuple[Edit, ...] | None:
-    """The edits from a text to one with these lines, if only comments and empty lines differ;
-    None if more does. Reads no more than the statements around what differs."""
+    """The edits from a text to one with these lines, if only comments, empty lines and blanks
+    differ; None if more does. Reads no more than the statements around what differs."""
     old = before.lines
     most = min(len(old), len(after))
     head = next((n for n in range(most) if old[n] != after[n]), most)
@@ -85,13 +85,14 @@ def same_code(before: ParsedText, after: Sequence[str]) -> tuple[Edit, ...] | No
         return None
     if [line.code for line in ours] != [line.code for line in theirs]:
         return None
-    pairs = [(line.number, now.number) for line, now in zip(ours, theirs, strict=True)]
-    return _edits([(first - 1, first - 1), *pairs, (last + 1, last_now + 1)], set(), set())
+    pairs = map(_pair, ours, theirs)
+    ends = _Pair(first - 1, first - 1), _Pair(last + 1, last_now + 1)
+    return _edits([ends[0], *pairs, ends[1]], set(), set())
 
 
 def _plainly(lines: Sequence[str]) -> list[str]:
     """Differs only where code does, and is found much faster."""
-    parts = (line.partition("#")[0].rstrip() for line in lines)
+    parts = ("".join(line.partition("#")[0].split()) for line in lines)
     return [part for part in parts if part]
 
 
@@ -123,14 +124,52 @@ def _used(parts: Sequence[Statement], numbers: Iterable[int]) -> set[int]:
     return {line.number for number in numbers for line in parts[number].code}
 
 
-def _edits(pairs: Sequence[tuple[int, int]], left: set[int], come: set[int]) -> tuple[Edit, ...]:
+@dataclass(frozen=True)
+class _Pair:
+    """A line, and the one that has the same code later. ``edits`` are of the blanks in it."""
+
+    line: int
+    now: int
+    edits: tuple[Edit, ...] = ()
+
+
+def _pair(line: CodeLine, now: CodeLine) -> _Pair:
+    if line.line == now.line:
+        return _Pair(line.number, now.number)
+    edits = []
+    end = end_now = 0
+    before = ""
+    for token, token_now in zip(line.tokens, now.tokens, strict=True):
+        if token.column - end != token_now.column - end_now:
+            edits.append(
+                Edit(
+                    Position(line.number, _bytes(line.line[:end])),
+                    Position(line.number, _bytes(line.line[: token.column])),
+                    Position(
+                        line.number,
+                        _bytes(line.line[:end]) + token_now.column - end_now,
+                    ),
+                    blank=True,
+                    around=f"{before}{line.line[end : token.column]}{token.text}" if before else "",
+                )
+            )
+        end, end_now, before = token.end, token_now.end, token.text
+    return _Pair(line.number, now.number, tuple(edits))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def _edits(pairs: Sequence[_Pair], left: set[int], come: set[int]) -> tuple[Edit, ...]:
     """What lies between lines that correspond, the last first, so that none shifts another."""
     return tuple(reversed(list(_between(pairs, left, come))))
 
 
-def _between(pairs: Sequence[tuple[int, int]], left: set[int], come: set[int]) -> Iterator[Edit]:
+def _between(pairs: Sequence[_Pair], left: set[int], come: set[int]) -> Iterator[Edit]:
     line = now = -1
-    for next_line, next_now in pairs:
+    for pair in pairs:
+        next_line, next_now = pair.line, pair.now
         gone, new = range(line + 1, next_line), range(now + 1, next_now)
         code = not left.isdisjoint(gone) or not come.isdisjoint(new)
         if code or len(gone) != len(new):
@@ -141,4 +180,5 @@ def _between(pairs: Sequence[tuple[int, int]], left: set[int], come: set[int]) -
                 Position(start + len(new), 0),
                 blank=not code,
             )
+        yield from pair.edits
         line, now = next_line, next_now

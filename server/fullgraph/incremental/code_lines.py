@@ -1,4 +1,5 @@
-"""The lines of a text that have code: what stands between and behind them changes no trace."""
+"""The lines of a text that have code: what stands between and behind them changes no trace, nor do
+the blanks in them."""
 
 from __future__ import annotations
 
@@ -20,11 +21,27 @@ _READ = re.compile(r"#.*\bfullgraph\b")
 
 
 @dataclass(frozen=True)
+class Token:
+    """What stands together on one line; columns are counted in characters from 0."""
+
+    column: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.column + len(self.text)
+
+
+@dataclass(frozen=True)
 class CodeLine:
-    """One line that has code, counted from 0; ``code`` is without a comment behind it."""
+    """One line that has code, counted from 0; ``code`` is the same for two lines that differ in
+    blanks alone, or in a comment behind it. ``tokens`` are what it consists of; none where each
+    blank counts."""
 
     number: int
     code: str
+    line: str
+    tokens: tuple[Token, ...] = ()
 
 
 def code_lines(lines: Sequence[str], first: int = 0) -> tuple[CodeLine, ...]:
@@ -36,37 +53,45 @@ def code_lines(lines: Sequence[str], first: int = 0) -> tuple[CodeLine, ...]:
     Raises:
         SyntaxError: they are not whole.
     """
-    used: set[int] = set()
-    inside: set[int] = set()
-    """Lines whose ends are part of a string."""
-    comments: dict[int, tuple[int, str]] = {}
-    begins: list[int] = []
+    tokens: dict[int, list[Token]] = {}
+    depths: dict[int, int] = {}
+    """How far the statements that begin on lines are inside others."""
+    depth = 0
+    comments: dict[int, str] = {}
+    begins: list[tuple[int, int]] = []
     reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
     try:
         for token in tokenize.generate_tokens(reader):
-            kind, start, end = token.type, token.start[0] - 1, token.end[0] - 1
+            kind, start, end = token.type, token.start, token.end
             if kind == tokenize.COMMENT:
-                comments[start] = token.start[1], token.string
-            elif kind not in _LAYOUT:
-                used.update(range(start, end + 1))
-                inside.update(range(start, end))
-            if kind in _STRING_BEGINS:
+                comments[start[0] - 1] = token.string
+            elif kind in _STRING_BEGINS:
                 begins.append(start)
+                continue
             elif kind in _STRING_ENDS and begins:
-                begun = begins.pop()
-                used.update(range(begun, end + 1))
-                inside.update(range(begun, end))
+                start = begins.pop()
+            depth += (kind == tokenize.INDENT) - (kind == tokenize.DEDENT)
+            if kind in _LAYOUT or kind == tokenize.COMMENT or begins:
+                continue
+            depths.setdefault(start[0] - 1, depth)
+            for number in range(start[0] - 1, end[0]):
+                line = lines[number]
+                column = start[1] if number == start[0] - 1 else 0
+                last = end[1] if number == end[0] - 1 else len(line)
+                tokens.setdefault(number, []).append(Token(column, line[column:last]))
     except tokenize.TokenError as error:
         raise SyntaxError(str(error)) from error
     found: list[CodeLine] = []
     attached = False
     for number, line in enumerate(lines):
-        at, comment = comments.get(number, (len(line), ""))
+        comment, own = comments.get(number, ""), tuple(tokens.get(number, ()))
         is_read = bool(comment) and _READ.match(comment) and not IGNORE.match(comment)
-        if number in used or is_read or attached:
-            code = line if number in inside or is_read else line[:at].rstrip()
-            if number not in used and comment and not is_read:
-                code = "#"
-            found.append(CodeLine(first + number, code))
-        attached = bool(is_read) or (attached and number not in used)
+        if is_read:
+            found.append(CodeLine(first + number, line, line))
+        elif own:
+            code = "\n".join([str(depths.get(number, "")), *(token.text for token in own)])
+            found.append(CodeLine(first + number, code, line, own))
+        elif attached:
+            found.append(CodeLine(first + number, "#" if comment else "", line))
+        attached = bool(is_read) or (attached and not own)
     return tuple(found)

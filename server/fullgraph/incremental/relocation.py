@@ -1,4 +1,4 @@
-"""What was told of a text, said of a later one whose lines of code are the same."""
+"""What was told of a text, said of a later one whose lines of code are the same but for blanks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol import BreakCause, Finding, Position, place_words
+from fullgraph_engine.protocol import BreakCause, Finding, Frame, Position, Range, place_words
 
 _T = TypeVar("_T")
 
@@ -23,15 +23,21 @@ _WORDS = re.compile(
 
 
 class LineLost(Exception):
-    """Something is told of a line that has no counterpart."""
+    """Something is told of a line that has no counterpart, or repeats one that is written otherwise
+    by now."""
 
 
 class Relocation:
-    """Places of one file, from an earlier text to a later one, line by line."""
+    """Places of one file, from an earlier text to a later one with these lines, line by line."""
 
-    def __init__(self, path: str, edits: Sequence[Edit]) -> None:
-        self._path, self._edits = path, tuple(edits)
+    def __init__(self, path: str, edits: Sequence[Edit], lines: Sequence[str]) -> None:
+        self._path, self._edits, self._lines = path, tuple(edits), lines
         self._known: dict[int, int] = {}
+        self._inside: dict[int, list[Edit]] = {}
+        for edit in self._edits:
+            if edit.inside:
+                self._inside.setdefault(edit.start.line, []).append(edit)
+        self._around = {edit.around for edit in self._edits if edit.around}
 
     def line(self, line: int) -> int:
         """Where a line is now.
@@ -52,6 +58,20 @@ class Relocation:
             self._known[line] = moved
         return moved
 
+    def byte(self, line: int, byte: int, *, end: bool = False) -> int:
+        """Where a place on a line is now; ``end``: it is the end of something.
+
+        Raises:
+            LineLost: it is between blanks that came or went.
+        """
+        moved = byte
+        for edit in self._inside.get(line, ()):
+            if edit.start.byte < byte < edit.end.byte:
+                raise LineLost(line)
+            if edit.start.byte < byte if end else edit.end.byte <= byte:
+                moved += edit.new_end.byte - edit.end.byte
+        return moved
+
     def of(self, told: _T) -> _T:
         """The same of the later text: a dataclass of the protocol, or a tuple of some.
 
@@ -66,11 +86,19 @@ class Relocation:
     def _moved(self, value: Any) -> Any:
         kind: Any = type(value)
         if kind is str:
+            if any(around in value for around in self._around):
+                raise LineLost
             return _WORDS.sub(self._word, value) if "line " in value else value
         if kind is tuple:
             return tuple(self._moved(item) for item in value)
-        if kind is Position:
-            return Position(self.line(value.line), value.byte)
+        if kind is Range:
+            start, end = value.start, value.end
+            return Range(
+                Position(self.line(start.line), self.byte(start.line, start.byte)),
+                Position(self.line(end.line), self.byte(end.line, end.byte, end=True)),
+            )
+        if kind is Frame:
+            return self._frame(value)
         if kind is BreakCause and not value.path:
             return value  # where the finding is, which says so itself
         fields = _fields(kind)
@@ -95,6 +123,19 @@ class Relocation:
             places = place_words(value.range), place_words(moved.range)
             moved = dataclasses.replace(moved, identity=moved.identity.replace(*places))
         return moved
+
+    def _frame(self, frame: Frame) -> Frame:
+        if frame.path != self._path:
+            return frame
+        line = self.line(frame.line)
+        return dataclasses.replace(
+            frame,
+            line=line,
+            byte=self.byte(frame.line, frame.byte),
+            end_line=self.line(frame.end_line),
+            end_byte=self.byte(frame.end_line, frame.end_byte, end=True),
+            text=self._lines[line] if frame.text else "",
+        )
 
     def _word(self, match: re.Match[str]) -> str:
         file, name = match["file"] or "", match["name"] or ""

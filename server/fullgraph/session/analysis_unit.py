@@ -422,10 +422,11 @@ class Unit:
             return complete.results.snapshot()
         if complete.parsed is None:
             return None
-        edits = same_code(complete.parsed, self.document.positions.lines)
+        lines = self.document.positions.lines
+        edits = same_code(complete.parsed, lines)
         if edits is None:
             return None
-        results = complete.results.relocated(edits, self.document.name)
+        results = complete.results.relocated(edits, self.document.name, lines)
         return results if results.placed == complete.results.placed else None
 
     def _restore(self, known: Results) -> None:
@@ -452,7 +453,7 @@ class Unit:
         targets = unaffected(before, after, change, complete.results.targets)
         if not targets:
             return None
-        results = complete.results.relocated(change.edits, self.document.name)
+        results = complete.results.relocated(change.edits, self.document.name, after.lines)
         every = change.is_same and targets | {""} >= complete.results.placed
         return _Reused(results, targets & results.placed, every and targets <= results.placed)
 

@@ -26,13 +26,15 @@ from fullgraph_engine.protocol import (
 class Edit:
     """The text from ``start`` to ``end`` became text that ends at ``new_end``.
 
-    ``blank``: neither has code, so that a range around it still is what it was.
+    ``blank``: neither has code, so that a range around it still is what it was. ``around`` is what
+    stood there with what is next to it, if it was inside a line.
     """
 
     start: Position
     end: Position
     new_end: Position
     blank: bool = False
+    around: str = ""
 
     @property
     def lines(self) -> int:
@@ -42,6 +44,11 @@ class Edit:
     def whole(self) -> bool:
         """Whole lines come or go, and leave the line behind them as it is."""
         return self.start.byte == self.end.byte == self.new_end.byte == 0
+
+    @property
+    def inside(self) -> bool:
+        """It changes no more than blanks in a line."""
+        return self.blank and self.start.line == self.end.line == self.new_end.line
 
     def moved(self, range_: Range) -> Range | None:
         """Where the range is after the edit; None where the edit is inside it."""
@@ -57,7 +64,7 @@ class Edit:
         """Where a line is after the edit; None for one that it touched."""
         if line > self.end.line or (self.whole and line == self.end.line):
             return line + self.lines
-        return line if line < self.start.line else None
+        return line if line < self.start.line or self.inside else None
 
     def _shifted(self, position: Position) -> Position:
         if position.line > self.end.line:

@@ -226,10 +226,10 @@ class Results:
                     kept for report in part.reports if (kept := move_report(report, edit))
                 ]
 
-    def relocated(self, edits: Sequence[Edit], path: str) -> Results:
-        """Those of a text that differs only where the edits are, and in no line of code around
-        what is told; a target of which something cannot be placed is left out."""
-        copy, move = self.snapshot(), Relocation(path, edits)
+    def relocated(self, edits: Sequence[Edit], path: str, lines: Sequence[str]) -> Results:
+        """Those of a text of these lines that differs only where the edits are, and in no line of
+        code around what is told; a target of which something cannot be placed is left out."""
+        copy, move = self.snapshot(), Relocation(path, edits, lines)
         parts, copy._old, copy._new = {**copy._old, **copy._new}, {}, {}
         for name, part in parts.items():
             with contextlib.suppress(LineLost):
