@@ -13,6 +13,7 @@ Speaks the protocol of the real one, so that the server can be tested in millise
 ``# unnecessary``           the finding on the line before is grayed
 ``# allow: KIND VALUE``     the finding on the line before is of something that this would allow
 ``# slow: SECONDS``         the run stops there for a while
+``# until: FILE``           the run stops there until there is this file
 ``# stub: too-many``      there were more values than are told
 ``# seen: ROLE CODE: VALUES``  what the first such code of the line was; between distinct values
                           stands `` | ``; one in brackets, as ``(16)``, is a constant
@@ -60,7 +61,7 @@ SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 BEHAVIOR = re.compile(r"#\s*behavior: (\w+)(?:: (.*))?$", re.MULTILINE)
 FORECAST = re.compile(r"#\s*forecast: (\S+)( slow)?$")
 PATTERN = re.compile(
-    r"#\s*(break|file|fix|related|cause|cost|unnecessary|allow|slow|print|imports|die|deaf|registers)\b:?\s*(.*)$"
+    r"#\s*(break|file|fix|related|cause|cost|unnecessary|allow|slow|until|print|imports|die|deaf|registers)\b:?\s*(.*)$"
 )
 
 
@@ -352,6 +353,9 @@ class Stub:
                 seconds = re.match(r"\d+(\.\d+)?", rest)
                 until = time.monotonic() + (float(seconds[0]) if seconds else 0.0)
                 while time.monotonic() < until and number not in self.cancelled:
+                    time.sleep(0.005)
+            elif word == "until":
+                while not Path(rest).exists() and number not in self.cancelled:
                     time.sleep(0.005)
             elif word == "print":
                 self.say(p.Log(number, "stdout", rest + "\n"))

@@ -169,6 +169,28 @@ def test_inputs_that_were_found_hold_unless_what_uses_the_target_changes() -> No
     assert left(changed, inputs="found", text=text) == ["Inner", "Outer"]
 
 
+def test_inputs_by_convention_follow_from_functions_that_do_not_name_the_target() -> None:
+    text = TEXT + "\n\ncount = 4\n\n\ndef get_inputs():\n    return [torch.ones(count)]\n"
+    for change in (
+        text.replace("count = 4", "count = 5"),
+        text.replace("ones(count)", "zeros(count)"),
+    ):
+        assert left(change, inputs="convention", text=text) == []
+        assert left(change, inputs="given", text=text) == ["Inner", "Other", "Outer"]
+    changed = text.replace("return x\n\n\nclass Config", "return -x\n\n\nclass Config")
+    assert left(changed, inputs="convention", text=text) == []  # the last lines name it
+    alone = text.partition("if __name__")[0] + text.partition("(WIDTH))\n")[2]
+    changed = alone.replace("return x\n\n\nclass Config", "return -x\n\n\nclass Config")
+    assert left(changed, inputs="convention", text=alone) == ["Inner", "Outer"]
+
+
+@pytest.mark.parametrize("inputs", ["found", "given", "convention"])
+def test_a_function_that_comes_may_be_one_that_inputs_are_looked_for_in(inputs: Inputs) -> None:
+    new = TEXT + "\n\ndef get_inputs():\n    return [torch.ones(3)]\n"
+    assert left(new, inputs=inputs) == left(TEXT, inputs=inputs, text=new) == []
+    assert left(new) == ["Inner", "Other", "Outer"]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -396,6 +418,48 @@ async def test_a_comment_costs_no_run(editor: Any, counter: Any) -> None:
     await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     assert counter.analyzed == 1
+
+
+def paused(path: Path) -> str:
+    """A text whose run waits for a file between two of its findings."""
+    return f"{NET}    1  # until: {path}\n    again()  # break: Another\n"
+
+
+ANOTHER = ("Another", "again()")
+
+
+async def test_a_run_goes_on_through_comments(editor: Any, counter: Any, tmp_path: Path) -> None:
+    text = paused(tmp_path / "go")
+    uri = editor.open("model.py", text)
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "\nclass Net", "\n# a note\nclass Net")
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "    again()", "        # this\n    again ( )")
+    await editor.until_seen(uri, BREAK)
+    editor.save(uri)
+    (tmp_path / "go").touch()
+    await editor.until_seen(uri, BREAK, ("Another", "again ( )"))
+    await editor.until_rest()
+    assert counter.analyzed == 1
+    # What it found is known of the text as it is, and of the one that was traced.
+    editor.edit(uri, "    again ( )", "    again()")
+    await editor.until_seen(uri, BREAK, ANOTHER)
+    editor.save(uri)
+    await editor.until_rest()
+    assert counter.analyzed == 1
+
+
+async def test_a_run_of_other_code_is_ended_behind_comments(
+    editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    uri = editor.open("model.py", paused(tmp_path / "go"))
+    await editor.until_seen(uri, BREAK)
+    editor.edit(uri, "\nclass Net", "\n# a note\nclass Net")
+    editor.edit(uri, "    again()", "    x = 1\n    again()")
+    await editor.until(lambda: counter.analyzed == 2)
+    (tmp_path / "go").touch()
+    await editor.until_rest()
+    assert await editor.seen(uri) == [BREAK, ANOTHER]
 
 
 async def test_blanks_cost_no_run(editor: Any, counter: Any) -> None:

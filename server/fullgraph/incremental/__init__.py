@@ -7,5 +7,6 @@ from .affected import KnownTarget as KnownTarget
 from .affected import unaffected as unaffected
 from .alignment import Alignment as Alignment
 from .alignment import aligned as aligned
+from .alignment import may_be_same_code as may_be_same_code
 from .alignment import same_code as same_code
 from .statements import ParsedText as ParsedText

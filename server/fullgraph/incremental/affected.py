@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -9,10 +10,11 @@ from typing import Literal
 from fullgraph.incremental.alignment import Alignment
 from fullgraph.incremental.statements import ParsedText, Statement
 
-Inputs = Literal["written", "found", "given"]
+Inputs = Literal["written", "found", "given", "convention"]
 """Where the inputs of a target come from: they are written at it, so that nothing else of the text
 has a part in them; they were found by trying, and are tried first again, unless what uses the
-target is changed; or they are what something else calls it with."""
+target is changed; they are what something else calls it with; or functions and variables of usual
+names have them, and need not mention the target."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,15 @@ def unaffected(
     """Names of the targets whose runs would be the same.
 
     A run depends on what its target's definition leads to, and on all that is executed when the
-    module is. Inputs that are not written at the target may follow from whatever leads to it. What
-    another module keeps of the text, by a decorator, is seen in the runs that come by it.
+    module is. Inputs that are not written at the target may follow from whatever leads to it, and a
+    function or a variable that comes or goes may be one that inputs are looked for in. What another
+    module keeps of the text, by a decorator, is seen in the runs that come by it.
     """
     sides = (_Side(before, change.changed_before), _Side(after, change.changed_after))
     kept = [side.kept_elsewhere() for side in sides]
     if any(side.affects_all for side in sides) or kept[0].keys() != kept[1].keys():
         return frozenset()
+    appeared = sides[0].bound_by_functions ^ sides[1].bound_by_functions
     lines = {line for one in kept[0].values() for line in range(one.first, one.last + 1)}
     documented = _Side(before, change.documented_before)
     return frozenset(
@@ -50,7 +54,7 @@ def unaffected(
         for target in targets
         if lines.isdisjoint(target.lines)
         and not any(side.affects(target) for side in sides)
-        and (target.inputs == "written" or not documented.affects(target))
+        and (target.inputs == "written" or not (appeared or documented.affects(target)))
     )
 
 
@@ -77,6 +81,12 @@ class _Side:
             if one.names.decorated
         }
 
+    @property
+    def bound_by_functions(self) -> frozenset[str]:
+        """Names of functions and variables."""
+        parts = (self._text.statements[number] for number in self._changed)
+        return frozenset(name for one in parts if not _is_class(one) for name in one.names.binds)
+
     def affects(self, target: KnownTarget) -> bool:
         text, changed = self._text, self._changed
         if not changed:
@@ -92,7 +102,12 @@ class _Side:
         # Whatever leads to it may be what calls it, and all that this leads to has a part in how.
         users = {
             number
-            for number in range(len(text.statements))
+            for number, statement in enumerate(text.statements)
             if not text.closed([number]).isdisjoint(own)
+            or (target.inputs == "convention" and not _is_class(statement))
         }
         return not changed.isdisjoint(users if target.inputs == "found" else text.closed(users))
+
+
+def _is_class(statement: Statement) -> bool:
+    return all(isinstance(node, ast.ClassDef) for node in statement.nodes)

@@ -68,12 +68,10 @@ def same_code(before: ParsedText, after: Sequence[str]) -> tuple[Edit, ...] | No
     """The edits from a text to one with these lines, if only comments, empty lines and blanks
     differ; None if more does. Reads no more than the statements around what differs."""
     old = before.lines
-    most = min(len(old), len(after))
-    head = next((n for n in range(most) if old[n] != after[n]), most)
-    tail = next((n for n in range(most - head) if old[-1 - n] != after[-1 - n]), most - head)
+    head, tail = _around(old, after)
     if head == len(old) == len(after):
         return ()
-    if _plainly(old[head : len(old) - tail]) != _plainly(after[head : len(after) - tail]):
+    if not may_be_same_code(old, after):
         return None
     one, other = before.at(head), before.at(max(len(old) - tail - 1, head))
     first, last = before.statements[one].first, before.statements[other].last
@@ -88,6 +86,21 @@ def same_code(before: ParsedText, after: Sequence[str]) -> tuple[Edit, ...] | No
     pairs = map(_pair, ours, theirs)
     ends = _Pair(first - 1, first - 1), _Pair(last + 1, last_now + 1)
     return _edits([ends[0], *pairs, ends[1]], set(), set())
+
+
+def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether :func:`same_code` is worth asking, for which the text before has to be parsed."""
+    head, tail = _around(before, after)
+    changed = _plainly(before[head : len(before) - tail])
+    return changed == _plainly(after[head : len(after) - tail])
+
+
+def _around(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the rest at the end."""
+    most = min(len(before), len(after))
+    head = next((n for n in range(most) if before[n] != after[n]), most)
+    tail = next((n for n in range(most - head) if before[-1 - n] != after[-1 - n]), most - head)
+    return head, tail
 
 
 def _plainly(lines: Sequence[str]) -> list[str]:

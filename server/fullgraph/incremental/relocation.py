@@ -128,6 +128,8 @@ class Relocation:
         if frame.path != self._path:
             return frame
         line = self.line(frame.line)
+        if line >= len(self._lines):
+            raise LineLost(line)  # code of another text with the same path
         return dataclasses.replace(
             frame,
             line=line,

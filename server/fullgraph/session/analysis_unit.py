@@ -14,7 +14,7 @@ from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import Analysis, Engine, sentences
-from fullgraph.incremental import ParsedText, aligned, same_code, unaffected
+from fullgraph.incremental import ParsedText, aligned, may_be_same_code, same_code, unaffected
 from fullgraph.kept import KeptResults, Recorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
@@ -167,7 +167,9 @@ class Unit:
         self, document: Document, inputs: TraceInputs, emit: Callable[[Unit, UnitEvent], None]
     ) -> None:
         self.document = document
-        self.results = Results()
+        self._results = Results()
+        self._moving: _Moving | None = None
+        """The run that goes on is of the same code as the text, with other comments or blanks."""
         self.schedule = Schedule(self._begin)
         self.inputs = inputs
         """As they are now: the session sets them before each of its commands."""
@@ -200,6 +202,15 @@ class Unit:
         """The text has a syntax error, so nothing was traced after the last edit or save."""
         self.importable = document.text
         """As others import it: the last text that had no syntax error when its turn came."""
+
+    @property
+    def results(self) -> Results:
+        """Of the text as it is."""
+        return self._results if self._moving is None else self._moving.results
+
+    @results.setter
+    def results(self, results: Results) -> None:
+        self._results, self._moving = results, None
 
     # -- what the editor does -----------------------------------------------------------------
 
@@ -390,6 +401,10 @@ class Unit:
                 self.schedule.withdraw()
                 self._restore(known)
                 return
+            if self._goes_on():
+                self._report(ResultsChanged(final=False))
+                return
+            self._stop_moving()
             self.results.edited(edits, self.document.name)
             self._report(ResultsChanged(final=False))
             if due:
@@ -406,6 +421,27 @@ class Unit:
                     self._report(RunAsked())
             else:
                 self.schedule.now()
+
+    def _goes_on(self) -> bool:
+        """Whether the run that goes on is still worth it: the text has the same code as that of the
+        run. What it tells is moved."""
+        run = self._run
+        if run is None or run.obsolete or self.schedule.pending:
+            return False
+        now, lines = self._basis(run.only), self.document.positions.lines
+        if dataclasses.replace(run.basis, text=now.text) != now:
+            return False
+        if not may_be_same_code(run.lines, lines) or run.parsed is None:
+            return False
+        edits = same_code(run.parsed, lines)
+        if edits is None:
+            return False
+        told = self._moving.told if self._moving is not None else self._results
+        moving = _Moving(told, edits, self.document.name, lines)
+        if not moving.is_whole:
+            return False
+        self._moving, run.now = moving, now
+        return True
 
     def _basis(self, only: tuple[str, ...] | None = None) -> _Basis:
         only = self._only if only is None else only
@@ -547,7 +583,10 @@ class Unit:
     def take(self, event: Event) -> None:
         """An event of the run that goes on."""
         told = isinstance(event, (Importing, Log, TargetStarted))
-        changed = not told and self.results.apply(event)
+        results = self._results if self._moving is None else self._moving.told
+        changed = not told and results.apply(event)
+        if self._moving is not None:
+            self._moving = self._moving.again()
         self._report(RunAdvanced(event))
         if changed and not self._closed:
             self._report(ResultsChanged(final=False))
@@ -560,12 +599,9 @@ class Unit:
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
             self.from_cache = False
-            self.results.complete()
-            if not run.only:
-                self._complete = _Complete(run.basis, self.results.snapshot(), run.recorder)
-                self._settle()
+            self._take_over(run)
         elif not run.obsolete:
-            self.results.interrupted()
+            self.interrupt()
         failure = last if isinstance(last, Failed) else None
         self.unparsed = unparsed
         if failure is not None and self._engine is not None:
@@ -587,6 +623,23 @@ class Unit:
         if completed:
             self.want_forecast()
 
+    def _take_over(self, run: _Run) -> None:
+        """The results of a run that is through are those of the text."""
+        moving = self._moving
+        results = self._results if moving is None else moving.told
+        results.complete()
+        if not run.only:
+            self._complete = _Complete(run.basis, results.snapshot(), run.recorder)
+        if moving is not None:
+            moving = moving.again()
+            self.results = moving.results
+            if not moving.is_whole:
+                self.schedule.edited()
+                return
+            self._remember()
+        if not run.only:
+            self._settle()
+
     def _settle(self) -> None:
         """Have the results kept, which are those of the text as it is."""
         if self._complete is None or self._engine is None:
@@ -595,6 +648,14 @@ class Unit:
         kept = self._complete.recorder.results(self._engine.status, events)
         if kept is not None:
             self._report(ResultsSettled(kept))
+
+    def interrupt(self) -> None:
+        """What the run has told until now is all that it tells."""
+        self._stop_moving()
+        self.results.interrupted()
+
+    def _stop_moving(self) -> None:
+        self.results = self.results
 
     def _show_failure(self, failure: Failed) -> None:
         """A text without findings looks like one that has none: say that it was not traced."""
@@ -674,13 +735,37 @@ class Unit:
                 waiter.set_result(ending)
 
 
+@dataclass(frozen=True)
+class _Moving:
+    """What a run tells of its own text, in the text as it is."""
+
+    told: Results
+    edits: tuple[Edit, ...]
+    path: str
+    lines: Sequence[str]
+
+    def again(self) -> _Moving:
+        """After something else was told."""
+        return dataclasses.replace(self)
+
+    @cached_property
+    def results(self) -> Results:
+        return self.told.relocated(self.edits, self.path, self.lines)
+
+    @property
+    def is_whole(self) -> bool:
+        """All that was told can be placed."""
+        return self.results.placed == self.told.placed
+
+
 class _Run:
     """Takes the events of one analysis into its unit until the last."""
 
     def __init__(self, unit: Unit, analysis: Analysis, basis: _Basis, recorder: Recorder) -> None:
         self._unit = unit
         self._analysis = analysis
-        self.basis = basis
+        self.basis = self.now = basis
+        """Of the text that is traced, and of one of the same code."""
         self.recorder = recorder
         self.generation = analysis.request.generation
         self.only = analysis.request.only
@@ -689,12 +774,20 @@ class _Run:
         self._task = asyncio.create_task(self._follow())
 
     def covers(self, basis: _Basis) -> bool:
-        return not self.obsolete and self.basis == basis
+        return not self.obsolete and self.now == basis
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        return TextPositions(self.basis.text).lines
+
+    @cached_property
+    def parsed(self) -> ParsedText | None:
+        return _parsed(self.basis.text)
 
     def cancel(self) -> None:
         if not self.obsolete:
             self.obsolete = True
-            self._unit.results.interrupted()
+            self._unit.interrupt()
             self._analysis.cancel()
 
     async def _follow(self) -> None:

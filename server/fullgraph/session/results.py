@@ -47,8 +47,9 @@ _ORIGINS: dict[ProbeOrigin, Inputs] = {
     "comment": "written",
     "annotation": "written",
     "synthesis": "found",
+    "convention": "convention",
 }
-_INPUTS: tuple[Inputs, ...] = ("written", "found", "given")
+_INPUTS: tuple[Inputs, ...] = ("written", "found", "given", "convention")
 
 SYNTAX_ERROR = "trace/syntax-error"
 
@@ -70,6 +71,16 @@ class _Part:
 
     def copy(self) -> _Part:
         return _Part(list(self.findings), list(self.reports))
+
+
+def _relocated(parts: Mapping[str, _Part], move: Relocation) -> dict[str, _Part]:
+    """Those of which everything can be placed."""
+    found = {}
+    for name, part in parts.items():
+        with contextlib.suppress(LineLost):
+            findings = [move.of(finding) for finding in part.findings]
+            found[name] = _Part(findings, [move.of(report) for report in part.reports])
+    return found
 
 
 class Results:
@@ -230,11 +241,9 @@ class Results:
         """Those of a text of these lines that differs only where the edits are, and in no line of
         code around what is told; a target of which something cannot be placed is left out."""
         copy, move = self.snapshot(), Relocation(path, edits, lines)
-        parts, copy._old, copy._new = {**copy._old, **copy._new}, {}, {}
-        for name, part in parts.items():
-            with contextlib.suppress(LineLost):
-                findings = [move.of(finding) for finding in part.findings]
-                copy._new[name] = _Part(findings, [move.of(report) for report in part.reports])
+        copy._old, copy._new = _relocated(copy._old, move), _relocated(copy._new, move)
+        with contextlib.suppress(LineLost):
+            copy._found = move.of(self._found)
         copy.forecasts.relocated(move)
         for edit in edits:
             for told in (copy._seen, copy._shapes, copy._guards, copy._trace_steps):
