@@ -12,7 +12,8 @@
     text that it is about. Memory of the server before and after it has the operator index.
 (e) What recording adds to a trace, part by part (``recording.py``).
 (f) In a file of twenty targets: from a comment to the diagnostics of the new text; from an edit of
-    one target to the end of the analysis, against the same target traced warm in one process.
+    one target to the end of the analysis, against the same target traced warm in one process. From
+    an edit while a text is traced to the end of the processes that do it.
 (g) ``fullgraph check`` of a file, and of a tree of them, for the first and for the second time.
 (i) With ``--models``: (a) for each file of a folder that has ``Model``, ``get_init_inputs`` and
     ``get_inputs``, as those of KernelBench have; and when the last finding came, and the target's
@@ -468,6 +469,45 @@ def _without_index(folder: Path) -> float:
 TARGETS = 20
 
 
+def superseded(repetitions: int) -> None:
+    """(f): from an edit to the end of the processes that traced the text before."""
+    taken: list[float] = []
+    with tempfile.TemporaryDirectory() as name:
+        editor = Editor(FIXTURES / "encoder.py", Path(name))
+        editor.edit()
+        rest = {process.pid for process in editor.processes()}
+        for number in range(repetitions):
+            editor.begin()
+            while not (running := [one for one in editor.processes() if one.pid not in rest]):
+                time.sleep(0.01)
+            time.sleep(0.3 + 0.05 * number)
+            running = [one for one in editor.processes() if one.pid not in rest]
+            editor.version += 1
+            document = {"uri": editor.uri, "version": editor.version}
+            change = {"text": f"{editor.source}# {number}\nx = {number}\n"}
+            started = time.perf_counter()
+            editor.client.notify(
+                "textDocument/didChange", {"textDocument": document, "contentChanges": [change]}
+            )
+            while any(_lives(one) for one in running):
+                time.sleep(0.0005)
+            taken.append(1000 * (time.perf_counter() - started))
+            editor.edit()
+            editor.edit()
+            rest = {process.pid for process in editor.processes()}
+        editor.client.close()
+    print("\nruns of a text that is gone")
+    row("edit to their end", taken, "ms")
+    print("    (aim: at most 20)")
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def reuse(repetitions: int) -> None:
     """(f): an edit of one target, and one of none."""
     source = (FIXTURES / "encoder.py").read_text()
@@ -614,6 +654,7 @@ def main() -> None:
         return
     if not options.only_requests:
         reuse(options.repetitions)
+        superseded(options.repetitions)
         kept(options.tree)
     if options.only_reuse:
         return

@@ -405,13 +405,13 @@ class Unit:
                 self._report(ResultsChanged(final=False))
                 return
             self._stop_moving()
-            self.results.edited(edits, self.document.name)
-            self._report(ResultsChanged(final=False))
+            # What runs is of a text that is gone.
             if due:
                 self.schedule.edited()
             else:
-                # What runs is of a text that is gone.
                 self.cancel()
+            self.results.edited(edits, self.document.name)
+            self._report(ResultsChanged(final=False))
         elif due:
             if (known := self._known()) is not None:
                 self._restore(known)
