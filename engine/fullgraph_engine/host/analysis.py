@@ -10,6 +10,7 @@ from typing import Literal
 from ..protocol import (
     Analyze,
     Analyzed,
+    CalledAgain,
     DocumentsWritten,
     Event,
     Failed,
@@ -18,6 +19,8 @@ from ..protocol import (
     ForecastFound,
     FoundProbe,
     Frame,
+    GivenCall,
+    GivenCalls,
     GuardsFound,
     Importing,
     Log,
@@ -213,10 +216,12 @@ class EnclosingRun:
     goes on, 0 if there is none."""
 
     number: int
+    of: tuple[int, bool]
+    """Which one it is of those that the text has, and whether its tensors are real."""
     watched: Watched
     process: EnclosingProcess
-    taken: set[tuple[int, int]] = field(default_factory=set)
-    """Targets and probes that there are snapshots of."""
+    taken: dict[tuple[int, int], SnapshotTaken] = field(default_factory=dict)
+    """By target and probe: those that there are snapshots of."""
     pid: int = 0
     """Its first process, which all snapshots end with."""
     left: int = 0
@@ -333,6 +338,8 @@ class Analysis:
         self._targets: TargetsFound | None = None
         self._reported: set[tuple[str, Range]] = set()
         self._next_watch = 0.0
+        self._given = {one.target: one for one in request.given}
+        """Targets that need not be traced if others call them as they did before."""
         self._again = False
         """The module process was ended from outside, and the module is executed once more."""
         self._retry_at = float("inf")
@@ -898,7 +905,8 @@ class Analysis:
         else:
             if before is not None and done.report.status in ("traced", "no-probe"):
                 self._retract(before, launched)
-            self._report(replace(done.report, probe_number=plan.probe))
+            call = self._called(launched)
+            self._report(replace(done.report, probe_number=plan.probe, called=call))
             self._remember(done)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
@@ -1006,6 +1014,12 @@ class Analysis:
         return tuple(replace(one, settled=one.target in names) for one in found)
 
     def _waits_for_snapshot(self, attempt: Attempt) -> bool:
+        given = self._given.get(attempt.plan.info.name)
+        if given is not None:
+            # Of one that is called as before nothing is run; that is known when all calls are.
+            one = self._enclosing_run(attempt.plan, real=given.real)
+            if one is not None and not one.over:
+                return True
         enclosing = self._enclosing_of(attempt)
         return enclosing is not None and not enclosing.over and attempt.at not in enclosing.taken
 
@@ -1013,7 +1027,10 @@ class Analysis:
         """The enclosing run that may show what an attempt is called with; it begins when the first
         one asks for it. It is one process more than there may be runs at once: others need not wait
         for it."""
-        shared, real = attempt.plan.shared, attempt.mode == "real"
+        return self._enclosing_run(attempt.plan, real=attempt.mode == "real")
+
+    def _enclosing_run(self, plan: PlannedRun, *, real: bool) -> EnclosingRun | None:
+        shared = plan.shared
         if shared is None or self._process is None:
             return None
         if (shared, real) in self._enclosing:
@@ -1035,7 +1052,7 @@ class Analysis:
             process = None
         if process is not None:
             watched = self._watched(Launched(process.channels), "run", most.seconds)
-            one = owner.run = EnclosingRun(self._number, watched, process)
+            one = owner.run = EnclosingRun(self._number, (shared, real), watched, process)
             self._host.watch(process.channels.reports, lambda: self._read_enclosing(one))
         self._enclosing[shared, real] = owner.run
         return owner.run
@@ -1053,7 +1070,7 @@ class Analysis:
         if isinstance(message, SnapshotTaken):
             one.settled += 1
             if message.target >= 0 and not one.over:
-                one.taken.add((message.target, message.probe))
+                one.taken[message.target, message.probe] = message
         elif isinstance(message, NotForked) or (
             isinstance(message, (Forked, Exited)) and message.number != one.number
         ):
@@ -1085,6 +1102,27 @@ class Analysis:
 
     def _enclosing_over(self, one: EnclosingRun) -> None:
         one.over, one.watched.deadline = True, float("inf")
+        for planned in {pending.plan.target: pending.plan for pending in self._pending}.values():
+            given = self._given.get(planned.info.name)
+            if given is not None and one.of == (planned.shared, given.real):
+                del self._given[given.target]
+                self._compare_calls(one, planned, given)
+
+    def _compare_calls(self, one: EnclosingRun, planned: PlannedRun, given: GivenCalls) -> None:
+        """Trace nothing of a target that is called as it was before."""
+        target, name = planned.target, planned.info.name
+        numbers = sorted(probe for of, probe in one.taken if of == target)
+        taken = [one.taken[target, probe] for probe in numbers]
+        if tuple(each.call for each in taken) != given.calls:
+            return
+        if numbers != list(range(len(given.calls))):
+            return
+        self._pending = [pending for pending in self._pending if pending.plan.target != target]
+        self._waiting.pop(target, None)
+        self._settled[target] = name
+        self._reported.add((name, planned.info.range))
+        sources = tuple(each.source for each in taken)
+        self._host.send(CalledAgain(self.request.request, name, sources))
 
     def enclosing_lost(self, one: EnclosingRun) -> None:
         """Its first process has ended, and with it all snapshots."""
@@ -1097,6 +1135,12 @@ class Analysis:
             if launched.snapshot_of is one:
                 self.run_ended(number, None)
         self._launch()
+
+    @staticmethod
+    def _called(launched: LaunchedRun) -> GivenCall | None:
+        """What others call its target with."""
+        at, one = launched.attempt.at, launched.snapshot_of
+        return one.taken[at].call if one is not None and at in one.taken else None
 
     def _plan_further(self, one: EnclosingRun) -> None:
         """Plan the runs of other calls that snapshots were taken of."""
@@ -1138,6 +1182,7 @@ class Analysis:
             replace(
                 first.done.report,
                 probe_number=plan.probe,
+                called=self._called(first),
                 lines=done.report.lines,
                 lines_traced=done.report.lines_traced,
                 untraced=done.report.untraced,
@@ -1150,7 +1195,9 @@ class Analysis:
         first = self._firsts.get((plan.target, plan.probe))
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
-            self._report(replace(first.done.report, probe_number=plan.probe, paths=paths))
+            called = self._called(first)
+            report = replace(first.done.report, probe_number=plan.probe, paths=paths)
+            self._report(replace(report, called=called))
 
     def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""

@@ -200,7 +200,7 @@ class _Module:
                 if one.shared == command.shared
             ]
             taken = snapshots.Snapshots(command, given, self.pipeline, self.forking)
-            command, given = taken.run(enclosed, namespace, text)
+            command, given = taken.run(enclosed, namespace, text, tells=self.analyze.calls)
         assert isinstance(command, Launch)
         target: Any = self.targets[command.target]
         probe: Any = probes[command.target][command.probe]

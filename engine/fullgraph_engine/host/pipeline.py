@@ -22,6 +22,7 @@ from ..protocol import (
     Finding,
     FoundProbe,
     Frame,
+    GivenCall,
     Hook,
     Measurement,
     Observe,
@@ -244,6 +245,9 @@ class Pipeline(Protocol):
         it forks, and says True in a process that is to stay there. In such a process, gives the
         target and the number of its probe, whose call is there to be traced."""
 
+    def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
+        """What the call is made with at which this process has stayed, and where, in words."""
+
     def missing_probe(self, target: Target, text: str) -> Finding: ...
 
     def run_target(
@@ -438,6 +442,14 @@ class RealPipeline:
         called, calls = [target for target, _ in wanted], wanted[0][1].enclosing()
         at = enclosing.leave_snapshots(called, calls, namespace, stay, fake=fake)
         return (at.target, at.number) if at is not None else None
+
+    def given_call(self, namespace: dict[str, Any]) -> tuple[GivenCall | None, str]:
+        from ..targets import enclosing, given_calls
+
+        snapshot = enclosing.here()
+        if snapshot is None:
+            return None, ""
+        return given_calls.of_snapshot(snapshot, namespace), snapshot.call.source
 
     def missing_probe(self, target: Any, text: str) -> Finding:
         from .. import targets

@@ -7,10 +7,13 @@ the one before it. So nothing that the run does later, or that ends it, touches 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..protocol import GivenCall
 from ..targets import deadline
 from . import run, wire
 from .pipeline import Pipeline, Probe, Target
@@ -41,8 +44,11 @@ class Snapshots:
         runs: Sequence[tuple[PlannedRun, Target, Probe]],
         namespace: dict[str, Any],
         text: str,
+        *,
+        tells: bool,
     ) -> tuple[Launch, ProcessEnds]:
-        """Run what encloses these. Returns in a run that a snapshot has forked."""
+        """Run what encloses these. Returns in a run that a snapshot has forked. ``tells``: what the
+        calls are made with is told."""
         self._given.raise_all()
         memory = self._command.memory
         run.settle(self._given, lambda number, frame: None, memory, forks=True)
@@ -57,7 +63,11 @@ class Snapshots:
         except BaseException:  # the user's code may raise anything; runs without snapshots tell it
             at = None
         taken = [planned for planned, target, _ in runs if at == (target, planned.probe)]
-        return self.serve(taken[0] if taken else None)
+        call: tuple[GivenCall | None, str] = None, ""
+        if taken and tells:
+            with contextlib.suppress(Exception):  # it looks into objects of the user
+                call = self._pipeline.given_call(namespace)
+        return self.serve(taken[0] if taken else None, *call)
 
     def stay(self) -> bool:
         """Fork: True in the process that stays, False in the one that goes on, and in one that
@@ -72,26 +82,30 @@ class Snapshots:
             return False
         server = ForkServer(given.control, given.report, self._forking)
         server.onward = onward
+        numbers = random.getstate()
         try:
             with deadline.unaffected():
                 goes_on = server.fork(self._command, fresh)
         except OSError:  # there is no room for another process
             _exit(1)
         if goes_on:
+            random.setstate(numbers)  # Python seeds it anew in a fork
             fresh.raise_all()
             self._given = fresh
             return False
         self._server = server
         return True
 
-    def serve(self, taken: PlannedRun | None) -> tuple[Launch, ProcessEnds]:
+    def serve(
+        self, taken: PlannedRun | None, call: GivenCall | None, source: str
+    ) -> tuple[Launch, ProcessEnds]:
         """Fork the runs of a snapshot, or of none, to the end; returns in a run."""
         server = self._server
         if server is None:
             _exit(0)  # the run has come to its end
         descriptors.flush()
         at = (taken.target, taken.probe) if taken is not None else (-1, -1)
-        wire.report(self._given.report, SnapshotTaken(*at))
+        wire.report(self._given.report, SnapshotTaken(*at, call, source))
 
         def is_own(command: Any) -> bool:
             return (command.target, command.probe) == at

@@ -22,6 +22,7 @@ from ..protocol import (
     Compared,
     Event,
     FoundProbe,
+    GivenCall,
     Mode,
     Part,
     ProbeInfo,
@@ -147,10 +148,13 @@ class Exited:
 @dataclass(frozen=True)
 class SnapshotTaken:
     """An enclosing run has left a process at the call of this target and probe, which forks the
-    runs of these; -1 where that process is good for none."""
+    runs of these; -1 where that process is good for none. ``source`` says in words where the call
+    is made."""
 
     target: int
     probe: int
+    call: GivenCall | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ from .facts import Degraded as Degraded
 from .facts import Fact as Fact
 from .files import FilesRead as FilesRead
 from .files import OpenFile as OpenFile
+from .given_calls import CalledAgain as CalledAgain
+from .given_calls import GivenCall as GivenCall
+from .given_calls import GivenCalls as GivenCalls
 from .guards import GuardsFound as GuardsFound
 from .measurements import Measurement as Measurement
 from .operators import Operator
@@ -245,6 +248,8 @@ class TargetReport:
     """Those that were not, zero-based."""
     paths: tuple[PathReport, ...] = ()
     """The other paths that were tried."""
+    called: GivenCall | None = None
+    """What others call it with; None where that is not known, or nobody wants to know."""
 
 
 def visible(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
@@ -330,6 +335,10 @@ class Analyze:
     """Who asks, where several share an engine: a request waits only for others of its client."""
     timings: bool = False
     """Whether to say where the time went, in events of their own."""
+    calls: bool = False
+    """Whether to report what targets are called with by others."""
+    given: tuple[GivenCalls, ...] = ()
+    """Targets that need not be traced if others call them as they did before."""
 
 
 @dataclass(frozen=True)
@@ -615,6 +624,7 @@ Event = Union[
     TargetStarted,
     FindingFound,
     TargetDone,
+    CalledAgain,
     OperatorsRegistered,
     ValuesSeen,
     DocumentsWritten,

@@ -381,6 +381,11 @@ def leave_snapshots(
     return _here
 
 
+def here() -> Snapshot | None:
+    """Where this process was left, if it was."""
+    return _here
+
+
 def _are_kept(patches: Sequence[weakref.ref[Any]]) -> bool:
     """Whether the model has taken something that stood in for a function, to call it later."""
     if any(patch() is not None for patch in patches):

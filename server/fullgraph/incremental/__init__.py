@@ -5,6 +5,7 @@ from __future__ import annotations
 from .affected import Inputs as Inputs
 from .affected import KnownTarget as KnownTarget
 from .affected import unaffected as unaffected
+from .affected import unless_called_otherwise as unless_called_otherwise
 from .alignment import Alignment as Alignment
 from .alignment import aligned as aligned
 from .alignment import may_be_same_code as may_be_same_code

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fullgraph.incremental.alignment import Alignment
 from fullgraph.incremental.statements import ParsedText, Statement
+from fullgraph_engine.protocol import GivenCalls
 
 Inputs = Literal["written", "found", "given", "convention"]
 """Where the inputs of a target come from: they are written at it, so that nothing else of the text
@@ -19,11 +20,17 @@ names have them, and need not mention the target."""
 
 @dataclass(frozen=True)
 class KnownTarget:
-    """A target of the earlier text; ``lines`` are those that its runs have told something of."""
+    """A target of the earlier text; ``lines`` are those that its runs have told something of.
+
+    ``definitions`` are names at the top of the text that its inputs lead to; with ``calls`` the
+    engine can tell whether it is called as it was before.
+    """
 
     name: str
     inputs: Inputs
     lines: frozenset[int] = frozenset()
+    definitions: tuple[str, ...] = ()
+    calls: GivenCalls | None = None
 
     @property
     def definition(self) -> str:
@@ -56,6 +63,14 @@ def unaffected(
         and not any(side.affects(target) for side in sides)
         and (target.inputs == "written" or not (appeared or documented.affects(target)))
     )
+
+
+def unless_called_otherwise(
+    before: ParsedText, after: ParsedText, change: Alignment, targets: Iterable[KnownTarget]
+) -> frozenset[str]:
+    """Names of the targets whose runs would be the same if they are called as they were."""
+    called = [replace(one, inputs="written") for one in targets if one.calls is not None]
+    return unaffected(before, after, change, called)
 
 
 class _Side:
@@ -94,7 +109,8 @@ class _Side:
         own = text.definers.get(target.definition, ()) if target.definition else ()
         if not own:
             return True
-        reached = text.closed(own)
+        given = (number for name in target.definitions for number in text.definers.get(name, ()))
+        reached = text.closed((*own, *given))
         if not changed.isdisjoint(reached):
             return True
         if target.inputs == "written":

@@ -55,6 +55,7 @@ def request_digest(engine: EngineBasis, request: Analyze) -> str:
         jobs=0,
         files=False,
         nice=0,
+        calls=False,
         # Results that follow from one are not kept.
         open_files=(),
     )

@@ -14,7 +14,14 @@ from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import Analysis, Engine, sentences
-from fullgraph.incremental import ParsedText, aligned, may_be_same_code, same_code, unaffected
+from fullgraph.incremental import (
+    ParsedText,
+    aligned,
+    may_be_same_code,
+    same_code,
+    unaffected,
+    unless_called_otherwise,
+)
 from fullgraph.kept import KeptResults, Recorder
 from fullgraph.operators import Seen
 from fullgraph.session.documents import Change, Document
@@ -50,11 +57,13 @@ from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
+    CalledAgain,
     Event,
     Failed,
     Finding,
     FindingFound,
     ForecastFound,
+    GivenCalls,
     Importing,
     Log,
     OpenFile,
@@ -136,6 +145,8 @@ class _Reused:
 
     results: Results
     targets: frozenset[str]
+    given: tuple[GivenCalls, ...]
+    """Of targets of which they hold if they are called as before."""
     all: bool
     """Nothing has to be traced, or executed, again."""
 
@@ -486,12 +497,21 @@ class Unit:
             change = aligned(before, after)
         except SyntaxError:
             return None
-        targets = unaffected(before, after, change, complete.results.targets)
-        if not targets:
+        known = complete.results.targets
+        targets = unaffected(before, after, change, known)
+        called = unless_called_otherwise(before, after, change, known) - targets
+        if not targets and not called:
             return None
-        results = complete.results.relocated(change.edits, self.document.name, after.lines)
+        lines = after.lines
+        results = complete.results.relocated(change.edits, self.document.name, lines, called)
         every = change.is_same and targets | {""} >= complete.results.placed
-        return _Reused(results, targets & results.placed, every and targets <= results.placed)
+        given = tuple(
+            one.calls
+            for one in known
+            if one.calls is not None and one.name in called & results.placed
+        )
+        every = every and targets <= results.placed
+        return _Reused(results, targets & results.placed, given, every)
 
     def _begin(self) -> _Run | None:
         due = TraceDue(self._reason, self._only)
@@ -549,10 +569,10 @@ class Unit:
         else:
             kept, recorder = reused.targets, Recorder(before.recorder)
             self.results.adopt(reused.results, kept)
-            request = dataclasses.replace(request, without=tuple(sorted(kept)))
+            request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.given)
         analysis = engine.analyze(request)
         self.results.begin(due.only, kept)
-        self._run = _Run(self, analysis, basis, recorder)
+        self._run = _Run(self, analysis, basis, recorder, reused)
         self._report(RunBegan(due.reason is Reason.ASKED))
         if self.results.empty:
             # That there will be something is all that there is to show.
@@ -584,7 +604,11 @@ class Unit:
         """An event of the run that goes on."""
         told = isinstance(event, (Importing, Log, TargetStarted))
         results = self._results if self._moving is None else self._moving.told
-        changed = not told and results.apply(event)
+        if isinstance(event, CalledAgain) and self._run is not None and self._run.reused:
+            results.take_again(self._run.reused.results, event.target, event.sources)
+            changed = True
+        else:
+            changed = not told and results.apply(event)
         if self._moving is not None:
             self._moving = self._moving.again()
         self._report(RunAdvanced(event))
@@ -761,12 +785,20 @@ class _Moving:
 class _Run:
     """Takes the events of one analysis into its unit until the last."""
 
-    def __init__(self, unit: Unit, analysis: Analysis, basis: _Basis, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        analysis: Analysis,
+        basis: _Basis,
+        recorder: Recorder,
+        reused: _Reused | None,
+    ) -> None:
         self._unit = unit
         self._analysis = analysis
         self.basis = self.now = basis
         """Of the text that is traced, and of one of the same code."""
         self.recorder = recorder
+        self.reused = reused
         self.generation = analysis.request.generation
         self.only = analysis.request.only
         self.obsolete = False

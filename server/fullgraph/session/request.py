@@ -89,4 +89,5 @@ def analyze_request(
         path_seconds=PATH_SECONDS,
         open_files=open_files,
         files=True,
+        calls=True,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fullgraph.incremental.affected import Inputs, KnownTarget
 from fullgraph.incremental.relocation import LineLost, Relocation
@@ -22,6 +23,7 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     ForecastFound,
+    GivenCalls,
     GuardsFound,
     OperatorsRegistered,
     ProbeOrigin,
@@ -71,6 +73,14 @@ class _Part:
 
     def copy(self) -> _Part:
         return _Part(list(self.findings), list(self.reports))
+
+    def anywhere(self) -> _Part:
+        """Without where the target is called from."""
+        reports = [
+            replace(report, probe=replace(report.probe, source="")) if report.probe else report
+            for report in self.reports
+        ]
+        return _Part(self.findings, reports)
 
 
 def _relocated(parts: Mapping[str, _Part], move: Relocation) -> dict[str, _Part]:
@@ -237,11 +247,21 @@ class Results:
                     kept for report in part.reports if (kept := move_report(report, edit))
                 ]
 
-    def relocated(self, edits: Sequence[Edit], path: str, lines: Sequence[str]) -> Results:
+    def relocated(
+        self,
+        edits: Sequence[Edit],
+        path: str,
+        lines: Sequence[str],
+        called: frozenset[str] = frozenset(),
+    ) -> Results:
         """Those of a text of these lines that differs only where the edits are, and in no line of
-        code around what is told; a target of which something cannot be placed is left out."""
+        code around what is told; a target of which something cannot be placed is left out. It is no
+        matter where those that are ``called`` are called from."""
         copy, move = self.snapshot(), Relocation(path, edits, lines)
-        copy._old, copy._new = _relocated(copy._old, move), _relocated(copy._new, move)
+        old, new = copy._old, copy._new
+        for parts in (old, new):
+            parts.update({name: parts[name].anywhere() for name in parts.keys() & called})
+        copy._old, copy._new = _relocated(old, move), _relocated(new, move)
         with contextlib.suppress(LineLost):
             copy._found = move.of(self._found)
         copy.forecasts.relocated(move)
@@ -256,11 +276,25 @@ class Results:
         self.names = self.names or other.names
         for name in names:
             self._old[name] = other._shown(name)
+        self._adopt_told(other, names)
+
+    def _adopt_told(self, other: Results, names: frozenset[str]) -> None:
         self._seen.adopt(other._seen, names)
         self._shapes.adopt(other._shapes, names)
         self._guards.adopt(other._guards, names)
         self._trace_steps.adopt(other._trace_steps, names)
         self.forecasts.adopt(other.forecasts, names)
+
+    def take_again(self, other: Results, name: str, sources: Sequence[str]) -> None:
+        """Take what another one has of a target, which is called as it was then, from there."""
+        part = other._shown(name)
+        reports = [
+            replace(report, probe=replace(report.probe, source=sources[report.probe_number]))
+            for report in part.reports
+            if report.probe is not None
+        ]
+        self._new[name] = _Part(list(part.findings), reports)
+        self._adopt_told(other, frozenset([name]))
 
     def events(self, generation: str) -> tuple[Event, ...]:
         """What would make these results of an empty one, what values were and the like aside."""
@@ -282,7 +316,10 @@ class Results:
             reports = self._shown(name).reports
             if reports and all(report.status in SETTLED for report in reports):
                 inputs = max((_inputs(report) for report in reports), key=_INPUTS.index)
-                found.append(KnownTarget(name, inputs, frozenset(self._lines(name))))
+                lines, calls = frozenset(self._lines(name)), _calls(name, reports)
+                given = (one.definitions for one in calls.calls) if calls is not None else ()
+                definitions = tuple(dict.fromkeys(itertools.chain(*given)))
+                found.append(KnownTarget(name, inputs, lines, definitions, calls))
         return tuple(found)
 
     def _lines(self, name: str) -> Iterator[int]:
@@ -403,6 +440,16 @@ class Results:
 def _inputs(report: TargetReport) -> Inputs:
     # What nobody has found yet is looked for in the same places.
     return _ORIGINS.get(report.probe.origin, "given") if report.probe is not None else "found"
+
+
+def _calls(name: str, reports: Iterable[TargetReport]) -> GivenCalls | None:
+    """What others call a target with; None where that is not known of each probe."""
+    by_number = {report.probe_number: report.called for report in reports}
+    calls = tuple(call for _, call in sorted(by_number.items()) if call is not None)
+    complete = len(calls) == len(by_number) and by_number.keys() == set(range(len(calls)))
+    given = GivenCalls(name, calls)
+    alike = all(call.real == given.real for call in calls)
+    return given if complete and calls and alike else None
 
 
 def _place(shown: ShownReport) -> tuple[int, int, int]:

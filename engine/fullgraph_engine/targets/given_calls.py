@@ -1,0 +1,259 @@
+"""What a call is made with, in a digest: two calls of the same one are traced alike.
+
+Of fake tensors what they have counts, of real ones their contents as well, of objects all that
+they hold, and of classes and functions of the file their names. Where something has a state that
+cannot be read, or is too much, there is no digest.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import enum
+import functools
+import hashlib
+import itertools
+import types
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.given_calls import GivenCall
+from ..torch_internals.fake_tensors import FakeTensor
+
+if TYPE_CHECKING:
+    from .enclosing import Snapshot
+
+_MOST = 50_000
+"""Values in one call."""
+_MOST_BYTES = 32 << 20
+"""Of real tensors."""
+_MOST_CONSTANT = 64
+"""Elements of a fake tensor with known values."""
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), range)
+_NAMED = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_HEAP_TYPE = 1 << 9
+"""Of ``type.__flags__``: it was made by a ``class`` statement, or could have been."""
+
+
+class _Unclear(Exception):
+    """Something has a state that cannot be read."""
+
+
+def of_snapshot(snapshot: Snapshot, namespace: dict[str, Any]) -> GivenCall | None:
+    """What a target is called with where an enclosing run was left; None where that is unclear."""
+    oracle, call = snapshot.oracle, snapshot.call
+    walk = _Walk(namespace)
+    try:
+        walk.add((call.function, call.args, call.kwargs, call.init, call.is_doubtful))
+        if oracle is not None:
+            walk.add((oracle.answers, oracle.truths, bytes(oracle.numbers.tolist())))
+        state = snapshot.random_state
+        walk.add((bytes(state.torch.tolist()), repr(state.python), repr(state.numpy)))
+        walk.add_globals()
+    except _Unclear:
+        return None
+    return GivenCall(walk.digest(), tuple(sorted(walk.definitions)), real=oracle is None)
+
+
+class _Walk:
+    """Goes through all that a value holds. ``namespace`` is that of the file."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        import torch
+
+        self._torch = torch
+        self._namespace = namespace
+        self._path = str(namespace.get("__file__", ""))
+        self._module = namespace.get("__name__")
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._count = self._bytes = 0
+        self._seen: dict[Hashable, int] = {}
+        self._kept: list[Any] = []
+        """Alive, so that no other gets the same ``id``."""
+        self.definitions: set[str] = set()
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def add(self, value: Any) -> None:
+        """
+        Raises:
+            _Unclear: it has a state that cannot be read, or holds too much.
+        """
+        left = [value]
+        while left:
+            one = left.pop()
+            left += reversed(self._told(one))
+
+    def add_globals(self) -> None:
+        """What the names of the file hold, as far as that is plain: code may have changed it."""
+        for name, value in self._namespace.items():
+            if name.startswith("__") or isinstance(value, (types.ModuleType, types.FunctionType)):
+                continue
+            self._say("global", name, type(value).__qualname__)
+            if isinstance(value, (*_PLAIN, dict, list, tuple, set)):
+                try:
+                    self.add(value)
+                except RecursionError:
+                    raise _Unclear from None
+
+    def _say(self, *words: object) -> None:
+        self._count += 1
+        if self._count > _MOST:
+            raise _Unclear
+        self._hash.update(repr(words).encode(errors="surrogatepass"))
+
+    def _told(self, value: Any) -> list[Any]:
+        """Say what a value is; gives what it holds."""
+        kind = type(value)
+        if kind in _PLAIN:
+            self._say(kind.__name__, value)
+            return []
+        number = self._seen.setdefault(id(value), len(self._seen))
+        if number < len(self._kept):
+            self._say("again", number)
+            return []
+        self._kept.append(value)
+        torch = self._torch
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if isinstance(value, type):
+            self._class(value)
+            return []
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, types.MethodType):
+            self._say("method")
+            return [value.__func__, value.__self__]
+        if isinstance(value, functools.partial):
+            self._say("partial")
+            return [value.func, value.args, value.keywords, vars(value)]
+        if isinstance(value, types.ModuleType):
+            self._say("module", value.__name__)
+            return []
+        if isinstance(value, _NAMED):
+            owner = getattr(value, "__self__", None)
+            self._say("built in", getattr(value, "__module__", ""), value.__qualname__)
+            return [] if owner is None or isinstance(owner, types.ModuleType) else [owner]
+        if isinstance(value, enum.Enum):
+            self._class(kind)
+            self._say("member", value.name)
+            return []
+        if isinstance(value, torch.Size):
+            self._say("size", tuple(map(_int, value)))
+            return []
+        if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+            self._say("torch", str(value))
+            return []
+        if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            self._say("operator", str(value))
+            return []
+        return self._object(value)
+
+    def _tensor(self, value: Any) -> list[Any]:
+        torch = self._torch
+        if value.layout is not torch.strided or value._backward_hooks is not None:
+            raise _Unclear
+        storage = value.untyped_storage()
+        shared = self._seen.setdefault(("storage", storage._cdata), len(self._seen))
+        if shared == len(self._kept):
+            self._kept.append(storage)
+            if not isinstance(value, FakeTensor):
+                self._contents(value, storage)
+        self._say(
+            type(value).__qualname__,
+            str(value.dtype),
+            tuple(map(_int, value.shape)),
+            tuple(map(_int, value.stride())),
+            _int(value.storage_offset()),
+            _int(storage.nbytes()),
+            shared,
+            str(value.device),
+            (value.requires_grad, value.is_leaf, value.is_inference()),
+            (value.is_conj(), value.is_neg(), bool(getattr(value, "_is_param", False))),
+        )
+        constant = getattr(value, "constant", None)
+        if constant is not None:
+            if constant.numel() > _MOST_CONSTANT:
+                raise _Unclear
+            self._say("constant", constant.tolist())
+        marks = {name: one for name, one in vars(value).items() if name.startswith("_dynamo")}
+        return [value.grad if value.is_leaf else None, marks]
+
+    def _contents(self, value: Any, storage: Any) -> None:
+        self._bytes += storage.nbytes()
+        if self._bytes > _MOST_BYTES or value.device.type != "cpu":
+            raise _Unclear
+        self._hash.update(ctypes.string_at(storage.data_ptr(), storage.nbytes()))
+
+    def _class(self, kind: type) -> None:
+        self._say("class", kind.__module__, kind.__qualname__)
+        for one in kind.__mro__:
+            if one.__module__ != self._module:
+                continue
+            self._define(one.__qualname__)
+            plain = {n: v for n, v in vars(one).items() if isinstance(v, _PLAIN)}
+            self._say(sorted(plain.items(), key=lambda item: item[0]))
+
+    def _define(self, name: str) -> None:
+        top = name.partition(".")[0]
+        if top not in self._namespace:
+            raise _Unclear
+        self.definitions.add(top)
+
+    def _function(self, value: types.FunctionType) -> list[Any]:
+        self._say("function", value.__module__, value.__qualname__)
+        if value.__code__.co_filename == self._path:
+            self._define(value.__qualname__)
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+        return [cells, value.__defaults__, value.__kwdefaults__, vars(value)]
+
+    def _object(self, value: Any) -> list[Any]:
+        kind = type(value)
+        held: list[Any] = []
+        if isinstance(value, (dict, collections.OrderedDict)):
+            held += itertools.chain(*value.items())
+            held.append(getattr(value, "default_factory", None))
+        elif isinstance(value, (list, tuple, collections.deque)):
+            held += value
+        elif isinstance(value, (set, frozenset)):
+            if not all(type(one) in _PLAIN for one in value):
+                raise _Unclear
+            held += sorted(value, key=repr)
+        elif not _is_plain_class(kind):
+            raise _Unclear
+        self._say(len(held))
+        if kind.__module__ != "builtins":
+            self._class(kind)
+        else:
+            self._say("builtin", kind.__qualname__)
+        held += _slots(value)
+        state = getattr(value, "__dict__", None)
+        return held if state is None else [*held, *itertools.chain(*state.items())]
+
+
+def _is_plain_class(kind: type) -> bool:
+    """Whether all that its instances hold is in their attributes."""
+    own = [one for one in kind.__mro__ if one is not object]
+    return all(one.__flags__ & _HEAP_TYPE for one in own)
+
+
+def _slots(value: Any) -> Iterable[Any]:
+    for one in type(value).__mro__:
+        names = vars(one).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__"):
+                yield getattr(value, name, None)
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        return bool(cell.cell_contents is not cell)
+    except ValueError:
+        return False
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int:
+        raise _Unclear  # it is symbolic
+    return value
