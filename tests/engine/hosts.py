@@ -155,6 +155,12 @@ class Result:
         return [(f.code, f.range.start.line) for f in self.findings if f.code[:6] == "trace/"]
 
     @property
+    def all_reports(self) -> list[TargetReport]:
+        """Of each probe the last."""
+        done = [event.report for event in self.events if isinstance(event, TargetDone)]
+        return list({(report.name, report.probe_number): report for report in done}.values())
+
+    @property
     def reports(self) -> dict[str, TargetReport]:
         return {e.report.name: e.report for e in self.events if isinstance(e, TargetDone)}
 

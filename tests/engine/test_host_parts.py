@@ -10,9 +10,12 @@ from tests.engine.hosts import AnyFloat, Engine, Result, inside, spot
 
 from fullgraph_engine.protocol import (
     Analyzed,
+    CalledAgain,
     Cancel,
     Failed,
     ForecastFound,
+    GivenCall,
+    GivenCalls,
     Limits,
     Log,
     RunId,
@@ -194,7 +197,7 @@ def goes_ahead(way: str, *, returns: str = "other ways") -> str:
 @pytest.fixture
 def forking(engine: Engine, processes: str) -> Engine:
     if processes == "spawn":
-        pytest.skip("each process has pipes of its own there")
+        pytest.skip("no process is forked off another one there")
     return engine
 
 
@@ -258,6 +261,59 @@ def test_an_enclosing_run_is_made_once_for_each_kind_of_tensors(
     result = engine.analyze(text, parts=("first",))
     assert result.status("early") == result.status("late") == "traced"
     assert result.log("stdout").count("whole") == (2 if processes == "fork" else 6)
+
+
+def given(text: str, **calls: str) -> str:
+    """With what the stub tells that the targets are called with, by their names and numbers."""
+    told = {(name.rstrip("0123456789"), int(name[-1])): call for name, call in calls.items()}
+    return f"{text}given = {told}\n"
+
+
+def asked(text: str, *targets: str, engine: Engine) -> Result:
+    """Once more, where these need not be traced if they are called as in the text before."""
+    before = engine.analyze(text, calls=True)
+    known = [
+        GivenCalls(name, tuple(r.called for r in before.all_reports if r.name == name and r.called))
+        for name in targets
+    ]
+    assert all(one.calls for one in known)
+    return engine.analyze(text.replace("0000", "1111"), calls=True, given=tuple(known))
+
+
+CALLS = {"early0": "a", "twice0": "b0000", "twice1": "c", "late0": "d"}
+
+
+def test_what_is_called_as_before_is_not_traced(forking: Engine) -> None:
+    result = asked(given(inside(), **CALLS), "early", "twice", engine=forking)
+    again = [(one.target, one.sources) for one in result.events if isinstance(one, CalledAgain)]
+    assert again == [("early", ("here",))]
+    assert set(result.reports) == {"twice", "late", "other"}
+    assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
+    assert not values(result, "early")
+
+
+def test_what_is_called_another_number_of_times_is_traced(forking: Engine) -> None:
+    before = forking.analyze(given(inside(), **CALLS), calls=True)
+    (first, second) = (r.called for r in before.all_reports if r.name == "twice")
+    assert first is not None
+    assert second is not None
+    for calls in ((first,), (first, second, second), (second, first)):
+        result = forking.analyze(
+            given(inside(), **CALLS), calls=True, given=(GivenCalls("twice", calls),)
+        )
+        assert values(result, "twice") == ["['a', 'b']", "['a', 'b', 'c']"]
+
+
+def test_what_an_enclosing_run_does_not_come_to_is_traced(forking: Engine) -> None:
+    text = given(inside(), **CALLS)
+    known = (GivenCalls("late", (GivenCall("d"),)), GivenCalls("early", (GivenCall("a"),)))
+    result = forking.analyze(text.replace("whole(call):", "whole(call):\n    return"), given=known)
+    assert result.status("late") == result.status("early") == "no-probe"
+
+
+def test_what_is_called_is_told_only_to_who_asks(forking: Engine) -> None:
+    result = forking.analyze(given(inside(), **CALLS))
+    assert {report.called for report in result.all_reports} == {None}
 
 
 AFTER: dict[str, tuple[str, Limits, str]] = {

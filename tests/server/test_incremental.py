@@ -11,11 +11,28 @@ from typing import Any
 
 import pytest
 
-from fullgraph.incremental import Inputs, KnownTarget, ParsedText, aligned, same_code, unaffected
+from fullgraph.incremental import (
+    Inputs,
+    KnownTarget,
+    ParsedText,
+    aligned,
+    same_code,
+    unaffected,
+    unless_called_otherwise,
+)
 from fullgraph.incremental.code_lines import code_lines
 from fullgraph.incremental.relocation import LineLost, Relocation
 from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol import BreakCause, Finding, Frame, Position, Range, Related
+from fullgraph_engine.protocol import (
+    BreakCause,
+    Finding,
+    Frame,
+    GivenCall,
+    GivenCalls,
+    Position,
+    Range,
+    Related,
+)
 
 TEXT = '''\
 """A module."""
@@ -169,6 +186,25 @@ def test_inputs_that_were_found_hold_unless_what_uses_the_target_changes() -> No
     assert left(changed, inputs="found", text=text) == ["Inner", "Outer"]
 
 
+def test_what_others_give_may_lead_to_definitions_that_nothing_names() -> None:
+    calls = GivenCalls("Inner", (GivenCall("1"),))
+
+    def holds(new: str, *definitions: str) -> bool:
+        target = KnownTarget("Inner", "given", definitions=definitions, calls=calls)
+        before, after = ParsedText(TEXT), ParsedText(new)
+        change = aligned(before, after)
+        return unless_called_otherwise(before, after, change, [target]) == {"Inner"}
+
+    caller = TEXT.replace("self.inner(x)", "self.inner(-x)")
+    assert holds(caller)
+    assert holds(TEXT.replace("size = 3", "size = 4"))
+    assert not holds(TEXT.replace("size = 3", "size = 4"), "Config")
+    assert not holds(TEXT.replace("x * WIDTH", "x - WIDTH"))
+    before, after = ParsedText(TEXT), ParsedText(caller)
+    unasked = KnownTarget("Inner", "given")
+    assert not unless_called_otherwise(before, after, aligned(before, after), [unasked])
+
+
 def test_inputs_by_convention_follow_from_functions_that_do_not_name_the_target() -> None:
     text = TEXT + "\n\ncount = 4\n\n\ndef get_inputs():\n    return [torch.ones(count)]\n"
     for change in (
@@ -285,7 +321,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
     def finding(call: Range, line: int, file: str = "/p/a.py") -> Finding:
         return Finding(
             "graph-break/x",
-            f"As line {line} says, but not line 4 of b.py, nor other.py, line 4.",
+            f"As line {line} says, a.py, line {line}, not line 4 of b.py, nor other.py, line 4.",
             call,
             context=f'File "{file}", line {line}, in f',
             stack=(Frame(file, "f", line - 1, 4, line, text="    g(x,"), Frame("/p/b.py", "f", 4)),
@@ -298,7 +334,8 @@ def test_what_is_told_moves_with_its_lines() -> None:
     moved = Relocation("/p/a.py", edits, new.split("\n")).of(before)
     assert moved.range == Range(Position(5, 4), Position(7, 8))
     assert moved.identity == "x@5:4-7:8"
-    assert moved.message == "As line 6 says, but not line 4 of b.py, nor other.py, line 4."
+    words = "As line 6 says, a.py, line 6, not line 4 of b.py, nor other.py, line 4."
+    assert moved.message == words
     assert moved.context == 'File "/p/a.py", line 6, in f'
     assert (moved.stack[0].line, moved.stack[0].text) == (5, "    g(x,  # one")
     assert (moved.stack[1], moved.related) == (before.stack[1], before.related)
@@ -312,6 +349,15 @@ def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:
     assert move.of(_on_line(5)) == _on_line(1)
     with pytest.raises(LineLost):
         move.of(_on_line(1))
+
+
+def test_a_frame_shows_the_line_of_the_text_as_it_is() -> None:
+    lines = ["f(x)  # a remark"]
+    edits = same_code(ParsedText("f(x)"), lines)
+    assert edits == ()
+    place = _on_line(0)
+    told = Finding("x", "It says.", place, stack=(Frame("/a.py", "f", 0, text="f(x)"),))
+    assert Relocation("/a.py", edits, lines).of(told).stack[0].text == lines[0]
 
 
 def _on_line(line: int) -> Range:

@@ -205,6 +205,8 @@ class _Walk:
         self._say("function", value.__module__, value.__qualname__)
         if value.__code__.co_filename == self._path:
             self._define(value.__qualname__)
+        else:
+            self._say(value.__code__.co_code, value.__code__.co_firstlineno)
         cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
         return [cells, value.__defaults__, value.__kwdefaults__, vars(value)]
 
@@ -234,8 +236,12 @@ class _Walk:
 
 def _is_plain_class(kind: type) -> bool:
     """Whether all that its instances hold is in their attributes."""
-    own = [one for one in kind.__mro__ if one is not object]
-    return all(one.__flags__ & _HEAP_TYPE for one in own)
+    for one in kind.__mro__[:-1]:
+        if not one.__flags__ & _HEAP_TYPE:
+            return False
+        if one.__base__ is object and not {"__dict__", "__slots__"} & vars(one).keys():
+            return False  # it is written in C
+    return True
 
 
 def _slots(value: Any) -> Iterable[Any]:

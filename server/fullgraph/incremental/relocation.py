@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from fullgraph.session.edit_tracking import Edit
@@ -32,6 +33,7 @@ class Relocation:
 
     def __init__(self, path: str, edits: Sequence[Edit], lines: Sequence[str]) -> None:
         self._path, self._edits, self._lines = path, tuple(edits), lines
+        self._name = PurePath(path).name
         self._known: dict[int, int] = {}
         self._inside: dict[int, list[Edit]] = {}
         for edit in self._edits:
@@ -78,8 +80,6 @@ class Relocation:
         Raises:
             LineLost: it is about a line that has no counterpart.
         """
-        if not self._edits:
-            return told
         moved: _T = self._moved(told)
         return moved
 
@@ -141,7 +141,9 @@ class Relocation:
 
     def _word(self, match: re.Match[str]) -> str:
         file, name = match["file"] or "", match["name"] or ""
-        if match["other"] or name or (file and self._path not in file):
+        if match["other"] or (name and name != self._name):
+            return match[0]
+        if file and not name and self._path not in file:
             return match[0]
         number = self.line(int(match["number"]) - 1) + 1
         return f"{file}{match['before']}{number}"
