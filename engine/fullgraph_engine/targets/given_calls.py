@@ -145,7 +145,7 @@ class _Walk:
         if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
             self._say("torch", str(value))
             return []
-        if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        if kind.__module__ == "torch._ops":
             self._say("operator", str(value))
             return []
         return self._object(value)
