@@ -46,12 +46,14 @@ def _of_refusal(refusal: Refusal, source: SourceText, fallback: Range) -> Findin
     code = f"export/{problem.kind}"
     words = refusal.words or source.text_of(place.range) or problem.expression
     hints: tuple[str, ...] = ()
+    # It is in names of the innermost function, which may be one of a library.
+    check = refusal.check if problem.stack and problem.stack[-1].path == source.path else ""
     if problem.kind == "data-dependent":
         message = f"torch.export cannot decide `{words}`, which depends on data"
         hints = ("Express both sides with `torch.cond` or `torch.where`.",)
-        if refusal.check:
+        if check:
             hints = (
-                f"If it always holds, write `torch._check({refusal.check})` before this line.",
+                f"If it always holds, write `torch._check({check})` before this line.",
                 *hints,
             )
     elif problem.kind == "constraint":
@@ -77,7 +79,7 @@ def _of_refusal(refusal: Refusal, source: SourceText, fallback: Range) -> Findin
         related=related_to(place),
         identity=f"{identity(code, place.range)} {problem.expression or problem.operator}",
         evidence=ExportEvidence(
-            problem.kind, problem.expression, refusal.check, operator=problem.operator
+            problem.kind, problem.expression, check, operator=problem.operator
         ),
     )
 

@@ -37,6 +37,8 @@ class Candidate:
     """It is to accept inputs that the original raises for: there they may differ."""
     computes_more: bool = False
     """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
+    restricts: bool = False
+    """It only adds a check, which raises for inputs that the original may accept."""
     suggestion: bool = False
     """A snippet to adapt, which is never applied without a person."""
 
@@ -53,6 +55,7 @@ class Candidate:
             loses=tuple(dict.fromkeys((*self.loses, *further.loses))),
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,
+            restricts=self.restricts or further.restricts,
             suggestion=self.suggestion or further.suggestion,
         )
 

@@ -66,8 +66,8 @@ class Traced:
         return next((one for one in self.findings if same(one, finding)), None)
 
     def of(self, targets: Collection[str]) -> Traced:
-        """What the runs of these targets came to."""
-        findings = tuple(one for one in self.findings if one.target in targets)
+        """What the runs of these targets came to, and executing the module."""
+        findings = tuple(one for one in self.findings if one.target in ("", *targets))
         reports = tuple(one for one in self.reports if one.name in targets)
         return dataclasses.replace(self, findings=findings, reports=reports)
 
@@ -171,7 +171,7 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     hides = _hides(finding)
     for one in _places(after):
         line = lines.get(one.range.start.line, _CHANGED)
-        key = one.code, _words(one), line
+        key = _MODULE_FAILS if _is_of_module(one) else (one.code, _words(one), line)
         new[key] += 1
         if new[key] <= old[key] or not _serious(one) or one.code.startswith("recompile"):
             continue
@@ -192,7 +192,17 @@ _Key = tuple[str, str, int]
 """Code, what it is, and line of the original text; ``_CHANGED`` for any line that was changed."""
 
 
+_MODULE_FAILS: _Key = "trace", "", _CHANGED
+"""For any statement at the top of the module that raises: behind a fix of one it is the next."""
+
+
+def _is_of_module(finding: Finding) -> bool:
+    return not finding.target and finding.code.startswith("trace/")
+
+
 def _key(finding: Finding, kept: Collection[int]) -> _Key:
+    if _is_of_module(finding):
+        return _MODULE_FAILS
     line = finding.range.start.line
     return finding.code, _words(finding), line if line in kept else _CHANGED
 

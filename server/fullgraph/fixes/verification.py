@@ -337,6 +337,9 @@ def _allowed(candidate: Candidate, compared: Compared) -> bool:
         fits = candidate.computes_more and odd and set(case.aspects) <= {"outcome", *lost}
         # Sides of other dtypes, of which the original takes one.
         other = candidate.computes_more and case.conditions.startswith("dtype")
+        restricted = candidate.restricts and case is not compared.cases[0]
+        if restricted and set(case.aspects) <= {"outcome", *lost}:
+            continue
         if not (extended or fits or (other and set(case.aspects) <= {*_OF_A_DTYPE, *lost})):
             return False
     return True
@@ -372,6 +375,10 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     differs = [one.reason for one in compared if one.outcome == "differs"]
     if candidate.suggestion or doubts:
         return "suggestion", (*doubts, *differs, candidate.gives_up)[0]
+    if candidate.restricts and any(map(_is_refused, compared)):
+        return "suggestion", f"Inputs that were tried do not satisfy the check. {differs[0]}"
+    if candidate.restricts:
+        return "unsafe", candidate.gives_up
     if differs and (candidate.extends or candidate.computes_more):
         return "unsafe", f"It is not the same for every size and dtype: {differs[0]}"
     if differs:
@@ -383,6 +390,11 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     if not all(one.exact for one in compared):
         return "unsafe", "Its results differ from the original's in rounding."
     return "safe", ""
+
+
+def _is_refused(compared: Compared) -> bool:
+    """Whether the changed text raises for an input that the original accepts."""
+    return any(not one.same and one.outcome == "returned" for one in compared.cases)
 
 
 def _apart(fixes: Sequence[Fix]) -> list[Fix]:

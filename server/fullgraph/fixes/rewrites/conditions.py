@@ -406,7 +406,7 @@ def _term(part: Plain, conjunction: bool) -> str:
 def asked_by(site: Site) -> cst.If | cst.While | cst.Assert | cst.IfExp | cst.CompIf | None:
     """The code whose condition the finding is in; None where it is in none."""
     node: cst.CSTNode | None = site.expression
-    if not site.finding.code.startswith("graph-break/"):
+    if not site.finding.code.startswith(("graph-break/", "export/data-dependent")):
         return None
     while node is not None and not isinstance(node, cst.BaseStatement):
         parent = site.text.parent(node)
