@@ -1,0 +1,90 @@
+"""Fixes with torch: what is offered, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from fullgraph.engines import Engine
+from fullgraph.fixes.tracing import traced
+from fullgraph.fixes.verification import Search, Verifier
+from fullgraph_engine.protocol import Analyze, Part
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.real_engine,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(find_spec("torch") is None, reason="there is no torch here"),
+]
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[Engine]:
+    made = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    await made.start()
+    await made.ready()
+    yield made
+    await made.close()
+
+
+async def searched(engine: Engine, text: str, code: str, *parts: Part) -> dict[str, Search]:
+    """What becomes of the candidates for findings of a code, by target."""
+    request = Analyze(0, "1", "/nowhere/model.py", text, parts=parts)
+    verifier = Verifier(engine, request)
+    return {
+        finding.target: await verifier.fixes(finding, [finding.target])
+        for finding in (await traced(engine, request)).findings
+        if finding.code == code
+    }
+
+
+EXPORTED = """\
+import torch
+
+
+def few(x, mask):
+    rows = x[mask]
+    # too many
+    if rows.shape[0] > 100:
+        rows = rows[:100]
+    return rows.sum()
+
+
+def some(x, n):
+    k = n.item()
+    if k > 2:
+        return x * 2
+    return x
+
+
+def parts(x, n):
+    a, b = n.tolist()
+    return x.split([a, b])[0]
+
+
+torch.compile(few)(torch.rand(8, 4), torch.rand(8) > 0.3)
+torch.compile(some)(torch.rand(8, 4), torch.tensor(3))
+torch.compile(parts)(torch.rand(8, 4), torch.tensor([3, 5]))
+"""
+
+
+async def test_checks_for_export(engine: Engine) -> None:
+    found = await searched(engine, EXPORTED, "export/data-dependent", "first", "export")
+    (few,) = found["few"].fixes
+    check = "    torch._check(rows.shape[0] <= 100)\n    # too many\n"
+    assert few.candidate.text == EXPORTED.replace("    # too many\n", check)
+    assert (few.grade, few.doubt) == (
+        "unsafe",
+        "It raises where `rows.shape[0] <= 100` is not true.",
+    )
+    # An input that was tried does not satisfy it.
+    (some,) = found["some"].fixes
+    assert "    torch._check(k > 2)\n    if k > 2:" in some.candidate.text
+    assert some.grade == "suggestion"
+    assert some.doubt.startswith("Inputs that were tried do not satisfy the check. With ")
+    # It would allow only the sizes of the probe.
+    assert not found["parts"].fixes
