@@ -138,7 +138,7 @@ def test_a_break_that_moved_with_its_line_is_still_there() -> None:
     after = traced("new\na\nb\n", break_at(2))
     judgment = judged(before, after, wanted)
     assert not judgment.gone
-    assert judgment.why == "The break is still there."
+    assert judgment.why == "The finding is still there."
 
 
 def test_a_break_that_is_there_in_the_changed_line_is_not_gone() -> None:
@@ -420,7 +420,7 @@ def test_steps_that_lead_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> Non
     verifier = Verifier(Engine(compares_as("same")), request_of("break_a = 2\n"))
     search = asyncio.run(verifier.fixes(break_at(0, "break_a = 2"), ["f"]))
     assert not search.fixes
-    assert [one.why for one in search.refused][1:] == ["The break is still there."]
+    assert [one.why for one in search.refused][1:] == ["The finding is still there."]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
+from tests.server.test_fixes import Engine, break_at, request_of
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
@@ -23,7 +24,6 @@ from fullgraph_engine.protocol import (
     TargetReport,
 )
 from fullgraph_engine.protocol.evidence import ExportEvidence
-from tests.server.test_fixes import Engine, break_at, request_of
 
 IMPORTS = "import torch\n"
 

@@ -88,3 +88,52 @@ async def test_checks_for_export(engine: Engine) -> None:
     assert some.doubt.startswith("Inputs that were tried do not satisfy the check. With ")
     # It would allow only the sizes of the probe.
     assert not found["parts"].fixes
+
+
+SIZES = """\
+import torch
+
+
+@torch.compile
+def scaled(x):
+    return x * 2
+
+
+def plain(x):
+    return x.sin()
+
+
+@torch.compile
+def needed(x):
+    return x * int(x.shape[0] == 4)
+
+
+# fullgraph: f32[4, 8]
+def steps(x):
+    for number in (1, 2, 3):
+        print("step")
+        y = x.repeat(number, 1)
+        scaled(y)
+        plain(y)
+        needed(x.repeat(number, 1))
+    return x
+"""
+
+
+async def test_sizes_that_are_dynamic_from_the_first_call_on(engine: Engine) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", SIZES, only=("steps",), parts=("first",))
+    verifier = Verifier(engine, request)
+    changed: dict[str, str] = {}
+    for finding in (await traced(engine, request)).findings:
+        if finding.code == "recompile/size":
+            search = await verifier.fixes(finding, ["steps"])
+            changed.update(
+                {finding.message.split("`")[1]: fix.candidate.text for fix in search.fixes}
+            )
+            assert all(fix.grade == "unsafe" for fix in search.fixes)
+    decorated = SIZES.replace("@torch.compile\ndef s", "@torch.compile(dynamic=True)\ndef s")
+    marked = SIZES.replace(
+        "        plain(y)", "        torch._dynamo.mark_dynamic(y, 0)\n        plain(y)"
+    )
+    # What compares the size recompiles as often with a dynamic one.
+    assert changed == {"scaled": decorated, "plain": marked}

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..targets.probes import unwrap
 from .facts import Walk
 
 
@@ -28,6 +29,8 @@ def walk_state(walk: Walk, function: Callable[..., Any], namespace: Mapping[str,
     for name, value in list(namespace.items()):
         if name.startswith("__") or isinstance(value, types.ModuleType):
             continue
+        if callable(value):
+            value = unwrap(value)  # how it is compiled is no behavior
         own = getattr(value, "__module__", None) == home
         if isinstance(value, type):
             if own:

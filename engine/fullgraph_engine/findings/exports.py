@@ -78,9 +78,7 @@ def _of_refusal(refusal: Refusal, source: SourceText, fallback: Range) -> Findin
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {problem.expression or problem.operator}",
-        evidence=ExportEvidence(
-            problem.kind, problem.expression, check, operator=problem.operator
-        ),
+        evidence=ExportEvidence(problem.kind, problem.expression, check, operator=problem.operator),
     )
 
 

@@ -152,7 +152,7 @@ class Judgment:
             new = self.appeared[0]
             line = new.range.start.line + 1
             return f"It brings another finding, on line {line} of the changed text: {new.message}."
-        return "" if self.gone else "The break is still there."
+        return "" if self.gone else "The finding is still there."
 
 
 def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
@@ -179,12 +179,15 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         # A size that is pinned by what ran in eager mode before.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
         (revealed if sized or (opened and _is_break(one)) else appeared).append(one)
+    wanted = _key(finding, kept)
+    gone = new[wanted] < old[wanted]
     more = len(_recompiles(after)) - len(_recompiles(before))
+    # One in place of another, for another reason, is no better.
+    more += gone and finding.code.startswith("recompile")
     if more > 0:
         appeared += _recompiles(after)[-more:]
-    wanted = _key(finding, kept)
     ended = tuple(one for one in _places(before) if new[_key(one, kept)] < old[_key(one, kept)])
-    return Judgment(new[wanted] < old[wanted], ended, tuple(appeared), tuple(revealed))
+    return Judgment(gone, ended, tuple(appeared), tuple(revealed))
 
 
 _CHANGED = -1

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.placing import siblings
+from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.placing import before
 from fullgraph.fixes.rewrites.syntax import Syntax, names_in
-from fullgraph.fixes.site import Change, Site
+from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import ExportEvidence
 
 
@@ -30,22 +31,22 @@ def checked(site: Site) -> Iterator[Candidate]:
         cst.ensure_type(syntax.expression(syntax.spelled("torch._check")), cst.Attribute),
         [cst.Arg(condition)],
     )
-    changes = _before(site, cst.Expr(call))
+    here = site.expression or site.statement
+    changes = before(site, here, [cst.Expr(call)]) if here is not None else None
     if changes is None:
         return
     spelled = f"`torch._check({evidence.check})`"
-    imports = () if syntax.spelled("torch") != "torch" else syntax.lacking("torch")
     yield Candidate(
         "check",
         f"State what always holds by {spelled}",
-        site.replaced(changes, imports=imports),
+        site.replaced(changes, imports=syntax.imports_for(code_of(call.func))),
         gives_up=f"It raises where `{evidence.check}` is not true.",
         restricts=True,
     )
 
 
 def _has_one_value(check: str) -> bool:
-    """Whether an expression is equal to a number: then the size is a constant, that of the probe."""
+    """Whether an expression is equal to a number: the size would be a constant."""
     tree = ast.parse(check, mode="eval").body
     if not isinstance(tree, ast.Compare) or not isinstance(tree.ops[0], ast.Eq):
         return False
@@ -66,22 +67,3 @@ def _binds(site: Site, names: set[str]) -> bool:
                     return True
                 part = part.inner_for_in
     return False
-
-
-def _before(site: Site, new: cst.Expr) -> Sequence[tuple[cst.CSTNode, Change]] | None:
-    """The changes that put a statement before the one of the finding, whose comments stay with it;
-    None where there is no such place, as before an ``elif``."""
-    node = site.statement
-    if node is None or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-        return None
-    small = Syntax(site).statement
-    if small is not None and (
-        isinstance(small.block, cst.SimpleStatementSuite) or len(small.block.body) > 1
-    ):
-        return [(small.node, cst.FlattenSentinel([new, small.node]))]
-    if siblings(site, node) is None:
-        return None
-    lines = list(node.leading_lines)
-    comment = next((at for at, line in enumerate(lines) if line.comment is not None), len(lines))
-    first = cst.SimpleStatementLine([new], leading_lines=lines[:comment])
-    return [(node, cst.FlattenSentinel([first, node.with_changes(leading_lines=lines[comment:])]))]

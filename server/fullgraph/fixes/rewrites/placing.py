@@ -33,3 +33,28 @@ def in_place_of(
         empty = cst.SimpleStatementLine([cst.Pass()])
         return [(node, empty if alone else cst.RemoveFromParent())]
     return [(node, cst.FlattenSentinel(new))]
+
+
+def before(
+    site: Site, node: cst.CSTNode, new: Sequence[cst.BaseSmallStatement]
+) -> Sequence[tuple[cst.CSTNode, Change]] | None:
+    """The changes that put statements before the one that a node is in, whose comments stay with
+    it; None where there is no such place, as before an ``elif``."""
+    small: cst.BaseSmallStatement | None = None
+    for one in (node, *site.text.ancestors(node)):
+        if isinstance(one, cst.BaseSmallStatement):
+            small = one
+        several = isinstance(one, cst.SimpleStatementLine) and len(one.body) > 1
+        if small is not None and (several or isinstance(one, cst.SimpleStatementSuite)):
+            return [(small, cst.FlattenSentinel([*new, small]))]
+        if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            if isinstance(one, (cst.FunctionDef, cst.ClassDef)) or siblings(site, one) is None:
+                return None
+            lines = list(one.leading_lines)
+            comments = (at for at, line in enumerate(lines) if line.comment is not None)
+            comment = next(comments, len(lines))
+            made = [cst.SimpleStatementLine([each]) for each in new]
+            made[0] = made[0].with_changes(leading_lines=lines[:comment])
+            below = one.with_changes(leading_lines=lines[comment:])
+            return [(one, cst.FlattenSentinel([*made, below]))]
+    return None

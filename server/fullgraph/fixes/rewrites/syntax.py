@@ -82,6 +82,11 @@ class Syntax:
         """Those of some modules that the text does not import by their names."""
         return tuple(name for name in modules if self.imported.get(name) != name)
 
+    def imports_for(self, spelled: str) -> tuple[str, ...]:
+        """The import that a name lacks which :meth:`spelled` has given."""
+        root = spelled.partition(".")[0]
+        return () if root in self.imported else (root,)
+
     def spelled(self, name: str) -> str:
         """How the text can refer to ``package.rest``, where the package is imported as any name."""
         root, _, rest = name.partition(".")

@@ -1,0 +1,161 @@
+"""Have sizes dynamic from the first call on, where Dynamo would find out with the second."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.placing import before
+from fullgraph.fixes.rewrites.syntax import Syntax, dotted
+from fullgraph.fixes.site import Site
+from fullgraph_engine.protocol.evidence import RecompileEvidence
+
+_LOCAL = re.compile(r"^L\['(?P<name>\w+)'\]$")
+_SIZE = re.compile(r"^`(?P<name>\w+)\.shape\[(?P<axis>\d+)\]` ")
+_MOST_PLACES = 4
+"""Calls of ``torch.compile``, or of the function, that are tried one by one."""
+
+
+def dynamic(site: Site) -> Iterator[Candidate]:
+    """``dynamic=True`` where the file compiles a function that another size has recompiled, or
+    ``mark_dynamic`` where it calls it."""
+    evidence = site.finding.evidence
+    if not isinstance(evidence, RecompileEvidence) or not evidence.detail.startswith("size "):
+        return
+    syntax = Syntax(site)
+    for node in _compiles(syntax, evidence.function)[:_MOST_PLACES]:
+        new = _with_dynamic(node)
+        if new is not None:
+            yield Candidate(
+                "dynamic",
+                f"Compile `{evidence.function}` with `dynamic=True`",
+                site.replaced([(node, new)]),
+                preserves=True,
+                gives_up="All its sizes are dynamic, so that the compiled code may be slower.",
+            )
+    yield from _marked(syntax, evidence)
+
+
+def _compiles(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
+    """``torch.compile`` as a decorator of a function, and its calls that may be given it."""
+    found: list[cst.BaseExpression] = []
+    for node in m.findall(syntax.module, m.FunctionDef(name=m.Name(function))):
+        decorators = [one.decorator for one in cst.ensure_type(node, cst.FunctionDef).decorators]
+        found += [one for one in decorators if _is_compile(syntax, one)]
+    for call in m.findall(syntax.module, m.Call()):
+        assert isinstance(call, cst.Call)
+        if syntax.called(call) == "torch.compile" and call.args:
+            given = dotted(call.args[0].value).rpartition(".")[2]
+            # A module is compiled by its forward.
+            if given == function or (function == "forward" and call.args[0].keyword is None):
+                found.append(call)
+    return found
+
+
+def _is_compile(syntax: Syntax, node: cst.BaseExpression) -> bool:
+    return (syntax.called(node) or syntax.name(node)) == "torch.compile"
+
+
+def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:
+    """The call with ``dynamic=True``; None for one that says something about it."""
+    argument = cst.Arg(
+        cst.Name("True"),
+        cst.Name("dynamic"),
+        equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
+    )
+    if not isinstance(node, cst.Call):
+        return cst.Call(node, [argument])
+    if any(arg.star or (arg.keyword and arg.keyword.value == "dynamic") for arg in node.args):
+        return None
+    if not node.args:
+        return node.with_changes(args=[argument])
+    *first, last = node.args
+    if not isinstance(last.comma, cst.Comma):
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        return node.with_changes(args=[*first, last.with_changes(comma=comma), argument])
+    # What is behind the last comma, such as a comment, stays with the argument before it.
+    after, indent = last.comma.whitespace_after, node.whitespace_before_args
+    end = last.comma
+    if isinstance(after, cst.ParenthesizedWhitespace):
+        end = end.with_changes(
+            whitespace_after=after.with_changes(
+                first_line=after.first_line.with_changes(
+                    whitespace=cst.SimpleWhitespace(""), comment=None
+                ),
+                empty_lines=[],
+            )
+        )
+        if isinstance(indent, cst.ParenthesizedWhitespace):
+            after = after.with_changes(last_line=indent.last_line)
+    else:
+        after = cst.SimpleWhitespace(" ")
+    between = last.comma.with_changes(whitespace_after=after)
+    return node.with_changes(
+        args=[*first, last.with_changes(comma=between), argument.with_changes(comma=end)]
+    )
+
+
+def _marked(syntax: Syntax, evidence: RecompileEvidence) -> Iterator[Candidate]:
+    """``mark_dynamic`` of what the function is given, before the statement that calls it."""
+    sizes = [
+        (local["name"], size["axis"])
+        for guard in evidence.guards
+        if (local := _LOCAL.match(guard.source)) and (size := _SIZE.match(guard.words))
+    ]
+    defined = m.findall(syntax.module, m.FunctionDef(name=m.Name(evidence.function)))
+    if not sizes or len(defined) != 1:
+        return
+    params = cst.ensure_type(defined[0], cst.FunctionDef).params
+    names = [one.name.value for one in (*params.posonly_params, *params.params)]
+    called = {evidence.function, *_bound(syntax, evidence.function)}
+    calls = [
+        call
+        for call in m.findall(syntax.module, m.Call())
+        if isinstance(call, cst.Call) and dotted(call.func).rpartition(".")[2] in called
+    ]
+    for call in calls[:_MOST_PLACES]:
+        given = _given(call, names)
+        tensors = [(given.get(name), axis) for name, axis in dict.fromkeys(sizes)]
+        if any(not isinstance(tensor, cst.Name) for tensor, _ in tensors):
+            continue
+        mark = syntax.spelled("torch._dynamo.mark_dynamic")
+        codes = [f"{mark}({syntax.site.code(one)}, {axis})" for one, axis in tensors if one]
+        changes = before(syntax.site, call, [cst.Expr(syntax.expression(code)) for code in codes])
+        if changes is not None:
+            yield Candidate(
+                "mark-dynamic",
+                f"Mark what varies by `{codes[0]}`",
+                syntax.site.replaced(changes, imports=syntax.imports_for(mark)),
+                preserves=True,
+                gives_up="Compiling raises where code needs such a size to be a constant.",
+            )
+
+
+def _bound(syntax: Syntax, function: str) -> Iterator[str]:
+    """Names that the file has for the compiled function."""
+    for assign in m.findall(syntax.module, m.Assign(value=m.Call())):
+        assert isinstance(assign, cst.Assign)
+        value = cst.ensure_type(assign.value, cst.Call)
+        given = value.args[0].value if value.args else None
+        compiled = syntax.called(value) == "torch.compile"
+        if compiled and dotted(given).rpartition(".")[2] == function:
+            yield from (dotted(one.target).rpartition(".")[2] for one in assign.targets)
+
+
+def _given(call: cst.Call, names: list[str]) -> dict[str, cst.BaseExpression]:
+    """The arguments of a call by the names of parameters; those behind a star are left out."""
+    if isinstance(call.func, cst.Attribute) and names[:1] == ["self"]:
+        names = names[1:]
+    found: dict[str, cst.BaseExpression] = {}
+    for number, arg in enumerate(call.args):
+        if arg.star:
+            break
+        if arg.keyword is not None:
+            found[arg.keyword.value] = arg.value
+        elif number < len(names):
+            found[names[number]] = arg.value
+    return found
