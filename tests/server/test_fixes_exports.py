@@ -23,6 +23,7 @@ from fullgraph_engine.protocol import (
     Range,
     TargetReport,
 )
+from fullgraph_engine.protocol.behavior import BehaviorOutcome
 from fullgraph_engine.protocol.evidence import ExportEvidence
 
 IMPORTS = "import torch\n"
@@ -126,7 +127,7 @@ def test_no_check_is_tried(source: str, check: str) -> None:
 def cases(*several: ComparedCase) -> Compared:
     same = all(one.same for one in several)
     aspects = tuple(dict.fromkeys(each for one in several for each in one.aspects))
-    outcome = "same" if same else "differs"
+    outcome: BehaviorOutcome = "same" if same else "differs"
     return Compared(0, outcome, True, several, "" if same else "It raises.", aspects=aspects)
 
 

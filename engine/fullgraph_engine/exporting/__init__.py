@@ -2,5 +2,6 @@
 
 from .export import Exported, Refusal, exported
 from .expressions import in_names
+from .operators import CheckedOperator, checked_operators
 
-__all__ = ["Exported", "Refusal", "exported", "in_names"]
+__all__ = ["CheckedOperator", "Exported", "Refusal", "checked_operators", "exported", "in_names"]

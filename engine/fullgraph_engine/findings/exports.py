@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ..exporting import Exported, Refusal
+from ..exporting import CheckedOperator, Exported, Refusal
 from ..protocol import Finding, Range
-from ..protocol.evidence import ExportEvidence
+from ..protocol.evidence import ExportEvidence, OperatorCall
 from ..protocol.sources import in_user_words
 from ..tracing import stacks
 from ..tracing.recording import Failure
@@ -16,10 +16,17 @@ from .places import SourceText, identity, related_to
 _HREF = "https://docs.pytorch.org/docs/stable/export.html"
 
 
-def of_export(made: Exported, source: SourceText, fallback: Range) -> Iterator[Finding]:
-    """Every refusal at its line, what ended the export, and what only the strict mode refuses."""
+def of_export(
+    made: Exported, checked: Iterable[CheckedOperator], source: SourceText, fallback: Range
+) -> Iterator[Finding]:
+    """Every refusal at its line, what ended the export, and what only the strict mode refuses; and
+    what is wrong with operators that the file defines."""
+    calls = {one.operator: one.calls for one in checked}
     for refusal in made.refusals:
-        yield _of_refusal(refusal, source, fallback)
+        yield _of_refusal(refusal, calls.get(refusal.problem.operator, ()), source, fallback)
+    for one in checked:
+        if one.wrong and not any(each.problem.operator == one.operator for each in made.refusals):
+            yield _of_operator(one, source, fallback)
     if made.failure is not None:
         yield _of_failure("failed", "torch.export fails here", made.failure, source, fallback)
     if made.strict is not None:
@@ -37,7 +44,23 @@ def of_export(made: Exported, source: SourceText, fallback: Range) -> Iterator[F
         )
 
 
-def _of_refusal(refusal: Refusal, source: SourceText, fallback: Range) -> Finding:
+def _of_operator(one: CheckedOperator, source: SourceText, fallback: Range) -> Finding:
+    code = "export/opcheck"
+    first, _, rest = one.wrong.partition("\n")
+    return Finding(
+        code=code,
+        message=f"torch.library.opcheck refuses torch.ops.{one.operator}: {first}",
+        range=source.header(one.line) if one.line >= 0 else fallback,
+        explanation=rest.strip(),
+        href="https://docs.pytorch.org/docs/stable/library.html#torch.library.opcheck",
+        identity=f"{code} {one.operator}",
+        evidence=ExportEvidence("opcheck", operator=one.operator, calls=one.calls),
+    )
+
+
+def _of_refusal(
+    refusal: Refusal, calls: tuple[OperatorCall, ...], source: SourceText, fallback: Range
+) -> Finding:
     problem = refusal.problem
     place = source.locate(stacks.join((), problem.stack), fallback)
     if source.innermost(place.stack) is not None:
@@ -78,7 +101,9 @@ def _of_refusal(refusal: Refusal, source: SourceText, fallback: Range) -> Findin
         stack=place.stack,
         related=related_to(place),
         identity=f"{identity(code, place.range)} {problem.expression or problem.operator}",
-        evidence=ExportEvidence(problem.kind, problem.expression, check, operator=problem.operator),
+        evidence=ExportEvidence(
+            problem.kind, problem.expression, check, problem.operator, calls=calls
+        ),
     )
 
 

@@ -431,7 +431,8 @@ class _Attempt:
             made = exporting.exported(call, real=not self.fake)
             if made.failure is not None and self._eager_failure(call) is not None:
                 return  # it is no matter of export
-            for finding in exports.of_export(made, self.source, self.target.range):
+            checked = () if self.fake else exporting.checked_operators(call, self.tracee.text)
+            for finding in exports.of_export(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
     def forecast(self, branch: Branch) -> Forecast:

@@ -157,6 +157,7 @@ ExportProblem = Literal[
     "constraint",
     "missing-fake-kernel",
     "mismatched-fake-kernel",
+    "opcheck",
     "failed",
     "strict",
     "dynamic-shapes",
@@ -166,15 +167,35 @@ takes as dynamic."""
 
 
 @dataclass(frozen=True)
+class TensorForm:
+    """``dtype`` is its name in torch, ``float32``."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OperatorCall:
+    """Dtypes and sizes of one call of an operator, ``("f32", (4, 8))`` for each tensor; None for
+    other arguments. ``several``: it returned a tuple."""
+
+    inputs: tuple[Union[TensorForm, None], ...]
+    outputs: tuple[TensorForm, ...]
+    several: bool = False
+
+
+@dataclass(frozen=True)
 class ExportEvidence:
     """What ``torch.export`` says of a target. ``expression`` is in its symbols; ``check`` in names
-    of the function it is in, and what has to hold there so that it can be decided."""
+    of the function it is in, and what has to hold there so that it can be decided. ``calls`` are
+    those of an operator that has no fake kernel, with real tensors of several sizes."""
 
     problem: ExportProblem
     expression: str = ""
     check: str = ""
     operator: str = ""
     shapes: str = ""
+    calls: tuple[OperatorCall, ...] = ()
     kind: Literal["export"] = "export"
 
 

@@ -220,6 +220,14 @@ CODES: tuple[Code, ...] = (
         "types than the operator does on data.",
     ),
     Code(
+        "export/opcheck",
+        Severity.WARNING,
+        "torch.library.opcheck refuses a custom operator",
+        "The operator changes or returns an argument without saying so, or its fake kernel gives "
+        "something else than the operator does. It was called with the target's own inputs and "
+        "with other sizes.",
+    ),
+    Code(
         "export/failed",
         Severity.WARNING,
         "torch.export fails",

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph_engine.protocol import Range, TextEdit
+from fullgraph_engine.protocol import Part, Range, TextEdit
 from fullgraph_engine.protocol.behavior import Aspect
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -37,6 +37,8 @@ class Candidate:
     """It is to accept inputs that the original raises for: there they may differ."""
     computes_more: bool = False
     """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
+    parts: tuple[Part, ...] = ()
+    """What it is verified with besides the parts that show the finding."""
     restricts: bool = False
     """It only adds a check, which raises for inputs that the original may accept."""
     suggestion: bool = False
@@ -55,6 +57,7 @@ class Candidate:
             loses=tuple(dict.fromkeys((*self.loses, *further.loses))),
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,
+            parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,
             suggestion=self.suggestion or further.suggestion,
         )

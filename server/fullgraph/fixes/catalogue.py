@@ -10,6 +10,7 @@ from fullgraph.fixes.rewrites import (
     branches,
     checks,
     counters,
+    custom_operators,
     decisions,
     disable,
     dynamic,
@@ -39,6 +40,7 @@ REWRITES: tuple[Rewrite, ...] = (
     sizes.sizes,
     counters.counters,
     exports.checked,
+    custom_operators.faked,
     dynamic.dynamic,
     effects.asked_for,
     effects.not_when_compiling,
@@ -72,6 +74,7 @@ REWRITES: tuple[Rewrite, ...] = (
     autograd.traced_recurrence,
     python.watching_function,
     dynamic_outputs.padded_places,
+    custom_operators.wrapped,
     disable.left_untraced,
 )
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""

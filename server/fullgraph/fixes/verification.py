@@ -24,6 +24,7 @@ from fullgraph_engine.protocol import (
     SeenValue,
     TextEdit,
 )
+from fullgraph_engine.protocol.evidence import ExportEvidence
 
 Grade = Literal["safe", "unsafe", "suggestion"]
 """As clippy and ruff grade fixes. Safe: means the same for any input by construction, and was
@@ -206,6 +207,9 @@ class Verifier:
         hurried: bool = False,
     ) -> Fix | Refused:
         """``others`` only call what ``targets`` show: that is a few cases more."""
+        if set(candidate.parts) - set(parts):
+            parts = tuple(dict.fromkeys((*parts, *candidate.parts)))
+            before = await self._traced((*targets, *others), parts)
         after = Traced(candidate.text)
         compared: list[Compared] = []
         for names, seconds in ((targets, COMPARE_SECONDS), (others, QUICK_SECONDS)):
@@ -216,7 +220,7 @@ class Verifier:
             judgment = judged(before.of((*targets, *names)), after, finding)
             guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
             if not judgment.better and not guarded:
-                return Refused(candidate, judgment.why, judgment.instead)
+                return Refused(candidate, judgment.why, judgment.instead or _lacking(after))
             if candidate.suggestion:
                 continue  # a person has to look at it in any case
             for target in names:
@@ -390,6 +394,14 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
     if not all(one.exact for one in compared):
         return "unsafe", "Its results differ from the original's in rounding."
     return "safe", ""
+
+
+def _lacking(after: Traced) -> Finding | None:
+    """That an operator of the changed text has no fake kernel, with the calls of it."""
+    for one in after.findings:
+        if isinstance(one.evidence, ExportEvidence) and one.evidence.calls:
+            return one
+    return None
 
 
 def _is_refused(compared: Compared) -> bool:

@@ -76,7 +76,7 @@ _STEADY = (
 def left_untraced(site: Site) -> Iterator[Candidate]:
     """The smallest call at the finding in a function with one of the decorators."""
     syntax = Syntax(site)
-    part = _smallest(syntax)
+    part = smallest_call(syntax)
     if part is None:
         return
     names = _used(syntax, part)
@@ -105,7 +105,7 @@ def left_untraced(site: Site) -> Iterator[Candidate]:
             )
 
 
-def _smallest(syntax: Syntax) -> cst.BaseExpression | None:
+def smallest_call(syntax: Syntax) -> cst.BaseExpression | None:
     """The expression to take out: the innermost call around the finding."""
     for node in syntax.around:
         if isinstance(node, (cst.Lambda, cst.CompFor, cst.BaseComp)):
@@ -136,7 +136,7 @@ def _used(syntax: Syntax, part: cst.BaseExpression) -> list[str] | None:
         if isinstance(node, (cst.Param, cst.CompFor)):
             target = node.name if isinstance(node, cst.Param) else node.target
             own |= names_in(target)
-    elsewhere = (_globals(syntax) | _BUILTINS) - _bound(syntax)
+    elsewhere = (global_names(syntax) | _BUILTINS) - _bound(syntax)
     return [name for name in dict.fromkeys(_names(part)) if name not in own | elsewhere]
 
 
@@ -151,7 +151,7 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
             yield from _names(child)
 
 
-def _globals(syntax: Syntax) -> set[str]:
+def global_names(syntax: Syntax) -> set[str]:
     """Names that the module binds at its top."""
     found: set[str] = set()
     for statement in syntax.module.body:
@@ -190,25 +190,30 @@ def _extracted(
     syntax: Syntax, part: cst.BaseExpression, names: Sequence[str], way: _Way
 ) -> str | None:
     """The text with an expression in a decorated function in front of what it is in."""
+    name = free_name(syntax.site, part, "_untraced_")
+    parameters = ", ".join(names)
+    body = syntax.site.code(part)
+    if "\n" in body:
+        body = f"({body})"
+    function = f"@{syntax.spelled(way.decorator)}\ndef {name}({parameters}):\n    return {body}\n"
+    return in_function(syntax, part, function, f"{name}({parameters})")
+
+
+def in_function(
+    syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
+) -> str | None:
+    """The text with the definition of a function in front of what an expression is in, and a call
+    of it in place of the expression."""
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:
         return None
-    name = _free_name(site, part)
-    parameters = ", ".join(names)
-    body = site.code(part)
-    if "\n" in body:
-        body = f"({body})"
-    function = cst.parse_statement(
-        f"@{syntax.spelled(way.decorator)}\ndef {name}({parameters}):\n    return {body}\n",
-        site.module.config_for_parsing,
-    )
+    function = cst.parse_statement(definition, site.module.config_for_parsing)
     assert isinstance(function, cst.FunctionDef)
     blank = cst.EmptyLine(indent=False)
     leading = getattr(top, "leading_lines", ())
     function = function.with_changes(leading_lines=[one for one in leading if not one.comment])
-    call = syntax.expression(f"{name}({parameters})")
-    rest = top.visit(Replacing([(part, call)]))
+    rest = top.visit(Replacing([(part, syntax.expression(instead))]))
     assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     comments = [one for one in rest.leading_lines if one.comment]
     rest = rest.with_changes(leading_lines=[blank, blank, *comments])
@@ -217,11 +222,11 @@ def _extracted(
     )
 
 
-def _free_name(site: Site, part: cst.BaseExpression) -> str:
+def free_name(site: Site, part: cst.BaseExpression, prefix: str) -> str:
     """A name for the function that the text does not have."""
     called = part.func if isinstance(part, cst.Call) else part
     last = called.attr.value if isinstance(called, cst.Attribute) else dotted(called)
-    name = "_untraced_" + (last.strip("_") or "value")
+    name = prefix + (last.strip("_") or "value")
     number = 1
     while re.search(rf"\b{name}\b", site.text.text):
         number += 1
