@@ -42,7 +42,20 @@ EVIDENCE = (
     evidence.ForecastEvidence((GUARD,), ("n",), "3", ("4", "5")),
     evidence.FailureEvidence("ValueError", "tracer", "title"),
     evidence.ImportEvidence("numpy"),
-    evidence.ExportEvidence("data-dependent", "u0 > 3", "n > 3", "mine::op", "{}"),
+    evidence.ExportEvidence(
+        "data-dependent",
+        "u0 > 3",
+        "n > 3",
+        "mine::op",
+        "{}",
+        calls=(
+            evidence.OperatorCall(
+                (evidence.TensorForm("float32", (4, 8)), None),
+                (evidence.TensorForm("bool", ()),),
+                several=True,
+            ),
+        ),
+    ),
     None,
 )
 

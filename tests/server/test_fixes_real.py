@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import sysconfig
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -137,3 +140,98 @@ async def test_sizes_that_are_dynamic_from_the_first_call_on(engine: Engine) -> 
     )
     # What compares the size recompiles as often with a dynamic one.
     assert changed == {"scaled": decorated, "plain": marked}
+
+
+NATIVE = Path(__file__).parents[1] / "fixtures" / "native" / "native.c"
+
+
+@pytest.fixture
+def native(tmp_path: Path) -> Path:
+    """A folder with a C extension."""
+    compiler = shutil.which("cc")
+    header = Path(sysconfig.get_paths()["include"])
+    if compiler is None or not (header / "Python.h").exists():
+        pytest.skip("there is no C compiler, or no header of Python")
+    made = tmp_path / f"native{sysconfig.get_config_var('EXT_SUFFIX')}"
+    flags = ["-shared", "-fPIC", f"-I{header}"]
+    subprocess.run([compiler, *flags, str(NATIVE), "-o", str(made)], check=True)
+    return tmp_path
+
+
+FOREIGN = """\
+import torch
+import native
+
+
+# fullgraph: f32[4, 8], f32[8, 3]
+def rows(x, w):
+    return native.rows(x, w) * 2
+
+
+# fullgraph: f32[4, 8]
+def changed(x):
+    return native.changed(x)
+
+
+# fullgraph: f32[4, 8]
+def positive(x):
+    return native.positive(x).sum()
+
+
+# fullgraph: f32[4, 8]
+def learned(x):
+    return native.learned(x)
+"""
+
+
+async def test_operators_of_a_c_extension(engine: Engine, native: Path) -> None:
+    text = FOREIGN
+    request = Analyze(
+        0, "1", str(native / "model.py"), text, parts=("first",), roots=(str(native),)
+    )
+    verifier = Verifier(engine, request)
+    found = {
+        finding.target: await verifier.fixes(finding, [finding.target])
+        for finding in (await traced(engine, request)).findings
+        if finding.code.startswith("graph-break")
+    }
+    best = found["rows"].fixes[0]
+    assert (best.candidate.rewrite, best.grade) == ("custom-operator+fake-kernel", "unsafe")
+    assert best.doubt == "It has no gradient. Its sizes are those of the calls that were seen."
+    assert "def _(x, w):\n    return x.new_empty((x.shape[0],))\n" in best.candidate.text
+    assert "    return _rows(x.detach(), w.detach()) * 2\n" in best.candidate.text
+    # It changes its input; the size depends on data; it has a gradient.
+    for target, why in (
+        ("changed", "test_schema failed"),
+        ("positive", ""),
+        ("learned", "gradient"),
+    ):
+        operators = [
+            one for one in found[target].refused if "custom-operator" in one.candidate.rewrite
+        ]
+        assert [one for one in operators if why in one.why]
+        assert not [one for one in found[target].fixes if "custom" in one.candidate.rewrite]
+
+
+WITHOUT_FAKE = """\
+import torch
+
+
+@torch.library.custom_op("mine::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+# fullgraph: f32[4, 8]
+def f(x):
+    return doubled(x) + 1
+"""
+
+
+async def test_a_fake_kernel_for_an_operator_of_the_file(engine: Engine) -> None:
+    code = "export/missing-fake-kernel"
+    found = await searched(engine, WITHOUT_FAKE, code, "first", "export")
+    best = found["f"].fixes[0]
+    assert best.grade == "unsafe"
+    kernel = "@doubled.register_fake\ndef _(x):\n    return x.new_empty((x.shape[0], x.shape[1]))\n"
+    assert f"    return x * 2\n\n\n{kernel}" in best.candidate.text

@@ -97,6 +97,8 @@ def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
     conditions: set[int] = set()
     only_compiled: set[int] = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(map(_registers_fake, node.decorator_list)):
+            only_compiled.update(range(node.body[0].lineno - 1, node.end_lineno or node.lineno))
         if not isinstance(node, (ast.If, ast.IfExp)) or not _asks_for_compiler(node.test):
             continue
         conditions.update(range(node.test.lineno - 1, node.test.end_lineno or node.test.lineno))
@@ -106,6 +108,12 @@ def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:
                 last = statement.end_lineno or statement.lineno
                 only_compiled.update(range(statement.lineno - 1, last))
     return conditions, only_compiled
+
+
+def _registers_fake(decorator: ast.expr) -> bool:
+    """Whether a function is a fake kernel: it is called with fake tensors alone."""
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(named, ast.Attribute) and named.attr == "register_fake"
 
 
 def _asks_for_compiler(test: ast.expr) -> bool:

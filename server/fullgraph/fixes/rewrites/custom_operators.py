@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -13,9 +14,10 @@ from fullgraph.fixes.rewrites.disable import free_name, global_names, in_functio
 from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, dotted, targets
 from fullgraph.fixes.site import Site
-from fullgraph_engine.protocol.evidence import ExportEvidence, OperatorCall
+from fullgraph_engine.protocol.evidence import BreakEvidence, ExportEvidence, OperatorCall
 
 _DEFINES = "torch.library.custom_op"
+_SKIPPED = "Attempted to call function marked as skipped"
 _LITERALS = (cst.BaseNumber, cst.SimpleString, cst.UnaryOperation)
 _CONSTANTS = ("True", "False", "None")
 
@@ -28,11 +30,18 @@ def wrapped(site: Site) -> Iterator[Candidate]:
     if not isinstance(call, cst.Call):
         return
     function = dotted(call.func)
-    imported = syntax.imported.get(function.partition(".")[0], "torch")
-    # Functions of torch are operators, or have reasons not to be.
-    if imported.partition(".")[0] == "torch" or function.partition(".")[0] not in global_names(
-        syntax
+    root = function.partition(".")[0]
+    package = syntax.imported.get(root, "").partition(".")[0]
+    evidence = site.finding.evidence
+    skipped = isinstance(evidence, BreakEvidence) and evidence.title == _SKIPPED
+    if (
+        not skipped
+        or root not in global_names(syntax)
+        or isinstance(syntax.text.parent(call), cst.Expr)
     ):
+        return
+    # Functions of torch are operators, or have reasons not to be.
+    if package in ("", "torch", *sys.stdlib_module_names):
         return
     parameters, arguments, inside = _arguments(call)
     if not parameters:
@@ -206,7 +215,7 @@ def _output(
     dtypes = {one.dtype for one in outputs}
     if not like and len(dtypes) != 1:
         return None
-    dtype = "" if like else f", dtype={syntax.spelled('torch')}.{outputs[0].dtype}"
+    dtype = "" if like else f", dtype={syntax.spelled(f'torch.{outputs[0].dtype}')}"
     for name, forms in given:
         same = all(a.sizes == b.sizes for a, b in zip(forms, outputs, strict=True))
         if strided and same and name == like:
