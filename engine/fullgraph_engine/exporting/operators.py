@@ -46,7 +46,7 @@ class _Calls(TorchDispatchMode):
     """Notes what operators of a file are called with, before the call can change it."""
 
     def __init__(self, defined: Sequence[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._defined = defined
         self.seen: list[_Seen] = []
 
@@ -54,9 +54,9 @@ class _Calls(TorchDispatchMode):
         kwargs = kwargs or {}
         if _name(func) not in self._defined:
             return func(*args, **kwargs)
-        copied = pytree.tree_map(_copy, (tuple(args), dict(kwargs)))
+        before, named = pytree.tree_map(_copy, (tuple(args), dict(kwargs)))
         outputs = func(*args, **kwargs)
-        self.seen.append(_Seen(func, *copied, outputs))
+        self.seen.append(_Seen(func, before, named, outputs))
         return outputs
 
 
@@ -113,9 +113,8 @@ def _wrong(several: Sequence[_Seen]) -> str:
 
 
 def _name(operator: Any) -> str:
-    """``namespace::name``; empty for what is no operator."""
-    name = operator.name() if isinstance(operator, torch._ops.OpOverload) else ""
-    return str(name).partition(".")[0]
+    """``namespace::name``."""
+    return str(operator.name()).partition(".")[0]
 
 
 def _copy(value: Any) -> Any:

@@ -21,6 +21,7 @@ __all__ = [
     "DynamicOutputShapeException",
     "FakeTensor",
     "FakeTensorMode",
+    "TorchDispatchMode",
     "UnsupportedOperatorException",
     "unset_fake_temporarily",
 ]

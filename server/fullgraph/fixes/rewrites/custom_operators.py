@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 import libcst.matchers as m
@@ -14,7 +14,12 @@ from fullgraph.fixes.rewrites.disable import free_name, global_names, in_functio
 from fullgraph.fixes.rewrites.names import code_of
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, dotted, targets
 from fullgraph.fixes.site import Site
-from fullgraph_engine.protocol.evidence import BreakEvidence, ExportEvidence, OperatorCall
+from fullgraph_engine.protocol.evidence import (
+    BreakEvidence,
+    ExportEvidence,
+    OperatorCall,
+    TensorForm,
+)
 
 _DEFINES = "torch.library.custom_op"
 _SKIPPED = "Attempted to call function marked as skipped"
@@ -193,47 +198,35 @@ def _output(
 ) -> str | None:
     """A tensor like one output; ``strided`` as an input of the same sizes is."""
     outputs = [one.outputs[number] for one in calls]
-    ranks = {len(one.sizes) for one in outputs}
-    if len(ranks) != 1:
+    given: dict[str, list[TensorForm]] = {}
+    for at, name in enumerate(parameters):
+        forms = [form for one in calls if (form := one.inputs[at]) is not None]
+        if len(forms) == len(calls):
+            given[name] = forms
+    if not given or len({len(one.sizes) for one in outputs}) != 1:
         return None
-    inputs = [
-        (name, forms)
-        for at, name in enumerate(parameters)
-        if all(forms := [one.inputs[at] for one in calls])
-    ]
-    given = [(name, [one for one in forms if one is not None]) for name, forms in inputs]
-    if not given:
+    dtypes = [one.dtype for one in outputs]
+    like = next((name for name in given if [one.dtype for one in given[name]] == dtypes), "")
+    if not like and len(set(dtypes)) != 1:
         return None
-    like = next(
-        (
-            name
-            for name, forms in given
-            if all(a.dtype == b.dtype for a, b in zip(forms, outputs, strict=True))
-        ),
-        "",
-    )
-    dtypes = {one.dtype for one in outputs}
-    if not like and len(dtypes) != 1:
+    if strided and like and [one.sizes for one in given[like]] == [one.sizes for one in outputs]:
+        return f"{syntax.spelled('torch.empty_like')}({like})"
+    dtype = "" if like else f", dtype={syntax.spelled(f'torch.{dtypes[0]}')}"
+    sizes = [_size([one.sizes[dim] for one in outputs], given) for dim in range(_rank(outputs))]
+    if not all(sizes):
         return None
-    dtype = "" if like else f", dtype={syntax.spelled(f'torch.{outputs[0].dtype}')}"
-    for name, forms in given:
-        same = all(a.sizes == b.sizes for a, b in zip(forms, outputs, strict=True))
-        if strided and same and name == like:
-            return f"{syntax.spelled('torch.empty_like')}({name})"
-    sizes: list[str] = []
-    for dim in range(ranks.pop()):
-        wanted = [one.sizes[dim] for one in outputs]
-        found = next(
-            (
-                f"{name}.shape[{axis}]"
-                for name, forms in given
-                for axis in range(min(len(one.sizes) for one in forms))
-                if [one.sizes[axis] for one in forms] == wanted
-            ),
-            str(wanted[0]) if len(set(wanted)) == 1 else "",
-        )
-        if not found:
-            return None
-        sizes.append(found)
     comma = "," if len(sizes) == 1 else ""
-    return f"{like or given[0][0]}.new_empty(({', '.join(sizes)}{comma}){dtype})"
+    return f"{like or next(iter(given))}.new_empty(({', '.join(sizes)}{comma}){dtype})"
+
+
+def _rank(forms: Sequence[TensorForm]) -> int:
+    return min(len(one.sizes) for one in forms)
+
+
+def _size(wanted: Sequence[int], given: Mapping[str, Sequence[TensorForm]]) -> str:
+    """A size of an output in all calls, as one of an input or a number; empty where it is none."""
+    for name, forms in given.items():
+        for axis in range(_rank(forms)):
+            if [one.sizes[axis] for one in forms] == wanted:
+                return f"{name}.shape[{axis}]"
+    return str(wanted[0]) if len(set(wanted)) == 1 else ""
