@@ -10,7 +10,7 @@ from tests.server.test_fixes import Engine, break_at, request_of
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.exports import checked
+from fullgraph.fixes.rewrites.exports import checked, read
 from fullgraph.fixes.site import Site, Text
 from fullgraph.fixes.tracing import Traced, judged
 from fullgraph.fixes.verification import Verifier
@@ -29,16 +29,20 @@ from fullgraph_engine.protocol.evidence import ExportEvidence
 IMPORTS = "import torch\n"
 
 
-def tried(marked: str, check: str, imports: str = IMPORTS) -> list[str]:
-    """The texts that are tried for a finding at what is between « and »."""
+def site_of(marked: str, evidence: ExportEvidence, imports: str = IMPORTS) -> Site:
+    """The site of a finding at what is between « and »."""
     marked = imports + marked
     start, end = marked.index("«"), marked.index("»") - 1
     text = marked.replace("«", "").replace("»", "")
     positions = TextPositions(text)
-    evidence = ExportEvidence("data-dependent", "u0 > 2", check)
     range_ = Range(positions.at(start), positions.at(end))
-    site = Site(Text(text), Finding("export/data-dependent", "", range_, evidence=evidence))
-    found = list(checked(site))
+    return Site(Text(text), Finding("export/data-dependent", "", range_, evidence=evidence))
+
+
+def tried(marked: str, check: str, imports: str = IMPORTS) -> list[str]:
+    """The texts that are tried."""
+    evidence = ExportEvidence("data-dependent", "u0 > 2", check)
+    found = list(checked(site_of(marked, evidence, imports)))
     assert all(one.restricts and not one.preserves and one.gives_up for one in found)
     return [one.text.removeprefix(imports) for one in found]
 
@@ -122,6 +126,22 @@ def test_torch_has_a_name(imports: str, call: str, added: str) -> None:
 )
 def test_no_check_is_tried(source: str, check: str) -> None:
     assert tried(source, check) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expression", "expected"),
+    [
+        ("    k = «int(n)»  # c\n", "u0", ["    k = n.item()  # c\n"]),
+        ("    k = «int(n + 1)»\n", "u0", ["    k = (n + 1).item()\n"]),
+        ("    k = «int(n)»\n", "u0 > 2", []),
+        ("    k = «int(n, base=2)»\n", "u0", []),
+        ("    k = «round(n)»\n", "u0", []),
+    ],
+)
+def test_a_number_is_read_as_a_symbol(source: str, expression: str, expected: list[str]) -> None:
+    site = site_of(f"def f(n):\n{source}", ExportEvidence("data-dependent", expression))
+    head = f"{IMPORTS}def f(n):\n"
+    assert [one.text.removeprefix(head) for one in read(site)] == expected
 
 
 def cases(*several: ComparedCase) -> Compared:

@@ -69,6 +69,12 @@ def parts(x, n):
     return x.split([a, b])[0]
 
 
+def first(x, n):
+    k = int(n)
+    return x[torch.arange(k)]
+
+
+torch.compile(first)(torch.rand(8, 4), torch.tensor(3))
 torch.compile(few)(torch.rand(8, 4), torch.rand(8) > 0.3)
 torch.compile(some)(torch.rand(8, 4), torch.tensor(3))
 torch.compile(parts)(torch.rand(8, 4), torch.tensor([3, 5]))
@@ -89,6 +95,9 @@ async def test_checks_for_export(engine: Engine) -> None:
     assert "    torch._check(k > 2)\n    if k > 2:" in some.candidate.text
     assert some.grade == "suggestion"
     assert some.doubt.startswith("Inputs that were tried do not satisfy the check. With ")
+    (item,) = found["first"].fixes
+    assert item.candidate.text == EXPORTED.replace("int(n)", "n.item()")
+    assert item.grade == "unsafe"
     # It would allow only the sizes of the probe.
     assert not found["parts"].fixes
 

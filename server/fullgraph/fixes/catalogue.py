@@ -40,6 +40,7 @@ REWRITES: tuple[Rewrite, ...] = (
     sizes.sizes,
     counters.counters,
     exports.checked,
+    exports.read,
     custom_operators.faked,
     dynamic.dynamic,
     effects.asked_for,

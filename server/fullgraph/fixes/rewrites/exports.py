@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import code_of
@@ -43,6 +45,23 @@ def checked(site: Site) -> Iterator[Candidate]:
         gives_up=f"It raises where `{evidence.check}` is not true.",
         restricts=True,
     )
+
+
+def read(site: Site) -> Iterator[Candidate]:
+    """``int(n)``, which export needs the value for, as ``n.item()``, which is a symbol."""
+    evidence = site.finding.evidence
+    if not isinstance(evidence, ExportEvidence) or not _SYMBOL.match(evidence.expression):
+        return
+    syntax = Syntax(site)
+    small = syntax.statement
+    for call in m.findall(small.node, _INT) if small is not None else ():
+        assert isinstance(call, cst.Call)
+        item = f"{syntax.operand(call.args[0].value)}.item()"
+        yield Candidate("item", f"Read it by `{item}`", syntax.replaced(call, item))
+
+
+_SYMBOL = re.compile(r"u\d+$")
+_INT = m.Call(func=m.Name("int"), args=[m.Arg(keyword=None, star="")])
 
 
 def _has_one_value(check: str) -> bool:
