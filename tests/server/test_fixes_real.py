@@ -102,6 +102,34 @@ async def test_checks_for_export(engine: Engine) -> None:
     assert not found["parts"].fixes
 
 
+CONSTRAINED = """\
+import torch
+from torch.export import Dim
+
+
+class Pair(torch.nn.Module):
+    def forward(self, x, y):
+        return x * y
+
+
+torch.export.export(
+    Pair(),
+    (torch.rand(4, 8), torch.rand(4, 8)),
+    dynamic_shapes={"x": {0: Dim("b")}, "y": {0: Dim("c")}},  # batches
+)
+"""
+
+
+async def test_sizes_that_have_to_be_equal(engine: Engine) -> None:
+    found = await searched(engine, CONSTRAINED, "export/constraint", "first", "export")
+    (fix,) = found["Pair"].fixes
+    assert fix.candidate.text == CONSTRAINED.replace('Dim("c")', 'Dim("b")')
+    assert (fix.grade, fix.doubt) == (
+        "unsafe",
+        "The exported program takes only inputs with `x.shape[0] == y.shape[0]`.",
+    )
+
+
 SIZES = """\
 import torch
 

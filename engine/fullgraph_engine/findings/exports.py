@@ -82,6 +82,7 @@ def _of_refusal(
     elif problem.kind == "constraint":
         sizes = ", ".join(f"`{name}`" for name in _sizes(refusal)) or "a dynamic size"
         message = f"torch.export cannot leave {sizes} dynamic: the code needs `{words}`"
+        check = refusal.words
         hints = ("Say `Dim.AUTO` or the size itself in `dynamic_shapes`, or change this line.",)
     elif problem.kind == "missing-fake-kernel":
         message = f"torch.ops.{problem.operator} has no fake kernel, which torch.export needs"

@@ -186,9 +186,10 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class ExportEvidence:
-    """What ``torch.export`` says of a target. ``expression`` is in its symbols; ``check`` in names
-    of the function it is in, and what has to hold there so that it can be decided. ``calls`` are
-    those of an operator that has no fake kernel, with real tensors of several sizes."""
+    """What ``torch.export`` says of a target. ``expression`` is in its symbols. ``check`` is what
+    has to hold: in names of the function it is in, so that it can be decided there, or for a
+    constraint in names of the target's inputs. ``calls`` are those of an operator that has no fake
+    kernel, with real tensors of several sizes."""
 
     problem: ExportProblem
     expression: str = ""

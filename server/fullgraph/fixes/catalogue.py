@@ -41,6 +41,7 @@ REWRITES: tuple[Rewrite, ...] = (
     counters.counters,
     exports.checked,
     exports.read,
+    exports.equal_sizes,
     custom_operators.faked,
     dynamic.dynamic,
     effects.asked_for,
