@@ -270,5 +270,5 @@ async def test_a_fake_kernel_for_an_operator_of_the_file(engine: Engine) -> None
     found = await searched(engine, WITHOUT_FAKE, code, "first", "export")
     best = found["f"].fixes[0]
     assert best.grade == "unsafe"
-    kernel = "@doubled.register_fake\ndef _(x):\n    return x.new_empty((x.shape[0], x.shape[1]))\n"
+    kernel = "@doubled.register_fake\ndef _(x):\n    return torch.empty_like(x)\n"
     assert f"    return x * 2\n\n\n{kernel}" in best.candidate.text

@@ -62,7 +62,7 @@ class _Calls(TorchDispatchMode):
 
 def checked_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
     """What ``torch.library.opcheck`` says of the operators that a text defines and a call calls, at
-    the sizes of the call and at others that it accepts."""
+    the sizes of the call and at others that it accepts, also with other strides."""
     lines = {
         found[1]: text.count("\n", 0, found.start())
         for found in re.finditer(r"""["'](\w+::\w+)["'(]""", text)
@@ -71,8 +71,12 @@ def checked_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
         return ()
     calls: dict[Any, list[_Seen]] = {}
     inputs = Inputs(call.function, call.args, call.kwargs)
-    for sizes in _sizes(inputs):
-        args, kwargs, _ = inputs.again(sizes)
+    for sizes, values in [
+        ({}, {}),
+        ({}, _transposed(inputs)),
+        *((one, {}) for one in _sizes(inputs)),
+    ]:
+        args, kwargs, _ = inputs.again(sizes, values)
         watch = _Calls(tuple(lines))
         # Other sizes may be none that the code accepts.
         with contextlib.suppress(Exception), torch.no_grad(), watch:
@@ -91,8 +95,7 @@ def checked_operators(call: Call, text: str) -> tuple[CheckedOperator, ...]:
 
 
 def _sizes(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
-    """As they are; then dimensions of one size another one, together and each alone."""
-    yield {}
+    """Another size for dimensions of one size, together and each alone."""
     groups: dict[int, list[tuple[int, int]]] = {}
     for number, leaf in enumerate(inputs.leaves):
         if can_be_resized(leaf.value):
@@ -101,6 +104,15 @@ def _sizes(inputs: Inputs) -> Iterator[dict[tuple[int, int], int]]:
     for size, places in list(groups.items())[:_MOST_SIZES]:
         for group in (places, *([one] for one in places if len(places) > 1)):
             yield dict.fromkeys(group, size + 1)
+
+
+def _transposed(inputs: Inputs) -> dict[int, torch.Tensor]:
+    """The tensors that have several dimensions, the last two with the strides of each other."""
+    return {
+        number: leaf.value.detach().mT.contiguous().mT
+        for number, leaf in enumerate(inputs.leaves)
+        if can_be_resized(leaf.value) and leaf.value.dim() > 1
+    }
 
 
 def _wrong(several: Sequence[_Seen]) -> str:
