@@ -39,10 +39,11 @@ PATIENCE = 60.0
 DEBUG = "fullgraph.server.debugInformation"
 ANALYZE = "fullgraph.server.analyze"
 CANCEL = "fullgraph.server.cancel"
+SHOWN = ("Graph", "Guards", "Events", "Bytecode", "Timings")
 COMMANDS = (
     DEBUG,
     ANALYZE,
-    *(f"fullgraph.server.show{kind}" for kind in ("Graph", "Guards", "Events", "Bytecode")),
+    *(f"fullgraph.server.show{kind}" for kind in SHOWN),
     "fullgraph.server.repro",
     "fullgraph.server.reproIssue",
     "fullgraph.server.nonsense",

@@ -56,6 +56,7 @@ from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame
 from fullgraph_engine.protocol.operators import Operator, Overload
 from fullgraph_engine.protocol.sandbox import AllowanceKind, SandboxLayer
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen, ShapesFound
+from fullgraph_engine.protocol.timings import FrameTime, PhaseTime
 
 SEEN = re.compile(r"#\s*seen:\s*(\w+) (.+?): (.*)$")
 BEHAVIOR = re.compile(r"#\s*behavior: (\w+)(?:: (.*))?$", re.MULTILINE)
@@ -273,7 +274,16 @@ class Stub:
                     ),
                 )
             )
-        self.say(p.Analyzed(number, request.generation, time.monotonic() - began))
+        seconds = time.monotonic() - began
+        if request.timings:
+            for info in names:
+                if info.name not in request.without:
+                    line = info.range.start.line
+                    frame = FrameTime("forward", request.path, line, "compiled", 0.2)
+                    phases = (PhaseTime("trace", 0.25),)
+                    self.say(p.Timings(number, p.RunId(info.name), 0.25, phases, (frame,)))
+            self.say(p.Timings(number, None, seconds, (PhaseTime("module", seconds / 2),)))
+        self.say(p.Analyzed(number, request.generation, seconds))
 
     def forecast(self, request: p.Analyze) -> None:
         """What else an analysis says is left out; the server must not need it."""

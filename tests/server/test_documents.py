@@ -111,6 +111,31 @@ async def test_each_kind_has_a_command(editor: Any) -> None:
         assert f"{kind}" in text.replace("Shape events", "Events") and "`Net`" in text
 
 
+async def test_timings_are_of_the_last_run_and_leave_the_focus(editor: Any) -> None:
+    uri = editor.open("model.py", TWO)
+    await editor.until_seen(uri, ("A break", "call()"))
+    await editor.until_rest()
+    answer, text = await opened(editor, "showTimings", uri)
+    assert answer["uri"].partition("?")[0].endswith("model.py.timings.txt")
+    assert editor.client.shown_documents[-1].take_focus is False
+    assert text.startswith("Where the time of the last run of model.py went.\n\nRequest, ")
+    assert "\n  module " in text and "\n  runs " in text
+    net = "\nNet, 250 ms\n  trace             250 ms\n    frame forward, line 1: 200 ms\n"
+    assert f"{net}Other, 250 ms\n" in text
+    editor.edit(uri, "    pass", "    return 1")
+    await editor.until_rest()
+    _, text = await opened(editor, "showTimings", uri)
+    # What the edit cannot affect was not traced again.
+    assert "\nOther, 250 ms" in text and "\nNet, " not in text
+
+
+async def test_timings_say_that_there_are_none(editor: Any) -> None:
+    uri = editor.open("model.py", "x = 1\n")
+    await editor.until_rest()
+    _, text = await opened(editor, "showTimings", uri)
+    assert text == "model.py was not traced since it was opened. Analyze the file; this follows.\n"
+
+
 async def test_the_only_target_need_not_be_named(editor: Any) -> None:
     uri = editor.open("model.py", NET)
     await editor.until_state("ready")

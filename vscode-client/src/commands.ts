@@ -58,6 +58,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     "fullgraph.showEvents": () => view.atTarget((place) => server.command(names.showEvents, place)),
     "fullgraph.showBytecode": () =>
       view.atTarget((place) => server.command(names.showBytecode, place)),
+    "fullgraph.showTimings": () => inEditor((uri) => server.command(names.showTimings, uri)),
     "fullgraph.toggleGuards": () =>
       view.atTarget((place) => server.command(names.toggleGuards, place)),
     "fullgraph.toggleUntraced": () =>

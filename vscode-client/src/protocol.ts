@@ -65,6 +65,7 @@ export const server = {
   showGuards: "fullgraph.server.showGuards",
   showEvents: "fullgraph.server.showEvents",
   showBytecode: "fullgraph.server.showBytecode",
+  showTimings: "fullgraph.server.showTimings",
   toggleGuards: "fullgraph.server.toggleGuards",
   toggleUntraced: "fullgraph.server.toggleUntraced",
   repro: "fullgraph.server.repro",

@@ -119,6 +119,13 @@ M.commands = {
       return #before == 0 and vim.tbl_keys(DOCUMENTS) or targets()
     end,
   },
+  timings = {
+    about = "open where the time of the last run of the file went",
+    of_text = true,
+    run = function(on)
+      client.execute(on, "showTimings", { here().uri })
+    end,
+  },
   guards = {
     about = "show all guards of the target at the cursor as diagnostics, or no longer",
     of_text = true,

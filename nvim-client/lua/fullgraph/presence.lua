@@ -45,6 +45,10 @@ function M.register()
     end,
   })
 
+  vim.api.nvim_create_user_command("FullgraphTimings", function()
+    require("fullgraph.commands").run({ fargs = { "timings" } })
+  end, { desc = "Where the time of the last run of the file went" })
+
   local group = vim.api.nvim_create_augroup("fullgraph", {})
   vim.api.nvim_create_autocmd("LspAttach", { group = group, callback = attached })
   vim.api.nvim_create_autocmd("BufWritePost", {

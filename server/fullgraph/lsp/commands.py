@@ -24,6 +24,7 @@ from fullgraph.lsp.server_capabilities import (
     SHOW_EVENTS,
     SHOW_GRAPH,
     SHOW_GUARDS,
+    SHOW_TIMINGS,
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
 )
@@ -179,6 +180,15 @@ def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any
     return show
 
 
+async def show_timings(context: Context, arguments: list[Any]) -> dict[str, Any]:
+    """Open a document that says where the time of the last run of a file went."""
+    uri, _ = _place(arguments)
+    unit = _unit(context, uri)
+    if unit is None:
+        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    return await context.documents.show_timings(unit)
+
+
 def _only_target(unit: Unit) -> str:
     names = list(dict.fromkeys(shown.report.name for shown in unit.reports()))
     if len(names) == 1:
@@ -251,6 +261,7 @@ BY_NAME: Mapping[str, Callable[[Context, list[Any]], Awaitable[Any]]] = {
     SHOW_GUARDS: _showing("guards"),
     SHOW_EVENTS: _showing("events"),
     SHOW_BYTECODE: _showing("bytecode"),
+    SHOW_TIMINGS: show_timings,
     TOGGLE_GUARDS: toggle_guards,
     TOGGLE_UNTRACED: toggle_untraced,
     REPRO: repro,

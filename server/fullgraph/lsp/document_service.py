@@ -63,7 +63,7 @@ class DocumentService:
             found = await self._read(unit, DocumentKey(unit.document.uri, kind, target))
         if isinstance(found, str):
             return found
-        return (found if probe is None else found.of(probe)).text(_short_name(unit))
+        return (found if probe is None else found.of(probe)).text(short_name(unit))
 
     async def _read(self, unit: Unit, wish: DocumentKey) -> Draft | str:
         """A document, or why there is none."""
@@ -160,7 +160,8 @@ def _known_guards(unit: Unit, target: str) -> Draft | None:
     return draft
 
 
-def _short_name(unit: Unit) -> str:
+def short_name(unit: Unit) -> str:
+    """What a document calls the file that it is about."""
     return unit.document.name.rsplit("/", 1)[-1]
 
 

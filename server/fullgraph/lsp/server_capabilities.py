@@ -18,6 +18,7 @@ SHOW_GRAPH = "fullgraph.server.showGraph"
 SHOW_GUARDS = "fullgraph.server.showGuards"
 SHOW_EVENTS = "fullgraph.server.showEvents"
 SHOW_BYTECODE = "fullgraph.server.showBytecode"
+SHOW_TIMINGS = "fullgraph.server.showTimings"
 TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
 TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
 REPRO = "fullgraph.server.repro"
@@ -32,6 +33,7 @@ COMMANDS = (
     SHOW_GUARDS,
     SHOW_EVENTS,
     SHOW_BYTECODE,
+    SHOW_TIMINGS,
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
     REPRO,

@@ -9,20 +9,25 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
 
 from fullgraph.lsp.connection import Connection
-from fullgraph.lsp.document_service import DocumentService
+from fullgraph.lsp.document_service import DocumentService, short_name
 from fullgraph.lsp.progress import Progress
 from fullgraph.render.documents import EXTENSIONS
+from fullgraph.render.timings import timings_document
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS, DocumentKind
 
 SCHEME = "fullgraph"
+
+VirtualKind = DocumentKind | Literal["timings"]
+"""``timings`` are of a file, whose name is the target, and known without asking an engine."""
+_KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings")
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Address:
     the run with one probe it is ``fullgraph:/graph/Net/1/Net.probe2.graph.py?…``.
     """
 
-    kind: DocumentKind
+    kind: VirtualKind
     target: str
     uri: str
     probe: int | None = None
@@ -41,7 +46,8 @@ class Address:
     @property
     def name(self) -> str:
         which = "" if self.probe is None else f".probe{self.probe + 1}"
-        return f"{_plain_name(self.target)}{which}.{EXTENSIONS[self.kind]}"
+        extension = "timings.txt" if self.kind == "timings" else EXTENSIONS[self.kind]
+        return f"{_plain_name(self.target)}{which}.{extension}"
 
     def __str__(self) -> str:
         which = () if self.probe is None else (str(self.probe),)
@@ -58,7 +64,7 @@ class Address:
         if parts.scheme != SCHEME or len(path) not in (4, 5) or (probe and not probe.isdecimal()):
             return None
         kind, target = unquote(path[1]), unquote(path[2])
-        for known in DOCUMENT_KINDS:
+        for known in _KINDS:
             if known == kind and target:
                 which = int(probe) if probe else None
                 return cls(known, target, unquote(parts.query), which)
@@ -87,18 +93,33 @@ class VirtualDocuments:
         if unit is None:
             return "Open the file that this document is about; then open the document again.\n"
         self._open[uri] = address
-        return await self._service.text(unit, address.kind, address.target, address.probe)
+        return await self._text(unit, address)
 
     async def show(
         self, unit: Unit, kind: DocumentKind, target: str, probe: int | None = None
     ) -> dict[str, Any]:
         """Open a document in the client; the answer has the text where nothing else can be done."""
-        client = self._session.client
         address = Address(kind, target, unit.document.uri, probe)
+        return await self._show(unit, address, focus=True)
+
+    async def show_timings(self, unit: Unit) -> dict[str, Any]:
+        """The same of where the time of the last run of a file went, which leaves the focus."""
+        address = Address("timings", short_name(unit), unit.document.uri)
+        return await self._show(unit, address, focus=False)
+
+    async def _text(self, unit: Unit, address: Address) -> str:
+        if address.kind == "timings":
+            last, document = unit.timings, unit.document
+            current = last.text == document.text
+            return timings_document(document.name, last.timings, current=current)
+        return await self._service.text(unit, address.kind, address.target, address.probe)
+
+    async def _show(self, unit: Unit, address: Address, *, focus: bool) -> dict[str, Any]:
+        client = self._session.client
         if client.text_document_content:
-            shown = await self._connection.show_document(str(address), client, focus=True)
+            shown = await self._connection.show_document(str(address), client, focus=focus)
             return {"uri": str(address), "shown": shown}
-        text = await self._service.text(unit, kind, target, probe)
+        text = await self._text(unit, address)
         if client.show_document:
             uri = self._file(address, text).as_uri()
             if await self._connection.show_document(uri, client, focus=False):

@@ -58,7 +58,7 @@ def file_text(file: CheckedFile, paint: Paint = PLAIN, *, quiet: bool = False) -
     if file.timed:
         blocks.append(measured_text(file.timed, paint))
     if file.timings:
-        blocks.append(timings_text(file.timings, paint))
+        blocks.append(timings_text(file.timings, paint, path=file.absolute))
     return "\n\n".join(blocks)
 
 

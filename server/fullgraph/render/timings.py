@@ -1,35 +1,81 @@
-"""Where the time of a check went, for people and as JSON."""
+"""Where the time of a check, or of a run in an editor, went, for people and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import PurePath
+from typing import Any, get_args
 
 from fullgraph.domain.phrases import amount, duration
 from fullgraph.render import cells
 from fullgraph.render.paint import PLAIN, Paint, Style
-from fullgraph_engine.protocol import Timings, to_plain
+from fullgraph_engine.protocol import Part, Timings, to_plain
+from fullgraph_engine.protocol.timings import Phase
 
+_PARTS: tuple[Part, ...] = get_args(Part)
 _MOST_FRAMES = 10
 """Lines about frames below one run; the JSON has them all."""
 _MOST_DYNAMO = 6
+_RUNS = "runs"
+"""What is left of a request beside its own phases."""
 _WIDTH = 14
 
+_PHASES: dict[Phase, str] = {
+    "waiting": "behind other requests",
+    "process": "until a process has begun, which was started or forked",
+    "reading": "parsing the text and looking for targets",
+    "imports": "the text down to the last import at its beginning",
+    "staying": "getting ready to serve later texts that begin with the same",
+    "module": "the rest of the text",
+    "planning": "looking for probes",
+    "inputs": "making what a target is called with",
+    "trace": "its call, with everything that Dynamo does",
+    "findings": "what follows from that",
+    "sending": "reporting it",
+}
 
-def timings_text(timings: Sequence[Timings], paint: Paint = PLAIN) -> str:
-    """A table for the file, then one for each run: a phase in each row."""
-    ordered = sorted(timings, key=lambda one: one.run is not None)
-    return "\n".join(line for one in ordered for line in _lines(one, paint))
+
+def timings_document(path: str, timings: Sequence[Timings], *, current: bool) -> str:
+    """What an editor shows about the last run of a file; ``current``: it was of the text as it is.
+    Where nothing was timed yet, how to have it timed."""
+    name = PurePath(path).name
+    if not timings:
+        return f"{name} was not traced since it was opened. Analyze the file; this follows.\n"
+    lines = [f"Where the time of the last run of {name} went."]
+    if not current:
+        lines.append("The text was edited since.")
+    lines += ["", timings_text(timings, path=path), ""]
+    there = {phase.phase for one in timings for phase in one.phases}
+    lines += [
+        f"{phase + ':':<{_WIDTH}}{words}" for phase, words in _PHASES.items() if phase in there
+    ]
+    lines.append(f"{_RUNS + ':':<{_WIDTH}}the runs below, which may overlap")
+    return "\n".join(lines) + "\n"
 
 
-def _lines(one: Timings, paint: Paint) -> list[str]:
+def timings_text(timings: Sequence[Timings], paint: Paint = PLAIN, *, path: str) -> str:
+    """A table for the file at ``path``, then one for each run: a phase in each row."""
+    targets = list(dict.fromkeys(one.run.target for one in timings if one.run is not None))
+
+    def place(one: Timings) -> tuple[int, ...]:
+        run = one.run
+        return () if run is None else (targets.index(run.target), run.probe, _PARTS.index(run.part))
+
+    ordered = sorted(timings, key=place)
+    return "\n".join(line for one in ordered for line in _lines(one, paint, path))
+
+
+def _lines(one: Timings, paint: Paint, path: str) -> list[str]:
     rows = [paint(Style.STRONG, _name(one)) + paint(Style.DIM, f", {duration(one.seconds)}")]
     rows += [
         f"  {phase.phase:<{_WIDTH}}{duration(phase.seconds):>10}"
         + paint(Style.DIM, f"  processor {duration(phase.cpu)}" if phase.cpu else "")
         for phase in one.phases
     ]
-    rows += _frames(one)
+    if one.run is None:
+        left = max(one.seconds - sum(phase.seconds for phase in one.phases), 0.0)
+        rows.append(f"  {_RUNS:<{_WIDTH}}{duration(left):>10}")
+    rows += _frames(one, path)
     if one.cache_misses is not None:
         missing = amount(one.cache_misses, "operator call")
         rows.append(paint(Style.DIM, f"  {missing} not in the cache of fake tensors"))
@@ -51,19 +97,25 @@ def _name(one: Timings) -> str:
     return f"{cells.printable(one.run.target)}{probe}{part}{mode}"
 
 
-def _frames(one: Timings) -> list[str]:
-    """The frames that took longest, each with all its compilations."""
-    found: dict[tuple[str, int], list[float]] = {}
+def _frames(one: Timings, path: str) -> list[str]:
+    """The frames that took longest, each with all its compilations; those of other files with the
+    name of theirs."""
+    found: dict[tuple[str, str, int], list[float]] = {}
     for frame in one.frames:
-        found.setdefault((frame.function, frame.line), []).append(frame.seconds)
+        found.setdefault((frame.function, frame.path, frame.line), []).append(frame.seconds)
     longest = sorted(found.items(), key=lambda item: -sum(item[1]))[:_MOST_FRAMES]
     rows = [
-        f"    frame {cells.printable(name)}, line {line + 1}: {duration(sum(taken))}"
+        f"    frame {cells.printable(name)}, {_line(of, line, path)}: {duration(sum(taken))}"
         + (f", {amount(len(taken), 'compilation')}" if len(taken) > 1 else "")
-        for (name, line), taken in longest
+        for (name, of, line), taken in longest
     ]
     left = len(found) - len(rows)
     return [*rows, f"    and {amount(left, 'more frame')}"] if left > 0 else rows
+
+
+def _line(of: str, line: int, path: str) -> str:
+    file = "" if of == path else f"{cells.printable(PurePath(of).name)} "
+    return f"{file}line {line + 1}"
 
 
 def timings_json(one: Timings) -> dict[str, Any]:

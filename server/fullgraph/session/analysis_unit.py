@@ -70,8 +70,10 @@ from fullgraph_engine.protocol import (
     Position,
     Range,
     RecordedClass,
+    Restarted,
     TargetDone,
     TargetStarted,
+    Timings,
 )
 from fullgraph_engine.protocol.shapes import PlaceShapes
 
@@ -114,6 +116,14 @@ class _Basis:
     only: tuple[str, ...]
     settings: object
     open_files: tuple[OpenFile, ...]
+
+
+@dataclass(frozen=True)
+class RunTimings:
+    """Where the time of the last run that ended by itself went; empty before the first."""
+
+    text: str = ""
+    timings: tuple[Timings, ...] = ()
 
 
 class _Complete:
@@ -198,6 +208,7 @@ class Unit:
         """Targets of the run that is due, empty for all."""
         self._asked = False
         """The run that goes on or is due is wanted by requests alone."""
+        self.timings = RunTimings()
         self._complete: _Complete | None = None
         self._seen: _SeenNow | None = None
         self._shapes: _ShapesNow | None = None
@@ -570,7 +581,8 @@ class Unit:
             kept, recorder = reused.targets, Recorder(before.recorder)
             self.results.adopt(reused.results, kept)
             request = dataclasses.replace(request, without=tuple(sorted(kept)), given=reused.given)
-        analysis = engine.analyze(request)
+        # All that it adds is an event for each run.
+        analysis = engine.analyze(dataclasses.replace(request, timings=True))
         self.results.begin(due.only, kept)
         self._run = _Run(self, analysis, basis, recorder, reused)
         self._report(RunBegan(due.reason is Reason.ASKED))
@@ -623,6 +635,7 @@ class Unit:
         completed = isinstance(last, Analyzed) and not last.cancelled and not run.obsolete
         if completed:
             self.from_cache = False
+            self.timings = RunTimings(run.basis.text, tuple(run.timings))
             self._take_over(run)
         elif not run.obsolete:
             self.interrupt()
@@ -803,6 +816,7 @@ class _Run:
         self.only = analysis.request.only
         self.obsolete = False
         """Ended by us: what still comes is of a text or a wish that is gone."""
+        self.timings: list[Timings] = []
         self._task = asyncio.create_task(self._follow())
 
     def covers(self, basis: _Basis) -> bool:
@@ -829,6 +843,11 @@ class _Run:
         waited: float | None = None
         async for event in self._analysis:
             self.recorder.hear(event)
+            if isinstance(event, Timings):
+                self.timings.append(event)
+                continue
+            if isinstance(event, Restarted):
+                self.timings.clear()
             if isinstance(event, (Analyzed, Failed)):
                 ended = loop.time() if waited is None else waited
                 self._unit.run_ended(self, event, ended - begun)

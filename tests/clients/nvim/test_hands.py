@@ -247,6 +247,29 @@ def test_documents_of_the_server_open_and_follow(net: Neovim) -> None:
     net.until("it is closed", lambda: len(net.lua("return vim.api.nvim_list_wins()")) == 1)
 
 
+def test_timings_open_beside_and_follow(net: Neovim) -> None:
+    net.command("FullgraphTimings")
+    net.sees("Where the time of the last run", "Request, ", "process ")
+    # The text keeps the cursor: keys go on to it.
+    assert net.lua("return vim.bo.filetype") == "python"
+    net.to("print(y.shape)")
+    net.type("dd")
+    net.until("the break is gone", lambda: not net.findings("graph-break/"))
+    net.command("wincmd w")
+    assert net.lua("return { vim.bo.modifiable, vim.bo.buftype }") == [False, "nofile"]
+    frames = net.until(
+        "they are of the new text",
+        lambda: (
+            (words := [line.strip() for line in net.text() if "frame " in line])
+            and not any("line 13" in line for line in words)
+            and words
+        ),
+    )
+    assert frames[0].startswith("frame forward, line 11: ")
+    net.type("q")
+    net.until("it is closed", lambda: len(net.lua("return vim.api.nvim_list_wins()")) == 1)
+
+
 def test_the_trace_follows_the_cursor_and_jumps(nvim: Neovim, workspace: Path) -> None:
     second = NET.partition("\n\n\n")[2].replace("Net", "Other")
     second = second.replace("print(y.shape)", "y = y + 1")

@@ -81,6 +81,23 @@ test("graph code opens beside the text and the trace, and leaves the focus", LON
   assert.equal(await groups.count(), 3);
 });
 
+test("timings open beside the text, are in the menu, and leave the focus", LONG, async () => {
+  await user.file("broken.py");
+  await user.cursor(files.BREAK.line);
+  const entry = user.page.locator('[id="fullgraph.fullgraph.menu"], [id$="fullgraph.menu"]').first();
+  await entry.click();
+  const row = user.page.locator(".quick-input-list .monaco-list-row", { hasText: "Show Timings" });
+  await user.type("Show Timings");
+  await row.first().click();
+  await user.tab("broken.py.timings.txt").first().waitFor();
+  const shown = user.page.locator(".editor-group-container .view-line");
+  await until("the frames of the run", async () =>
+    (await shown.allTextContents()).some((line) => /frame.forward,.line.\d+:/.test(line)),
+  );
+  assert.equal(await user.line(), files.BREAK.line);
+  await user.screenshot("timings");
+});
+
 test("a repro waits behind a button while one types elsewhere", LONG, async () => {
   await user.file("broken.py");
   await user.cursor(files.BREAK.line, files.BREAK.column + 1);
