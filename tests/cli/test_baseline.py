@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -70,6 +71,18 @@ ONE = "def f:\n    print(x)\n"
 )
 def test_what_is_new(before: str, now: str, new: list[int], tmp_path: Path) -> None:
     assert new_lines(checked(before), checked(now), tmp_path) == new
+
+
+def test_a_report_may_have_whole_paths_in_its_messages(tmp_path: Path) -> None:
+    def failing(path: str) -> CheckedFile:
+        file = checked(ONE)
+        (item,) = file.findings
+        finding = dataclasses.replace(item.finding, message=f"It fails in {path}.")
+        return dataclasses.replace(file, findings=(dataclasses.replace(item, finding=finding),))
+
+    before = failing("/v/lib/python3.11/site-packages/torch/nn/functional.py")
+    assert new_lines(before, failing("torch/nn/functional.py"), tmp_path) == []
+    assert new_lines(before, failing("torch/functional.py"), tmp_path) == [1]
 
 
 def test_a_file_that_the_report_does_not_have(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.cli.check_report import CheckReport
+from fullgraph.cli.check_report import CheckReport, ReportedFinding
 from fullgraph.cli.matching import SAME, Trait, matched
 from fullgraph.cli.sources import absolute
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.paths import with_short_paths
 from fullgraph.render.checked import CheckedFile
 from fullgraph.render.json import finding_words
 
@@ -35,7 +36,7 @@ class Baseline:
         """
         files = CheckReport.read(path).files
         return cls(
-            {absolute(Path(file.path)): tuple(one.trait for one in file.findings) for file in files}
+            {absolute(Path(file.path)): tuple(map(_known, file.findings)) for file in files}
         )
 
     def settle(self, file: CheckedFile) -> CheckedFile:
@@ -48,6 +49,12 @@ class Baseline:
         pairs = matched(known, [_trait(file, item) for item in file.findings], SAME)
         new = tuple(item for number, item in enumerate(file.findings) if number not in pairs)
         return dataclasses.replace(file, findings=new, known=len(pairs))
+
+
+def _known(finding: ReportedFinding) -> Trait:
+    """As a check has it now: messages of earlier versions may have whole paths."""
+    trait = finding.trait
+    return dataclasses.replace(trait, message=with_short_paths(trait.message, str(Path.cwd())))
 
 
 def _trait(file: CheckedFile, item: FileFinding) -> Trait:

@@ -133,6 +133,7 @@ class Check:
         self._files = files
         self._settings = settings
         self._project = project
+        self._folder = str(project or Path.cwd())
         self._make_tracer = tracer
         self._listener = listener
         self._forecast = forecast
@@ -296,7 +297,7 @@ class Check:
             targets=tuple(ordered),
             forecasts=tuple(forecasts),
             timings=tuple(timings),
-            findings=kept(merge(placed, self._settings, names), file.text),
+            findings=kept(merge(placed, self._settings, names, self._folder), file.text),
             notes=tuple(notes),
             seconds=time.monotonic() - began,
             problem=problem,

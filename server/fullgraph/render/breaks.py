@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing
-from fullgraph.render.stack import short_path
 from fullgraph_engine.protocol import BreakCause, BreakCost, GraphCut
 
 _MOST_CUTS = 6

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from fullgraph.domain.paths import below, short_path
 from fullgraph_engine.protocol import Frame
-
-# Where interpreters keep what they were installed with.
-_INSTALLED = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]")
-_ENGINE = re.compile(r".*[/\\](?=fullgraph_engine[/\\])")
 
 
 @dataclass(frozen=True)
@@ -24,11 +20,7 @@ class Folded:
 
 def is_library(path: str) -> bool:
     """Whether a frame belongs to something installed, or to no file at all."""
-    return path.startswith("<") or _below(path) is not None
-
-
-def _below(path: str) -> re.Match[str] | None:
-    return _INSTALLED.match(path) or _ENGINE.match(path)
+    return path.startswith("<") or below(path) is not None
 
 
 def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
@@ -49,17 +41,6 @@ def folded(frames: Sequence[Frame]) -> list[Frame | Folded]:
         else:
             shown.append(Folded(1, _package(frame.path)))
     return shown
-
-
-def short_path(path: str, folder: str = "") -> str:
-    """A path as short as it is still clear: below a library's folder, or below ``folder``."""
-    found = _below(path)
-    if found:
-        return path[found.end() :]
-    prefix = folder.rstrip("/\\")
-    if prefix and path.startswith((prefix + "/", prefix + "\\")):
-        return path[len(prefix) + 1 :]
-    return path
 
 
 def _package(path: str) -> str:

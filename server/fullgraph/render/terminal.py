@@ -10,6 +10,7 @@ from pathlib import Path
 from fullgraph.domain.causes import costliest
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding
+from fullgraph.domain.paths import short_path
 from fullgraph.domain.phrases import amount, listing, seconds
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render import cells
@@ -18,7 +19,7 @@ from fullgraph.render.checked import Checked, CheckedFile
 from fullgraph.render.excerpt import Excerpt, margin
 from fullgraph.render.measured import measured_text
 from fullgraph.render.paint import OF_SEVERITY, PLAIN, Paint, Style
-from fullgraph.render.stack import Folded, folded, is_library, short_path
+from fullgraph.render.stack import Folded, folded, is_library
 from fullgraph.render.summary import target_line
 from fullgraph.render.timings import timings_text
 from fullgraph_engine.protocol import Finding, Fix, Frame, Related

@@ -105,6 +105,8 @@ class TraceInputs:
     """What a recording says of the text's classes."""
     open_files: tuple[OpenFile, ...] = ()
     """Other texts that are open."""
+    folder: str = ""
+    """What paths in findings are relative to."""
 
 
 @dataclass(frozen=True)
@@ -344,7 +346,7 @@ class Unit:
         findings = on_probes(
             self.results.findings(foretold=settings.forecast), self.reports(), positions, name
         )
-        found = merge(findings, settings, self.results.names)
+        found = merge(findings, settings, self.results.names, self.inputs.folder)
         reports = [shown.report for shown in self.reports()]
         faded = self.faded
         if not (self.guards_shown or faded):

@@ -13,19 +13,26 @@ from typing import TypeVar
 from fullgraph.domain import codes
 from fullgraph.domain.codes import Severity
 from fullgraph.domain.findings import FileFinding, latest
+from fullgraph.domain.paths import with_short_paths
 from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import Finding, RunId
 
 T = TypeVar("T")
 
+_VERBATIM = ("trace/eager-error", "trace/import-error", "trace/sandboxed")
+
 
 def merge(
-    findings: Iterable[Finding], settings: Settings, targets: Sequence[str] = ()
+    findings: Iterable[Finding],
+    settings: Settings,
+    targets: Sequence[str] = (),
+    folder: str = "",
 ) -> tuple[FileFinding, ...]:
     """The findings of all runs of one text, as they are shown, in the order of the text.
 
     Runs end in any order. Where several found the same, the first of ``targets``, names in the
-    order of the text, has the word, and of its runs the first.
+    order of the text, has the word, and of its runs the first. ``folder`` is that of the workspace:
+    paths in Dynamo's words are relative to it, or to the folder of a package.
     """
     places = {name: number for number, name in enumerate(targets)}
     groups: dict[object, list[Finding]] = {}
@@ -37,13 +44,34 @@ def merge(
         severity = codes.severity(group[0].code, settings.severity)
         if severity is not Severity.OFF:
             group.sort(key=lambda one: (places.get(one.target, -1), one.run or RunId(one.target)))
-            merged.append(_merged(group, severity))
+            merged.append(_merged([_readable(one, folder) for one in group], severity))
     return tuple(sorted(merged, key=_order))
 
 
 def _key(finding: Finding) -> object:
     identity = finding.identity or finding.message
     return finding.code, finding.range, identity
+
+
+def _readable(finding: Finding, folder: str) -> Finding:
+    """With short paths in its words; what user code or the sandbox says stays as it was said."""
+    if finding.code in _VERBATIM:
+        return finding
+
+    def short(words: str) -> str:
+        return with_short_paths(words, folder)
+
+    return dataclasses.replace(
+        finding,
+        message=short(finding.message),
+        explanation=short(finding.explanation),
+        hints=tuple(map(short, finding.hints)),
+        context=short(finding.context),
+        notes=tuple(map(short, finding.notes)),
+        related=tuple(
+            dataclasses.replace(one, message=short(one.message)) for one in finding.related
+        ),
+    )
 
 
 def _merged(group: list[Finding], severity: Severity) -> FileFinding:

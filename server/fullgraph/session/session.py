@@ -317,7 +317,8 @@ class Session:
         if recording.problem:
             self._show_once(MessageLevel.WARNING, recording.problem)
         settings = self._workspace.settings(document)
-        return TraceInputs(settings, recording.classes, self._open_files(document))
+        folder = str(self._workspace.project(document))
+        return TraceInputs(settings, recording.classes, self._open_files(document), folder)
 
     def _open_files(self, document: Document) -> tuple[OpenFile, ...]:
         """The other files that are open, as somebody may import them."""
