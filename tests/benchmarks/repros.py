@@ -269,7 +269,7 @@ def with_call(text: str, target: str) -> str:
 def program_of(script: str) -> str:
     """What of a script is no header and no check."""
     tree = ast.parse(script)
-    body = [node for node in tree.body[1:] if ast.unparse(node) != "import sys"]
+    body = [node for node in tree.body if ast.unparse(node) != "import sys"]
     last = body[-1]
     if isinstance(last, ast.Try):
         body[-1:] = last.body

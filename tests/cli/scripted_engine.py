@@ -13,6 +13,7 @@ torch takes.
 """
 
 import json
+import math
 import os
 import sys
 import time
@@ -95,7 +96,8 @@ for line in incoming:
         wanted, only = request.wanted, ",".join(request.analyze.only)
         data = " with data" if wanted.data else ""
         what = f"{wanted.code} {wanted.target} {wanted.backend} {only}"
-        note(f"reproduce {what} {request.seconds:g}{data}")
+        # What it took to find the finding is no longer there.
+        note(f"reproduce {what} {math.ceil(request.seconds)}{data}")
         text, mark = request.analyze.text, "#? "
     else:
         continue
@@ -104,6 +106,9 @@ for line in incoming:
             continue
         if order == mark + "die":
             os._exit(7)
+        if order == mark + "wait":
+            time.sleep(1.2)
+            continue
         if order == mark + "hang":
             note("hanging")
             if mark == "#! ":

@@ -23,7 +23,9 @@ from fullgraph_engine.protocol import (
     ReproFound,
     ReproProgress,
     RunId,
+    TargetDone,
     TargetInfo,
+    TargetReport,
     TargetsFound,
 )
 from fullgraph_engine.protocol.repro import data_name
@@ -105,6 +107,26 @@ def test_settings_say_where_and_how_long(command_line: CommandLine) -> None:
     ran = repro(command_line, "model.py:3")
     assert (ran.status, ran.out) == (0, "kept/here/gb0059-net.py\n")
     assert command_line.engine_log()[-1].endswith(" 7")
+
+
+def test_looking_for_the_finding_is_of_the_time_budget(command_line: CommandLine) -> None:
+    command_line.write("model.py", f"{told(finding(2))}#! wait\n{VERIFIED}")
+    ran = repro(command_line, "model.py:3", "--time-budget", "7")
+    assert ran.status == 0
+    assert command_line.engine_log()[-1] == f"reproduce {BREAK} Net  Net 6"
+
+
+def test_the_search_ends_with_the_target_that_shows_it(command_line: CommandLine) -> None:
+    def done(name: str) -> TargetDone:
+        return TargetDone(0, TargetReport(name, "module", on(0, 6, 9), "traced"))
+
+    later = FindingFound(0, finding(2, "op/not-pt2-compliant", "Other"))
+    first = (found("Net", "Other"), FindingFound(0, finding(2)), done("Other"))
+    for end, others in (((later, done("Net")), True), ((done("Net"), later), False)):
+        command_line.write("model.py", script(*first, *end) + VERIFIED)
+        ran = repro(command_line, "model.py:3")
+        assert ran.status == 0
+        assert ("Also there: `op/not-pt2-compliant`" in ran.err) == others
 
 
 def test_out(command_line: CommandLine) -> None:

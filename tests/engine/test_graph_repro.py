@@ -140,7 +140,7 @@ def extracted(
         wanted = Wanted("", nowhere, "Net", backend=backend, accuracy=accuracy)
         namespace = module.__dict__
         tracee = targets.Tracee(found["Net"], probe, namespace, str(path), text, "real")
-        return candidates.extract(tracee, wanted)
+        return candidates.extract(tracee, wanted, float("inf"))
 
     come, go = os.pipe()
     pid = os.fork()
@@ -165,7 +165,7 @@ def reproduced(packed: str, folder: Path) -> tuple[ReproFound | None, Reproduced
     said: list[Any] = []
     torch.set_num_threads(1)
     around = Surroundings(
-        lambda work, seconds: Trials(work, capacity=2, seconds=seconds, memory=4096),
+        lambda work, seconds, until: Trials(work, until, capacity=2, seconds=seconds, memory=4096),
         lambda _: None,
         str(scratch),
         lambda _: True,
@@ -257,7 +257,7 @@ def test_a_backend_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_where_nothing_is_forked_a_backend_says_so(tmp_path: Path) -> None:
     said: list[Any] = []
     around = Surroundings(
-        lambda work, seconds: pytest.fail("nothing is tried"),
+        lambda work, seconds, until: pytest.fail("nothing is tried"),
         lambda _: None,
         str(tmp_path),
         forks=False,
@@ -287,7 +287,7 @@ def test_why_inductor_cannot_be_run_is_said(
         monkeypatch.setattr(spelling.owner(), spelling.path, spelling.get())
     backend = Backend("inductor", '"inductor"', accuracy=False)
     around = Surroundings(
-        lambda work, seconds: Trials(work, capacity=1, seconds=seconds, memory=4096),
+        lambda work, seconds, until: Trials(work, until, capacity=1, seconds=seconds, memory=4096),
         lambda _: None,
         str(tmp_path / "scratch"),
         lambda _: False,

@@ -345,6 +345,14 @@ def test_a_repro_can_be_cancelled_while_the_finding_is_looked_for(engine: Engine
     assert end.cancelled
 
 
+def test_the_budget_holds_while_the_finding_is_looked_for(engine: Engine) -> None:
+    end = engine.reproduce("return 'sleep'", seconds=1.0).end
+    assert isinstance(end, Reproduced)
+    assert not end.cancelled and 1.0 <= end.seconds < 2.5
+    assert end.reason.startswith("The time was up before the target had been run again; give it")
+    assert engine.reproduce("return 'go'").scripts[0] == "first of auto go"
+
+
 def test_a_file_that_does_not_parse_gives_no_repro_and_says_so(engine: Engine) -> None:
     end = engine.reproduce("return (").end
     assert isinstance(end, Failed)

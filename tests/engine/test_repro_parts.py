@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import linecache
 import subprocess
@@ -30,7 +31,7 @@ from fullgraph_engine.repro.verify import rng
 from fullgraph_engine.repro.verify.check import Check, assembled
 from fullgraph_engine.repro.verify.finding_signature import FindingSignature, own_names
 from fullgraph_engine.repro.verify.oracle import Verdict
-from fullgraph_engine.targets import Call
+from fullgraph_engine.targets import Call, comments
 
 NOWHERE = Range(Position(0, 0), Position(0, 0))
 NONE: frozenset[str] = frozenset()
@@ -268,7 +269,44 @@ def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
     for words in ("model.py:3", "Flaky: 2 of 8.", "A note.", "exits 1", "torch 2."):
         assert words in text
     compile(text, "script", "exec")
+    assert comments.file_off(comments.read(text), ast.parse(text)) is not None
     assert lines_of_code(text) == lines_of_code(script("import torch\nf()", candidates(BREAK))) == 8
+
+
+def test_header_and_check_are_a_few_lines() -> None:
+    """Those of a break besides its program, none of them blank."""
+    finding = dataclasses.replace(
+        candidates(BREAK), title="Graph break: Failed to trace it", href="https://pytorch.org/gb0059"
+    )
+    text = script("import torch\nf()", finding)
+    lines = [line for line in text.split("\n") if line.strip()]
+    program = ("import torch", "    f()")
+    assert len([line for line in lines if line not in program]) == 11
+    evidence = FailureEvidence("RuntimeError")
+    raised = Finding("trace/compile-error", "RuntimeError: bad", NOWHERE, evidence=evidence)
+    text = script("import torch\nf()", dataclasses.replace(finding, check=Check.of(raised)))
+    assert len([line for line in text.split("\n") if line.strip()]) == 12
+    assert "import sys" not in text
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [("raise RuntimeError('bad', 1)", 1), ("raise KeyError('bad')", 0), ("x", 0)],
+)
+def test_the_check_of_an_error_is_about_what_is_raised(body: str, status: int) -> None:
+    check = Check.of_error("RuntimeError", "RuntimeError: bad words")
+    check = dataclasses.replace(check, found='"RuntimeError" in error')
+    printed: list[str] = []
+    namespace = {"print": lambda *words, sep: printed.extend(words)}
+    program = f"def f(x):\n    {body}\n\nf(1)\n"
+    code = compile(assembled(program, check), "script", "exec")
+    try:
+        exec(code, namespace)
+        left = 0
+    except SystemExit as leaving:
+        left = int(leaving.code or 0)
+    assert left == status
+    assert bool(printed) == ("raise" in body)
 
 
 def test_seeds_travel_as_text() -> None:

@@ -145,4 +145,6 @@ async def test_one_that_does_not_end_in_time_is_ended(
     request = dataclasses.replace(asked("12 wait"), seconds=0.1)
     ended = await outcome(engine.reproduce(request))
     assert not ended.cancelled and ended.found is not None
-    assert ended.reason == "The script was not run in a fresh Python; allow it more time."
+    assert ended.reason == (
+        "There was no time left to run the script in a fresh Python; allow it more time."
+    )

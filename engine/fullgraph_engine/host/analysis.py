@@ -292,10 +292,19 @@ class Analysis:
     """Handles one ``Analyze`` request: starts, watches and ends its processes, sends its events.
 
     Its processes are a module process and the runs; the request sets their time and memory limits.
+    No run is given more time than there is ``until``, in ``time.monotonic``.
     """
 
-    def __init__(self, request: Analyze, host: Services, scratch: str, waited: float = 0.0) -> None:
+    def __init__(
+        self,
+        request: Analyze,
+        host: Services,
+        scratch: str,
+        waited: float = 0.0,
+        until: float = float("inf"),
+    ) -> None:
         self.request, self.scratch = request, scratch
+        self._no_run_after = until
         self._host = host
         self._started, self._waited = time.monotonic(), waited
         self._lines: list[str] = []
@@ -704,7 +713,7 @@ class Analysis:
     def _launch_one(self, attempt: Attempt) -> bool:
         """False if the module process is gone: its end is on the way, and told then."""
         planned, most = attempt.plan, self.request.limits
-        seconds, last = most.seconds, False
+        seconds, last = min(most.seconds, max(self._no_run_after - time.monotonic(), 0.0)), False
         found = self._found()
         if attempt.speculative:
             found = tuple(replace(one, settled=True) for one in found)

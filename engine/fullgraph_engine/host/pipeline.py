@@ -260,8 +260,9 @@ class Pipeline(Protocol):
     ) -> Outcome:
         """``asked`` is what few requests ask for: ``documents``, a commission; and a ``watch``."""
 
-    def extract(self, tracee: Tracee, wanted: Wanted) -> Extracted:
-        """Look for a finding again and write programs that may show it."""
+    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
+        """Look for a finding again and write programs that may show it, as long as there is time:
+        ``until`` is in ``time.monotonic``."""
 
     def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
         """Make the smallest script of what ``extract`` packed, in a process without user code."""
@@ -468,10 +469,10 @@ class RealPipeline:
 
         return run_target(tracee, part, emit, run, **asked)
 
-    def extract(self, tracee: Tracee, wanted: Wanted) -> Extracted:
+    def extract(self, tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
         from ..repro.extract import candidates
 
-        return candidates.extract(tracee, wanted)
+        return candidates.extract(tracee, wanted, until)
 
     def minimize(self, job: Job, around: Surroundings, say: Say) -> None:
         from ..repro.candidate import Candidates

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..protocol import Log
-from ..repro.job import VERIFYING, Job, Surroundings
+from ..repro.job import Job, Surroundings
 from . import sandbox, wire
 from .permissions import Permissions
 from .pipeline import Pipeline
@@ -118,23 +118,24 @@ def _shrink(
         start = tuple(started)
         return Trial(work, text, seconds, memory, scratch, analyze.path, analyze.roots, start)
 
-    def trials(work: Callable[[str], bytes], seconds: float) -> Trials:
+    def trials(work: Callable[[str], bytes], seconds: float, until: float) -> Trials:
         jobs, memory = max(analyze.jobs, 1), analyze.limits.memory
         if spares is None:
-            return Trials(work, capacity=jobs, seconds=seconds, memory=memory, forking=forking)
+            return Trials(
+                work, until, capacity=jobs, seconds=seconds, memory=memory, forking=forking
+            )
         return SpawnedTrials(
             work,
+            until,
             spares,
             scratch,
             trial,
-            until,
             capacity=jobs,
             seconds=seconds,
             memory=memory,
             forking=forking,
         )
 
-    until = order.began + request.seconds - min(VERIFYING, request.seconds / 3)
     if spares is not None:
         spares.forking(forking)
     job = Job(request.request, order.packed, order.began, request.seconds)

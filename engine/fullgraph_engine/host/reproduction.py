@@ -31,9 +31,13 @@ from .process_backends.limits import MIB
 from .services import Services
 from .wire import CandidatesMade, Reduction
 
-_GRACE, _COMPILING = 20.0, 120.0
+_GRACE, _COMPILING = 5.0, 120.0
 """Seconds beyond its budget after which a reducer is taken for stuck: it keeps its own time, and
 does not count what a backend needs to get ready."""
+_TOO_LATE = (
+    "The time was up before the target had been run again; give it a longer time budget, or a "
+    "probe that takes less."
+)
 _WATCH = 0.5
 
 
@@ -48,9 +52,10 @@ class Reproduction:
         """Why there may be no candidates: how the run or the module ended."""
         self._made: CandidatesMade | None = None
         self._reducer = Performer(host, self._from_reducer, self._reducer_ended)
-        self._deadline = float("inf")
+        self._deadline = self._began + request.seconds
         self._next_watch = 0.0
         self._last: ReproProgress | None = None
+        self._found = False
         self._finished = False
         wanted = request.wanted
         analyze = replace(
@@ -69,6 +74,7 @@ class Reproduction:
             analyze,
             Listener(host, self.heard),
             self._left,
+            until=self._deadline,
         )
 
     def begin(self) -> None:
@@ -103,6 +109,8 @@ class Reproduction:
         made = self._made
         if made is None or not made.packed:
             reason = made.reason if made is not None else self._trouble
+            if made is None and time.monotonic() >= self._deadline:
+                reason = _TOO_LATE
             self._end(
                 reason or "The target was not traced again; run its analysis and look at its error."
             )
@@ -128,6 +136,7 @@ class Reproduction:
             if isinstance(message, ReproProgress):
                 self._last = message
             elif isinstance(message, ReproFound):
+                self._found = True
                 self._hand_over(message.data)
             self._host.forward(line + b"\n")
 
@@ -147,7 +156,8 @@ class Reproduction:
 
     def _reducer_ended(self) -> None:
         words = "it took too long" if self._deadline == 0.0 else "it crashed"
-        self._end(f"Minimization was stopped: {words}. The best result so far is kept.")
+        rest = "The best result so far is kept." if self._found else "No program was found by then."
+        self._end(f"Minimization was stopped: {words}. {rest}")
 
     # -- for the loop -------------------------------------------------------------------------
 
@@ -158,13 +168,15 @@ class Reproduction:
 
     def next_deadline(self) -> float:
         if self._analysis is not None:
-            return self._analysis.next_deadline()
+            return min(self._analysis.next_deadline(), self._deadline)
         return min(self._deadline, self._next_watch)
 
     def tick(self, now: float) -> None:
         """End what is over its limits."""
         if self._analysis is not None:
             self._analysis.tick(now)
+            if self._analysis is not None and now >= self._deadline:
+                self._end(_TOO_LATE)
             return
         if now >= self._next_watch:
             self._next_watch = now + _WATCH

@@ -63,6 +63,8 @@ code of the engine failed."""
 _MOST_FINDINGS = 2000
 _LAST = 0.1
 """The part of the time of a forecast that is kept for telling what it has found."""
+_EXTRACTING = 0.5
+"""The part of what is left of the time of a repro in which candidates for it are written."""
 GRACE = 0.15
 """Seconds that the parent is given to act before the interpreter writes down its stacks."""
 
@@ -270,7 +272,8 @@ class Run:
     def extract(self) -> RunDone:
         """Write programs that may show the wanted finding."""
         assert self.analyze.wanted is not None
-        extracted = self.pipeline.extract(self.tracee, self.analyze.wanted)
+        until = self.launch.began + _EXTRACTING * self.launch.seconds
+        extracted = self.pipeline.extract(self.tracee, self.analyze.wanted, until)
         if extracted.needs_real is None:
             self.tell(CandidatesMade(extracted.packed, extracted.reason))
         target, probe = self.tracee.target, self.tracee.probe

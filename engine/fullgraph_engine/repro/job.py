@@ -20,6 +20,10 @@ VERIFYING = 8.0
 """Seconds of the budget that are kept for running the script in a fresh Python."""
 
 
+GRACE = 2.0
+"""Seconds by which that may exceed the budget."""
+
+
 class Trials(Protocol):
     """Candidates in processes of their own, several at a time."""
 
@@ -34,7 +38,8 @@ class Trials(Protocol):
 class Surroundings:
     """What the process gives: trials of texts, and how processes may be started."""
 
-    trials: Callable[[Judge, float], Trials]
+    trials: Callable[[Judge, float, float], Trials]
+    """The seconds that one may take, and when all must have ended, by ``time.monotonic``."""
     forking: Callable[[bool], None]
     scratch: str
     let_start: Callable[[frozenset[str]], bool] = lambda _: False
@@ -47,7 +52,8 @@ class Surroundings:
 class Job:
     """Make the smallest script of candidates that were packed for ``request``.
 
-    It was asked for at ``began`` (``time.monotonic()``) and may take ``seconds`` from then.
+    It was asked for at ``began`` (``time.monotonic()``) and may take ``seconds`` from then, and
+    ``GRACE`` for the last script that is run in a fresh Python.
     """
 
     request: int

@@ -40,6 +40,7 @@ from fullgraph_engine.protocol import (
     ForecastFound,
     Importing,
     Restarted,
+    TargetDone,
     TargetInfo,
     TargetsFound,
     TargetStarted,
@@ -49,6 +50,8 @@ from fullgraph_engine.protocol.repro import Backend
 
 _SYNTAX = "trace/syntax-error"
 _MOST_LINES = 6
+_LEAST = 0.5
+"""The part of the time budget that is left for a repro however long its finding was looked for."""
 
 
 class Nothing(Exception):
@@ -141,12 +144,14 @@ async def reproduced(
         forecast=settings.forecast or codes.fits(wish.code, "recompile"),
     )
     tell("Importing torch")
-    running = engine()
+    running, clock = engine(), asyncio.get_running_loop().time
     async with working(running) as status:
-        search = _Search(wish, settings, tell)
+        search, since = _Search(wish, settings, tell, str(project)), clock()
         found = await search.run(running.analyze(request))
         asked = reproduce_request(request, found.wanted, settings)
-        reproduction = running.reproduce(dataclasses.replace(asked, folder=folder))
+        seconds = max(asked.seconds - (clock() - since), asked.seconds * _LEAST)
+        asked = dataclasses.replace(asked, folder=folder, seconds=seconds)
+        reproduction = running.reproduce(asked)
         outcome = await _kept_when_cancelled(reproduction, wish, tell)
     return Reproduced(
         wish,
@@ -190,7 +195,10 @@ class _Found:
 class _Search:
     """Looks for what is meant in the events of an analysis."""
 
-    def __init__(self, wish: Wish, settings: Settings, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, wish: Wish, settings: Settings, tell: Callable[[str], None], folder: str
+    ) -> None:
+        self._folder = folder
         self._wish = wish
         self._settings = settings
         self._tell = tell
@@ -217,6 +225,11 @@ class _Search:
                     # Only this one is wanted: the rest of the file need not be traced.
                     analysis.cancel()
                     return found
+            elif isinstance(event, TargetDone):
+                if self._traced(event.report.name) and (found := self._chosen()):
+                    # Other targets, and other paths and sizes, may take long and show the same.
+                    analysis.cancel()
+                    return found
             elif isinstance(event, Restarted):
                 self._findings.clear()
             elif isinstance(event, Failed):
@@ -233,6 +246,11 @@ class _Search:
     @property
     def _unparsed(self) -> bool:
         return any(finding.code == _SYNTAX for finding in self._findings)
+
+    def _traced(self, target: str) -> bool:
+        """All is known that a first run of a target finds on the line."""
+        found = any(item.finding.target == target for item in self._there())
+        return bool(self._wish.place.line) and found
 
     def _of_wish(self, finding: Finding) -> bool:
         target = self._wish.target
@@ -278,7 +296,7 @@ class _Search:
         return on_line(self._merged(), line - 1) if line else self._merged()
 
     def _merged(self) -> tuple[FileFinding, ...]:
-        return merge(self._findings, self._settings, self._names)
+        return merge(self._findings, self._settings, self._names, self._folder)
 
     def _none(self) -> str:
         wish, file = self._wish, self._wish.place.file

@@ -103,7 +103,7 @@ def _outcome(reproduction: Reproduction, state: ReductionState, end: object) -> 
     elif isinstance(end, Reproduced):
         outcome = dataclasses.replace(
             outcome,
-            reason=end.reason,
+            reason="" if reproduction.overdue else end.reason,
             tried=end.tried,
             seconds=end.seconds,
             cancelled=outcome.cancelled,
@@ -122,5 +122,5 @@ def _unsaid(outcome: ReproOutcome) -> str:
     if outcome.cancelled:
         return "It was cancelled before the script was run in a fresh Python."
     if outcome.found is None:
-        return "No program was found that shows the finding; allow it more time."
-    return "The script was not run in a fresh Python; allow it more time."
+        return "No program was found in time that shows the finding; allow it more time."
+    return "There was no time left to run the script in a fresh Python; allow it more time."

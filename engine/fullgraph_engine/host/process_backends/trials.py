@@ -40,12 +40,14 @@ class Trials:
     """Runs ``work`` on texts in forks. What it returns comes back; None for one that did not end.
 
     ``forking`` is called with True before a process is started or ended and with False after it,
-    on both sides. ``seconds`` and ``memory`` (MiB) are what one trial may take.
+    on both sides. ``seconds`` and ``memory`` (MiB) are what one trial may take; ``until``: none
+    goes on after that, by ``time.monotonic``.
     """
 
     def __init__(
         self,
         work: Work,
+        until: float = float("inf"),
         *,
         capacity: int,
         seconds: float,
@@ -56,7 +58,7 @@ class Trials:
         self.capacity, self.seconds, self.memory = capacity, seconds, memory
         self._running: dict[int, _Running] = {}
         self._number = 0
-        self._until = float("inf")
+        self._until = until
 
     @property
     def free(self) -> int:
@@ -138,33 +140,33 @@ class Trials:
             finally:
                 _exit(0)
         _close(go)
-        return _Running(pid, come, _monotonic() + self.seconds + _SLACK)
+        return _Running(pid, come, min(_monotonic() + self.seconds + _SLACK, self._until))
 
 
 class SpawnedTrials(Trials):
     """The same in spares, for ``work`` that can be pickled.
 
     ``order`` makes one for a spare of the pickled work, a text, and what a trial may take;
-    ``folder`` is for orders on their way. ``until``: no trial goes on after that, by
-    ``time.monotonic()``, as one that imports torch first takes its time.
+    ``folder`` is for orders on their way.
     """
 
     def __init__(
         self,
         work: Work,
+        until: float,
         spares: Spares,
         folder: str,
         order: Callable[[str, str, float, int], Trial],
-        until: float,
         *,
         capacity: int,
         seconds: float,
         memory: int,
         forking: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        super().__init__(work, capacity=capacity, seconds=seconds, memory=memory, forking=forking)
+        super().__init__(
+            work, until, capacity=capacity, seconds=seconds, memory=memory, forking=forking
+        )
         self._spares, self._folder, self._order = spares, folder, order
-        self._until = until
         self._packed = base64.b64encode(pickle.dumps(work)).decode()
 
     def _start(self, text: str) -> _Running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import platform
 import sys
@@ -13,33 +12,26 @@ from functools import lru_cache
 from ..candidate import Candidates
 from ..verify.check import assembled
 
-_WIDTH = 88
+_WIDTH = 98
 
 
 def script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """Header, program and check."""
-    body = assembled(program, candidates.check)
-    return f'"""{header(candidates, notes)}"""\n# fullgraph: off\n\n{body}'
+    lines = [f"# {line}" for line in header(candidates, notes)]
+    return "\n".join([*lines, "# fullgraph: off", "", assembled(program, candidates.check)])
 
 
-def header(candidates: Candidates, notes: Sequence[str] = ()) -> str:
-    """What the script is about, for who opens it a year later."""
-    title = candidates.title.replace("\n", " ")
-    explanation = candidates.explanation.strip()
+def header(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
+    """What the script is about, for who opens it a year later, in as few lines as possible: they
+    are read before the program. The page of a finding explains it, where there is one."""
     said = [*notes, *([candidates.flaky] if candidates.flaky else [])]
-    parts = [
-        *_wrapped(title),
-        "",
-        *([*_wrapped(explanation), ""] if explanation else []),
-        *([candidates.href, ""] if candidates.href else []),
-        *_wrapped(f"Found at {candidates.place}."),
-        *_wrapped("Run this file with Python: it exits 1 if it shows this, 0 if it does not."),
+    where = f"Found at {candidates.place}, with {', '.join(environment())}."
+    return [
+        *_wrapped(" ".join(candidates.title.split())),
+        *([candidates.href] if candidates.href else _wrapped(candidates.explanation.strip())),
+        *_wrapped(f"{where} Run it with Python: it exits 1 if it shows this, else 0."),
         *(line for note in said for line in _wrapped(note)),
-        "",
-        *environment(),
-        "",
     ]
-    return "\n".join(parts).replace("\\", "\\\\").replace('"""', "'''")
 
 
 @lru_cache(maxsize=1)
@@ -57,18 +49,13 @@ def environment() -> tuple[str, ...]:
 
 
 def lines_of_code(script: str) -> int:
-    """Lines besides the header that are neither blank nor a comment."""
-    tree = ast.parse(script)
-    first = tree.body[0] if tree.body else None
-    below = 0
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        below = first.end_lineno or 0
-    lines = [line.strip() for line in script.split("\n")[below:]]
+    """Lines that are neither blank nor a comment; the header is of comments."""
+    lines = [line.strip() for line in script.split("\n")]
     return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
 def _wrapped(words: str) -> list[str]:
     found: list[str] = []
     for line in words.split("\n"):
-        found += textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+        found += textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import PurePath
+from time import monotonic as _monotonic
 
 from ... import tracing
 from ...findings import run_target
@@ -14,7 +16,7 @@ from ...findings.places import SourceText
 from ...protocol import Finding, Part, Wanted
 from ...targets import NoProbe, Tracee
 from ...torch_internals import dynamo
-from ..candidate import Candidates, in_order
+from ..candidate import Candidate, Candidates, in_order
 from ..inputs import Store
 from ..settings import settings
 from ..verify.check import Check
@@ -37,15 +39,16 @@ class Extracted:
     needs_real: str | None = None
 
 
-def extract(tracee: Tracee, wanted: Wanted) -> Extracted:
-    """Candidates for a finding of a target."""
+def extract(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
+    """Candidates for a finding of a target; those that are written by ``until``, in
+    ``time.monotonic``."""
     try:
-        return _extract(tracee, wanted)
+        return _extract(tracee, wanted, until)
     except NoProbe as error:
         return Extracted(reason=str(error))
 
 
-def _extract(tracee: Tracee, wanted: Wanted) -> Extracted:
+def _extract(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
     if wanted.backend:
         return _extract_graphs(tracee, wanted)
     path = wanted.path
@@ -59,7 +62,7 @@ def _extract(tracee: Tracee, wanted: Wanted) -> Extracted:
     done = wanted.run.part if wanted.run is not None else "first"
     part: Part = "second" if done == "second" else "first"
     if done == "forecast" or wanted.code == "guard/mutated":
-        return _extract_repeated_calls(tracee, wanted)
+        return _extract_repeated_calls(tracee, wanted, until)
 
     def look() -> tuple[Finding | None, str | None]:
         dynamo.reset()
@@ -71,22 +74,22 @@ def _extract(tracee: Tracee, wanted: Wanted) -> Extracted:
     found, needs_real = look()
     if needs_real:
         return Extracted(needs_real=needs_real)
-    flaky = ""
+    flaky, runs = "", 1
     if found is None:
-        again = [look()[0] for _ in range(_ODDS)]
+        again = [look()[0] for _ in takewhile(lambda _: _monotonic() < until, range(_ODDS))]
         found = next((each for each in again if each is not None), None)
-        seen = sum(each is not None for each in again)
-        flaky = f"It is flaky: of {_ODDS + 1} runs that looked for it again {seen} have found it."
+        seen, runs = sum(each is not None for each in again), 1 + len(again)
+        flaky = f"It is flaky: of {runs} runs that looked for it again {seen} found it."
     if found is None:
         return Extracted(
             reason=f"`{wanted.code}` was not found again at line {wanted.range.start.line + 1} in "
-            f"{_ODDS + 1} runs; save the file, wait for its findings and try again."
+            f"{runs} runs; save the file, wait for its findings and try again."
         )
     programs = Programs(tracee, found, settings(), stores=_stores(tracee, wanted))
-    return _packed(programs, wanted, flaky=flaky)
+    return _packed(programs, wanted, until, flaky=flaky)
 
 
-def _extract_repeated_calls(tracee: Tracee, wanted: Wanted) -> Extracted:
+def _extract_repeated_calls(tracee: Tracee, wanted: Wanted, until: float) -> Extracted:
     """Candidates for what is foretold of further calls: these, made for real."""
     with tracing.tensor_mode(tracee.fake):
         calls = repeated_calls.calls_of(wanted, tracee.call())
@@ -112,7 +115,7 @@ def _extract_repeated_calls(tracee: Tracee, wanted: Wanted) -> Extracted:
     signature, own = FindingSignature.of(found), own_names(tracee.text)
     times = calls_with(signature, own, of_calls)
     programs = Programs(tracee, found, settings(), calls, _stores(tracee, wanted))
-    return _packed(programs, wanted, title=wanted.message, times=times)
+    return _packed(programs, wanted, until, title=wanted.message, times=times)
 
 
 def calls_with(
@@ -132,12 +135,24 @@ def _stores(tracee: Tracee, wanted: Wanted) -> tuple[Store | None, ...]:
 
 
 def _packed(
-    programs: Programs, wanted: Wanted, *, flaky: str = "", title: str = "", times: int = 1
+    programs: Programs,
+    wanted: Wanted,
+    until: float,
+    *,
+    flaky: str = "",
+    title: str = "",
+    times: int = 1,
 ) -> Extracted:
     found = programs.finding
+    written: list[Candidate] = []
+    for candidate in programs.candidates():
+        written.append(candidate)
+        if _monotonic() > until:
+            programs.left_out.append("There was no time left to write further programs.")
+            break
     return Extracted(
         Candidates(
-            in_order(programs.candidates(), data=wanted.data),
+            in_order(written, data=wanted.data),
             FindingSignature.of(found),
             Check.of(found, times),
             tuple(sorted(own_names(programs.tracee.text))),

@@ -70,7 +70,7 @@ class Minimizer(minimize.Minimizer):
 
     def choose(self) -> tuple[Candidate, Requirement] | None:
         wish = Requirement(self.candidates.signature, self.candidates.check, loose=True)
-        found = self.first(wish)
+        found = self.first(wish, self.trial_seconds)
         if found is None:
             return None
         candidate, shown = found
@@ -122,7 +122,8 @@ class Minimizer(minimize.Minimizer):
             minifier.minify(program, self.backend, shows)
             return b"done"
 
-        alone = self.around.trials(propose, max(self.deadline() - _monotonic(), 1.0))
+        until = self.deadline()
+        alone = self.around.trials(propose, max(until - _monotonic(), 1.0), until)
         trials = self.trials(wish)
         tested: dict[str, bool] = {}
         number = alone.submit(text)
@@ -131,7 +132,7 @@ class Minimizer(minimize.Minimizer):
         try:
             with os.fdopen(come, encoding="utf-8") as proposals:
                 for line in proposals:
-                    if _monotonic() > self.deadline():
+                    if _monotonic() > until:
                         break
                     smaller = json.loads(line)
                     if smaller not in tested:

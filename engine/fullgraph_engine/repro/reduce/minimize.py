@@ -6,8 +6,8 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from .. import inputs, reduce
 from ..candidate import Candidate, Candidates
 from ..emit.script import environment, lines_of_code, script
 from ..inputs.inlining import inlined
-from ..job import TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
+from ..job import GRACE, TRIAL_SECONDS, VERIFYING, Job, Say, Surroundings, Trials
 from ..verify import oracle, rng
 from ..verify.check import LOOKED_FOR
 from ..verify.finding_signature import own_names
@@ -28,10 +28,16 @@ _TELL_EVERY = 0.2
 _BACKWARDS = 3
 """How many earlier programs are verified if the last one is not."""
 
+_ROUNDS = ((False, 0.25), (True, 0.25), (False, 1.0))
+"""In which the first program is looked for: whether it is executed on fake tensors, and the part of
+what is left of the time that one may take. Many that do not end must not use up all of it."""
+
 _UNVERIFIED = "It was not verified in a fresh Python process."
 _TOO_LATE = (
     "The time was up before a program was found that shows it; give it a longer time budget."
 )
+_OUT_OF_TIME = "There was no time left to verify it; give it a longer time budget."
+_NONE_SMALLER = "A smaller program may show it as well; none was verified."
 _EARLIER = (
     "A smaller program shows it only in a process that has traced before; this is the smallest "
     "that does so by itself."
@@ -60,8 +66,14 @@ class Minimizer:
         """Candidates that do not show it, and what they show instead."""
         self.kept: frozenset[str] = frozenset()
         """Calls that load data, which a smaller program must have as well."""
+        self.slow: set[int] = set()
+        """Numbers of candidates that did not end in the time that they were given, or crashed."""
         self._told = 0.0
         self.fresh: FreshPython | None = None
+        self.ahead: _Ahead | None = None
+        """The program that is verified while smaller ones are looked for."""
+        self.verified = False
+        """A verified script was told: none that is not may replace it."""
 
     def run(self) -> None:
         self.fresh = FreshPython(self.around.scratch, self.around.forking)
@@ -85,9 +97,10 @@ class Minimizer:
         """What decides in a trial, of a program and what is wished."""
         return oracle.judge
 
-    def trials(self, wish: Requirement) -> Trials:
+    def trials(self, wish: Requirement, seconds: float = 0.0) -> Trials:
+        """``seconds`` is what one may take, where that is not as much as ever."""
         work = partial(_judged, self.judge(), wish, self.kept)
-        return self.around.trials(work, self.trial_seconds)
+        return self.around.trials(work, seconds or self.trial_seconds, self.deadline())
 
     def nothing(self) -> str:
         """Why no candidate may show it."""
@@ -99,9 +112,12 @@ class Minimizer:
     # -- the first program --------------------------------------------------------------------
 
     def choose(self) -> tuple[Candidate, Requirement] | None:
-        """The first candidate that shows the finding, and what smaller programs must show."""
+        """The smallest candidate that shows the finding, and what smaller programs must show."""
         own = frozenset(self.candidates.own)
-        for fake in (False, True):
+        for fake, share in _ROUNDS:
+            left = self.deadline() - _monotonic()
+            if left <= 0.0 or (share == 1.0 and not self.slow):
+                break
             wish = Requirement(
                 self.candidates.signature,
                 self.candidates.check,
@@ -110,7 +126,8 @@ class Minimizer:
                 fake=fake,
                 times=self.candidates.times,
             )
-            found = self.first(wish)
+            seconds = min(self.trial_seconds, share * left)
+            found = self.first(wish, seconds, self.slow if share == 1.0 else ())
             if found is not None:
                 candidate, shown = found
                 kept, signature = own | own_names(candidate.text), shown.signature
@@ -119,14 +136,26 @@ class Minimizer:
                 )
         return None
 
-    def first(self, wish: Requirement) -> tuple[Candidate, Shown] | None:
-        trials = self.trials(wish)
-        waiting = list(enumerate(self.candidates.programs))
+    def first(
+        self, wish: Requirement, seconds: float, among: Collection[int] = ()
+    ) -> tuple[Candidate, Shown] | None:
+        """From small to large; where that takes more than half of the time, the largest ones first,
+        as they are the most likely to show it. ``seconds`` is what one may take; with ``among``
+        only candidates of these numbers are tried."""
+        trials, until = self.trials(wish, seconds), self.deadline()
+        half = (self.started + until) / 2
+        numbered = enumerate(self.candidates.programs)
+        waiting = [(index, one) for index, one in numbered if not among or index in among]
         running: dict[int, int] = {}
         found: dict[int, Shown] = {}
         while True:
-            while waiting and len(running) < trials.capacity and not found:
-                index, candidate = waiting.pop(0)
+            while (
+                waiting
+                and len(running) < trials.capacity
+                and not found
+                and (now := _monotonic()) < until
+            ):
+                index, candidate = waiting.pop(0 if now < half else -1)
                 running[trials.submit(candidate.text)] = index
             # A smaller candidate may still be running.
             if not any(not found or index < min(found) for index in running.values()):
@@ -140,6 +169,8 @@ class Minimizer:
             if shown is not None:
                 found[index] = shown
             else:
+                if answer is None:
+                    self.slow.add(index)
                 self.refused.append(f"{self.candidates.programs[index].origin}: {verdict.reason}")
             self.progress("looking")
         if not found:
@@ -165,7 +196,10 @@ class Minimizer:
 
         try:
             best = reduce.reduce(
-                candidate.text, _Tester(trials), deadline=self.deadline(), report=report
+                candidate.text,
+                _Tester(trials, self.look_ahead),
+                deadline=self.deadline(),
+                report=report,
             )
         except Exception:  # a mistake of ours: what was found until then is good
             self.say(Log(self.request, "engine", traceback.format_exc()))
@@ -200,23 +234,52 @@ class Minimizer:
 
     # -- in a fresh Python --------------------------------------------------------------------
 
+    def look_ahead(self) -> None:
+        """Once half of the time is gone, verify the best program so far beside the search: if there
+        is no time for a smaller one, that one is the result."""
+        if self.ahead is None:
+            if self.fresh is None or _monotonic() < (self.started + self.deadline()) / 2:
+                return
+            self.ahead = _Ahead(self.history[-1], self.fresh)
+            self.ahead.process.begin(self.written(self.ahead.program, "earlier.py"))
+            self.fresh = FreshPython(self.around.scratch, self.around.forking)
+        self.take_ahead()
+
+    def take_ahead(self) -> None:
+        """Tell of that program, if it has ended and shows it."""
+        ahead = self.ahead
+        if ahead is None or ahead.ended is not None:
+            return
+        ended = ahead.ended = ahead.process.wait(0.0)
+        if ended is not None and _shows(ended):
+            notes = (*self.notes, _NONE_SMALLER)
+            self.tell(ahead.program, notes, verified=True, output=ended.output)
+
     def verify(self, wish: Requirement) -> None:
         """Run the last program there; if it does not show the finding, earlier ones."""
         self.progress("verifying", now=True)
         late = False
         for number, program in enumerate(_backwards(self.history)):
             ended = self.executed(program)
-            if ended.status == 1 and LOOKED_FOR in ended.output:
+            if _shows(ended):
                 notes = (*self.notes, _EARLIER) if number else self.notes
                 self.tell(program, notes, verified=True, output=ended.output)
-                self.end("")
-                return
+                break
             late = ended.status is None or _monotonic() > self.until
             if late:
                 break
+        if not self.verified:
+            self.take_ahead()
+        if self.ahead is not None and self.ahead.ended is None:
+            self.ahead.process.end()
+        if self.fresh is not None:
+            self.fresh.end()
+        if self.verified:
+            self.end("")
+            return
         self.tell(self.history[-1], (*self.notes, _UNVERIFIED), output=ended.output)
         if late:
-            self.end("There was no time left to verify it; give it a longer time budget.")
+            self.end(_OUT_OF_TIME)
             return
         reason = "The script shows it where fullgraph traces, and not in a fresh Python process"
         if wish.fake:
@@ -224,12 +287,21 @@ class Minimizer:
         self.end(f"{reason}; look at its output.")
 
     def executed(self, program: str) -> Ended:
+        seconds, ahead = max(self.until - _monotonic(), 0.0) + GRACE, self.ahead
+        if ahead is not None and ahead.program == program:
+            ahead.ended = ahead.ended or ahead.process.wait(seconds) or ahead.process.end()
+            return ahead.ended
         fresh = self.fresh or FreshPython(self.around.scratch, self.around.forking)
         self.fresh = None
-        path = os.path.join(self.around.scratch, "repro.py")  # noqa: PTH118
+        fresh.begin(self.written(program, "repro.py"))
+        return fresh.wait(seconds) or fresh.end()
+
+    def written(self, program: str, name: str) -> str:
+        """The path of its script."""
+        path = os.path.join(self.around.scratch, name)  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(script(program, self.candidates, self.notes))
-        return fresh.run(path, max(self.until - _monotonic(), self.verifying))
+        return path
 
     # -- telling ------------------------------------------------------------------------------
 
@@ -237,11 +309,16 @@ class Minimizer:
         return lines_of_code(script(program, self.candidates)) < self.lines
 
     def better(self, program: str) -> None:
-        self.tell(program, (*self.notes, _UNVERIFIED))
+        """Tell of a smaller program; only how small it is where a larger one is verified."""
+        if self.verified:
+            self.lines = lines_of_code(script(program, self.candidates, self.notes))
+        else:
+            self.tell(program, (*self.notes, _UNVERIFIED))
 
     def tell(
         self, program: str, notes: tuple[str, ...], *, verified: bool = False, output: str = ""
     ) -> None:
+        self.verified |= verified
         notes = (*notes, *inputs.note(program, Path(self.around.scratch)))
         text = script(program, self.candidates, notes)
         self.lines = lines_of_code(text)
@@ -261,17 +338,27 @@ class Minimizer:
         self.say(Reproduced(self.request, seconds, self.tried, not reason, reason))
 
 
-class _Tester:
-    """Trials as the reduction wants them."""
+@dataclass
+class _Ahead:
+    """A program, the process that verifies it, and how that has ended."""
 
-    def __init__(self, trials: Trials) -> None:
-        self._trials = trials
+    program: str
+    process: FreshPython
+    ended: Ended | None = None
+
+
+class _Tester:
+    """Trials as the reduction wants them; ``meanwhile`` is called before it waits for one."""
+
+    def __init__(self, trials: Trials, meanwhile: Callable[[], None]) -> None:
+        self._trials, self._meanwhile = trials, meanwhile
         self.capacity = trials.capacity
 
     def submit(self, text: str) -> int:
         return self._trials.submit(text)
 
     def wait(self) -> tuple[int, Verdict]:
+        self._meanwhile()
         number, answer = self._trials.wait()
         return number, unpacked(answer)[0]
 
@@ -305,6 +392,10 @@ def unpacked(answer: bytes | None) -> tuple[Verdict, Shown | None]:
         return Verdict(False, "it crashed"), None
     shown = None if plain is None else from_plain(Shown, plain)
     return Verdict(bool(interesting), str(reason)), shown
+
+
+def _shows(ended: Ended) -> bool:
+    return ended.status == 1 and LOOKED_FOR in ended.output
 
 
 def _backwards(history: list[str]) -> list[str]:

@@ -21,9 +21,10 @@ _VARYING = re.compile(r"[\d\"'`\[\](){}<>%=,:;\n\\]+")
 
 @dataclass(frozen=True)
 class Check:
-    """``found`` is an expression, true where the finding shows. ``error`` says that it may be
-    about the exception that is on its way; ``before`` are statements ahead of the program's
-    calls, ``imports`` are what these need, ``what`` is what is looked for, in words."""
+    """``found`` is an expression, true where the finding shows. With ``error`` it is about the
+    exception that the program ends with, whose ``repr`` has this name there. ``before`` are
+    statements ahead of the program's calls, ``imports`` are what these need, ``what`` is what is
+    looked for, in words."""
 
     what: str
     found: str
@@ -95,13 +96,27 @@ def assembled(program: str, check: Check) -> str:
         imports = tree.body[: end_of_imports(tree)]
         below = min(imports[-1].end_lineno or 0, first) if imports else 0
         head[below:below] = ["", *loads.split("\n"), ""]
-    for line in reversed(("import sys", *loading.imports(program), *check.imports)):
+    own = () if check.error else ("import sys",)
+    for line in reversed((*own, *loading.imports(program), *check.imports)):
         if line not in map(str.strip, head):
             head.insert(_first(tree), line)
     while head and not head[-1].strip():
         head.pop()
-    error = ["    error = repr(sys.exc_info()[1])"] if check.error else []
-    seen = "error" if check.error else "*(found or [sys.exc_info()[1]])"
+    print_ = f'    print("{LOOKED_FOR}{_literal(check.what)}. Seen:", '
+    if check.error:
+        end = [
+            "except BaseException as raised:",
+            "    error = repr(raised)",
+            f'{print_}error, sep="\\n")',
+            f"    raise SystemExit({check.found})",
+        ]
+    else:
+        end = [
+            "finally:",
+            f"    found = {check.found}",
+            f'{print_}*(found or [sys.exc_info()[1]]), sep="\\n")',
+            "    sys.exit(bool(found))",
+        ]
     return "\n".join(
         [
             *head,
@@ -109,11 +124,7 @@ def assembled(program: str, check: Check) -> str:
             *check.before,
             "try:",
             *(f"    {line}" if line.strip() else "" for line in act),
-            "finally:",
-            *error,
-            f"    found = {check.found}",
-            f'    print("{LOOKED_FOR}{_literal(check.what)}. Seen:", {seen}, sep="\\n")',
-            "    sys.exit(bool(found))",
+            *end,
             "",
         ]
     )

@@ -48,7 +48,7 @@ class FreshPython:
         self._forking = forking
         come, out = os.pipe()
         into, self._go = os.pipe()
-        self._output = come
+        self._output, self._seen, self._path = come, bytearray(), ""
         environment = {**os.environ, "TMPDIR": scratch}
         # With another place for compiled files it would compile all of torch.
         for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONPYCACHEPREFIX"):
@@ -74,29 +74,33 @@ class FreshPython:
             os.close(into)
             os.close(out)
 
-    def run(self, path: str, seconds: float) -> Ended:
-        """Run a file as the main program. To be called once."""
+    def begin(self, path: str) -> None:
+        """Start to run a file as the main program. To be called once."""
+        self._path = path
         with contextlib.suppress(OSError):
             _write(self._go, f"{path}\n".encode())
         os.close(self._go)
-        output, until = bytearray(), _monotonic() + seconds
+        self._go = -1  # soon it is the number of another one
+
+    def wait(self, seconds: float) -> Ended | None:
+        """How that has ended; None if it goes on after so many seconds."""
+        until = _monotonic() + seconds
         while True:
             left = until - _monotonic()
             ready, _, _ = _select([self._output], [], [], max(left, 0.0))
             if not ready:
-                self.end()
-                return Ended(None, _text(output, path))
+                return None
             part = _read(self._output, 1 << 16)
             if not part:
                 break
-            if len(output) < _MOST_OUTPUT:
-                output += part
+            if len(self._seen) < _MOST_OUTPUT:
+                self._seen += part
         os.close(self._output)
         _, status = os.waitpid(self._pid, 0)
-        return Ended(os.waitstatus_to_exitcode(status), _text(output, path))
+        return Ended(os.waitstatus_to_exitcode(status), _text(self._seen, self._path))
 
-    def end(self) -> None:
-        """Kill it."""
+    def end(self) -> Ended:
+        """Kill it while it goes on; what it wrote until then."""
         self._forking(True)
         try:
             with contextlib.suppress(OSError):
@@ -105,9 +109,10 @@ class FreshPython:
                 os.waitpid(self._pid, 0)
         finally:
             self._forking(False)
-        for descriptor in (self._go, self._output):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        if self._go >= 0:
+            os.close(self._go)
+        os.close(self._output)
+        return Ended(None, _text(self._seen, self._path))
 
 
 def _text(output: bytearray, path: str) -> str:
