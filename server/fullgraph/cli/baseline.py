@@ -35,9 +35,7 @@ class Baseline:
             Unreadable: it cannot be read, or is something else.
         """
         files = CheckReport.read(path).files
-        return cls(
-            {absolute(Path(file.path)): tuple(map(_known, file.findings)) for file in files}
-        )
+        return cls({absolute(Path(file.path)): tuple(map(_known, file.findings)) for file in files})
 
     def settle(self, file: CheckedFile) -> CheckedFile:
         """The file with the findings that are new, and how many are not.

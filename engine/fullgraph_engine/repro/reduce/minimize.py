@@ -28,7 +28,7 @@ _TELL_EVERY = 0.2
 _BACKWARDS = 3
 """How many earlier programs are verified if the last one is not."""
 
-_ROUNDS = ((False, 0.25), (True, 0.25), (False, 1.0))
+_ROUNDS = ((False, 0.2), (True, 0.2), (False, 1.0))
 """In which the first program is looked for: whether it is executed on fake tensors, and the part of
 what is left of the time that one may take. Many that do not end must not use up all of it."""
 
@@ -139,11 +139,11 @@ class Minimizer:
     def first(
         self, wish: Requirement, seconds: float, among: Collection[int] = ()
     ) -> tuple[Candidate, Shown] | None:
-        """From small to large; where that takes more than half of the time, the largest ones first,
-        as they are the most likely to show it. ``seconds`` is what one may take; with ``among``
-        only candidates of these numbers are tried."""
+        """From small to large; once two thirds of the time are gone, the largest ones first, as
+        they are the most likely to show it. ``seconds`` is what one may take; with ``among`` only
+        candidates of these numbers are tried."""
         trials, until = self.trials(wish, seconds), self.deadline()
-        half = (self.started + until) / 2
+        late = (self.started + 2 * until) / 3
         numbered = enumerate(self.candidates.programs)
         waiting = [(index, one) for index, one in numbered if not among or index in among]
         running: dict[int, int] = {}
@@ -155,7 +155,7 @@ class Minimizer:
                 and not found
                 and (now := _monotonic()) < until
             ):
-                index, candidate = waiting.pop(0 if now < half else -1)
+                index, candidate = waiting.pop(0 if now < late else -1)
                 running[trials.submit(candidate.text)] = index
             # A smaller candidate may still be running.
             if not any(not found or index < min(found) for index in running.values()):
