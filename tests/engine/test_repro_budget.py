@@ -86,7 +86,9 @@ def minimized(
     given a program and the seconds since the beginning."""
     Fresh.started = []
     monkeypatch.setattr(minimize, "FreshPython", Fresh)
-    began, tried, said = time.monotonic(), [], []
+    began = time.monotonic()
+    tried: list[str] = []
+    said: list[Any] = []
 
     def trials(judge: object, seconds: float, until: float) -> SlowTrials:
         made = SlowTrials(until, cost, lambda text: shows(text, time.monotonic() - began))

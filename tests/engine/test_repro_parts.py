@@ -281,11 +281,11 @@ def test_header_and_check_are_a_few_lines() -> None:
     text = script("import torch\nf()", finding)
     lines = [line for line in text.split("\n") if line.strip()]
     program = ("import torch", "    f()")
-    assert len([line for line in lines if line not in program]) == 11
+    assert len([line for line in lines if line not in program]) == 10
     evidence = FailureEvidence("RuntimeError")
     raised = Finding("trace/compile-error", "RuntimeError: bad", NOWHERE, evidence=evidence)
     text = script("import torch\nf()", dataclasses.replace(finding, check=Check.of(raised)))
-    assert len([line for line in text.split("\n") if line.strip()]) == 12
+    assert len([line for line in text.split("\n") if line.strip()]) == 11
     assert "import sys" not in text
 
 

@@ -13,23 +13,25 @@ from ..candidate import Candidates
 from ..verify.check import assembled
 
 _WIDTH = 98
+_OFF = "# fullgraph: off  # Run it with Python: it exits 1 if it shows this, else 0."
 
 
 def script(program: str, candidates: Candidates, notes: Sequence[str] = ()) -> str:
     """Header, program and check."""
     lines = [f"# {line}" for line in header(candidates, notes)]
-    return "\n".join([*lines, "# fullgraph: off", "", assembled(program, candidates.check)])
+    return "\n".join([*lines, _OFF, "", assembled(program, candidates.check)])
 
 
 def header(candidates: Candidates, notes: Sequence[str] = ()) -> list[str]:
     """What the script is about, for who opens it a year later, in as few lines as possible: they
     are read before the program. The page of a finding explains it, where there is one."""
     said = [*notes, *([candidates.flaky] if candidates.flaky else [])]
-    where = f"Found at {candidates.place}, with {', '.join(environment())}."
+    # What follows from a break is behind its title.
+    title = candidates.title.partition(";")[0] if candidates.href else candidates.title
     return [
-        *_wrapped(" ".join(candidates.title.split())),
+        *_wrapped(" ".join(title.split())),
         *([candidates.href] if candidates.href else _wrapped(candidates.explanation.strip())),
-        *_wrapped(f"{where} Run it with Python: it exits 1 if it shows this, else 0."),
+        *_wrapped(f"Found at {candidates.place}; {', '.join(environment())}."),
         *(line for note in said for line in _wrapped(note)),
     ]
 
