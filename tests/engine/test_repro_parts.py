@@ -276,7 +276,9 @@ def test_the_header_holds_any_words_and_counts_as_no_code() -> None:
 def test_header_and_check_are_a_few_lines() -> None:
     """Those of a break besides its program, none of them blank."""
     finding = dataclasses.replace(
-        candidates(BREAK), title="Graph break: Failed to trace it", href="https://pytorch.org/gb0059"
+        candidates(BREAK),
+        title="Graph break: Failed to trace it",
+        href="https://pytorch.org/gb0059",
     )
     text = script("import torch\nf()", finding)
     lines = [line for line in text.split("\n") if line.strip()]

@@ -178,9 +178,9 @@ class Traced:
         results = self.unit.results
         told: dict[str, Any] = {"": {}}
         for shown in self.unit.reports():
-            told.setdefault(shown.report.name, {})[shown.report.probe_number] = [
-                timeless(shown.report)
-            ]
+            # What it is called with is that of when it was traced.
+            report = dataclasses.replace(shown.report, called=None)
+            told.setdefault(report.name, {})[report.probe_number] = [timeless(report)]
         for name, reports in told.items():
             found = (one for one in results.findings() if one.target == name)
             reports["findings"] = sorted(map(timeless, found), key=repr)

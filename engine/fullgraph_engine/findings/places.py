@@ -75,12 +75,17 @@ class SourceText:
 
     def range_of(self, frame: Frame) -> Range:
         """The columns of a frame, else its statement, else its line without indentation."""
-        if frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte):
+        known = frame.end_byte >= 0 and (frame.end_line, frame.end_byte) > (frame.line, frame.byte)
+        # Of some stacks torch does not keep on which line a range ends.
+        if known and frame.end_byte <= self._length(frame.end_line):
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
             return self._headers.get(exact, exact)
         return self.header(frame.line)
+
+    def _length(self, line: int) -> int:
+        return len(self._lines[line]) if line < len(self._lines) else 0
 
     def text_of(self, range_: Range) -> str:
         """What stands in a range, its first line only."""

@@ -70,15 +70,16 @@ def of_translator(translator: Any) -> Stack:
 
 
 def of_summary(summary: Iterable[Any] | None) -> Stack:
-    """From a ``traceback.StackSummary``; it knows columns but not where a range ends by line."""
+    """From a ``traceback.StackSummary``; one that torch made has no lines on which ranges end."""
     frames = []
     for entry in summary or ():
         start, end = getattr(entry, "colno", None), getattr(entry, "end_colno", None)
         line = (entry.lineno or 1) - 1
-        if start is None or end is None or end <= start:
+        last = (getattr(entry, "end_lineno", None) or line + 1) - 1
+        if start is None or end is None or (last, end) <= (line, start):
             frames.append(Frame(entry.filename, entry.name, line))
         else:
-            frames.append(Frame(entry.filename, entry.name, line, start, line, end))
+            frames.append(Frame(entry.filename, entry.name, line, start, last, end))
     return tuple(frames)
 
 
