@@ -203,7 +203,7 @@ async def test_findings_come_as_they_are_found(editor: Any) -> None:
 async def test_an_edit_ends_the_run_of_the_text_before(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", TWO.replace("class B", "# slow: 60\nclass B"))
     await editor.until_seen(uri, ("in A", "first()"))
-    editor.edit(uri, "# slow: 60\n", "")
+    editor.edit(uri, "# slow: 60\n", "size = 1\n")
     await editor.until_seen(uri, ("in A", "first()"), ("in B", "second()"))
     assert counter.words == ["start", "analyze", "cancel", "analyze"]
 
