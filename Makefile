@@ -36,7 +36,7 @@ OTHER_VENV = .venv-torch-$(OTHER_TORCH)-$(shell $(PYTHON) -c \
   'import sys; print("%d.%d" % sys.version_info[:2])')
 OTHER_PIP = PIP_CONSTRAINT=/dev/null $(OTHER_VENV)/bin/python -m pip install $(PIP) --quiet
 
-.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim vsix check bench soak bench-vscode \
+.PHONY: demo test test-slow test-torch test-editors test-vscode test-nvim recording vsix check bench soak bench-vscode \
   bench-repros reach clean clean-torch
 
 demo: $(VENV)/ready
@@ -95,6 +95,13 @@ test-nvim: $(VENV)/ready $(NVIM)
 $(NVIM): tests/clients/nvim/install_host.sh
 	$< $(NVIM_HOST) $(BIN)/python $(PIP)
 	@touch $@
+
+# The picture of the README of the Neovim client.
+recording: $(VENV)/ready $(NVIM)
+	mkdir -p build
+	FULLGRAPH_NVIM=$(abspath $(NVIM)) $(BIN)/python tests/clients/nvim/record.py build/session.cast
+	npx --yes svg-term-cli@2.1.1 --in build/session.cast --out nvim-client/images/session.svg \
+	  --window --no-cursor --no-optimize
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
