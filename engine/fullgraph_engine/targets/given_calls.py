@@ -14,9 +14,10 @@ import functools
 import hashlib
 import itertools
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
+from ..held import cells_of, state_of
 from ..protocol.given_calls import GivenCall
 from ..torch_internals.fake_tensors import FakeTensor
 
@@ -207,13 +208,13 @@ class _Walk:
             self._define(value.__qualname__)
         else:
             self._say(value.__code__.co_code, value.__code__.co_firstlineno)
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+        cells = list(cells_of(value))
         return [cells, value.__defaults__, value.__kwdefaults__, vars(value)]
 
     def _object(self, value: Any) -> list[Any]:
         kind = type(value)
         held: list[Any] = []
-        if isinstance(value, (dict, collections.OrderedDict)):
+        if isinstance(value, dict):
             held += itertools.chain(*value.items())
             held.append(getattr(value, "default_factory", None))
         elif isinstance(value, (list, tuple, collections.deque)):
@@ -229,9 +230,7 @@ class _Walk:
             self._class(kind)
         else:
             self._say("builtin", kind.__qualname__)
-        held += _slots(value)
-        state = getattr(value, "__dict__", None)
-        return held if state is None else [*held, *itertools.chain(*state.items())]
+        return [*held, *itertools.chain(*state_of(value).items())]
 
 
 def _is_plain_class(kind: type) -> bool:
@@ -242,21 +241,6 @@ def _is_plain_class(kind: type) -> bool:
         if one.__base__ is object and not {"__dict__", "__slots__"} & vars(one).keys():
             return False  # it is written in C
     return True
-
-
-def _slots(value: Any) -> Iterable[Any]:
-    for one in type(value).__mro__:
-        names = vars(one).get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if name not in ("__dict__", "__weakref__"):
-                yield getattr(value, name, None)
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        return bool(cell.cell_contents is not cell)
-    except ValueError:
-        return False
 
 
 def _int(value: Any) -> int:

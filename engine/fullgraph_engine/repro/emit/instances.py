@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import types
 
+from ...held import state_of
 from .printer import Printer, Program
 from .reachability import (
     EVERYTHING,
@@ -17,7 +18,6 @@ from .reachability import (
     outside,
     plain,
     reaches,
-    state_of,
     user_classes,
 )
 from .unwritable import Unwritable

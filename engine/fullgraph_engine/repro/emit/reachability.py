@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from ...held import cells_of, state_of
+
 _UNKEPT_WORDS = (
     "__init__ __new__ __del__ __repr__ __str__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
     "__getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __init_subclass__ "
@@ -65,7 +67,7 @@ def words_of(thing: object) -> frozenset[str]:
             words = _words_of_code(function.__code__)
             found |= words
             waiting += [function.__globals__[word] for word in words & function.__globals__.keys()]
-            waiting += _cells(function)
+            waiting += cells_of(function)
     return frozenset(found)
 
 
@@ -87,14 +89,6 @@ def _with_strings(words: set[str], strings: set[str]) -> frozenset[str]:
     if words & {"getattr", "hasattr", "setattr", "attrgetter"}:
         strings = strings | {f"{one}*" for one in strings}
     return frozenset(words | strings)
-
-
-def _cells(function: types.FunctionType) -> Iterator[object]:
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not yet filled
-            continue
 
 
 def functions_of(thing: object) -> Iterator[types.FunctionType]:
@@ -270,24 +264,6 @@ def _within(values: Iterable[object]) -> tuple[list[type], list[types.MethodType
 
 
 _LEAVES = (type, types.FunctionType, types.ModuleType, str, bytes, int, float, complex)
-
-
-def state_of(value: object) -> dict[str, object]:
-    """The attributes of an instance, from ``__dict__`` and slots."""
-    state = dict(getattr(value, "__dict__", {}))
-    for owner in type(value).__mro__:
-        slots = owner.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name in ("__dict__", "__weakref__"):
-                continue
-            mangled = name
-            if name.startswith("__") and not name.endswith("__"):
-                mangled = f"_{owner.__name__.lstrip('_')}{name}"
-            try:
-                state[mangled] = object.__getattribute__(value, mangled)
-            except AttributeError:
-                continue
-    return state
 
 
 def outside(kind: type) -> list[type]:
