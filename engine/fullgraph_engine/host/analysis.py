@@ -19,7 +19,6 @@ from ..protocol import (
     ForecastFound,
     FoundProbe,
     Frame,
-    GivenCall,
     GivenCalls,
     GuardsFound,
     Importing,
@@ -171,11 +170,6 @@ class Attempt:
     """A process of the same was ended from outside."""
     speculative: bool = False
     """It answers the first question of a later one, which may not ask it."""
-
-    @property
-    def at(self) -> tuple[int, int]:
-        """The numbers of its target and its probe."""
-        return self.plan.target, self.plan.probe
 
 
 @dataclass
@@ -747,7 +741,7 @@ class Analysis:
             speculative=attempt.speculative,
         )
         enclosing = self._enclosing_of(attempt)
-        if enclosing is not None and (planned.target, planned.probe) not in enclosing.taken:
+        if enclosing is not None and planned.at not in enclosing.taken:
             enclosing = None
         process = self._process if enclosing is None else enclosing.process
         owner = _RunOwner(self, number)
@@ -833,7 +827,7 @@ class Analysis:
             launched.watched.pid = pid
             if self.request.nice:
                 processes.give_way(pid)
-            if launched.attempt.speculative and launched.attempt.at not in self._speculations:
+            if launched.attempt.speculative and launched.attempt.plan.at not in self._speculations:
                 processes.kill([pid])
 
     def run_refused(self, number: int, error: int) -> None:
@@ -885,7 +879,7 @@ class Analysis:
             why = done.report.error or "it reported nothing"
         if done is not None and done.needs_real and attempt.mode == "auto":
             if part == "first":
-                self._given_up[attempt.at] = launched
+                self._given_up[attempt.plan.at] = launched
                 self._remember(done)
             self._pending.insert(0, Attempt(plan, "real", part, known=attempt.known))
             return
@@ -906,7 +900,7 @@ class Analysis:
             return
         if part not in ("first", "candidates"):
             return  # what it found it has told; how it ended is its own affair
-        before = self._given_up.get(attempt.at)
+        before = self._given_up.get(attempt.plan.at)
         for seen in launched.seen or (before.seen if before is not None else ()):
             self._host.forward(seen + b"\n")
         if done is None:
@@ -914,8 +908,7 @@ class Analysis:
         else:
             if before is not None and done.report.status in ("traced", "no-probe"):
                 self._retract(before, launched)
-            call = self._called(launched)
-            self._report(replace(done.report, probe_number=plan.probe, called=call))
+            self._report(_numbered(launched, done))
             self._remember(done)
             if part == "first" and done.further:
                 self._plan(self._waiting.pop(plan.target, [])[: done.further])
@@ -925,7 +918,7 @@ class Analysis:
                 taken_of.further.add(plan.target)
                 self._plan_further(taken_of)
             if done.known and "paths" in self.request.parts:
-                self._firsts[attempt.at] = launched
+                self._firsts[attempt.plan.at] = launched
                 # With real tensors where fake ones raise; values that they lack are chosen.
                 raised = before is not None and before.done is not None and before.done.raised
                 mode: Mode = "real" if raised else self.request.mode
@@ -942,7 +935,7 @@ class Analysis:
             return
         for planned in runs:
             name, probe = planned.info.name, planned.probe
-            expected = self._host.expected_paths.of(self.request.path, name, probe)
+            expected = self._host.expected_paths.of(self.request.path).get((name, probe))
             if expected is not None:
                 mode, known = expected.mode, expected.known
                 self._expected.append(
@@ -954,23 +947,22 @@ class Analysis:
         while self._expected and not self._pending and len(self._running) < self.request.jobs:
             attempt = self._expected.pop(0)
             first = any(
-                one.attempt.at == attempt.at and one.attempt.part == "first"
+                one.attempt.plan.at == attempt.plan.at and one.attempt.part == "first"
                 for one in self._running.values()
             )
             if first:
                 found = self._found_for(attempt)
-                self._speculations[attempt.at] = Speculation(attempt, found)
+                self._speculations[attempt.plan.at] = Speculation(attempt, found)
                 self._launch_one(attempt)
                 if not any(one.attempt is attempt for one in self._running.values()):
-                    del self._speculations[attempt.at]
+                    del self._speculations[attempt.plan.at]
 
     def _found_for(self, attempt: Attempt) -> FoundProbe | None:
-        found = self._host.found.of(self.request.path)
-        return next((one for one in found if one.target == attempt.plan.info.name), None)
+        return self._host.found.of(self.request.path).get(attempt.plan.info.name)
 
     def _speculated(self, launched: LaunchedRun) -> None:
         """A speculative run has ended, somehow."""
-        speculation = self._speculations.get(launched.attempt.at)
+        speculation = self._speculations.get(launched.attempt.plan.at)
         if speculation is None:
             return
         speculation.over, speculation.answer = True, launched.answer
@@ -981,8 +973,8 @@ class Analysis:
         """Plan the further paths of a target, which speculation may have an answer for."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
         expected = Expected(attempt.mode, attempt.known)
-        self._host.expected_paths.add(self.request.path, name, probe, expected)
-        speculation = self._speculations.get(attempt.at)
+        self._host.expected_paths.add(self.request.path, (name, probe), expected)
+        speculation = self._speculations.get(attempt.plan.at)
         if speculation is not None and (
             speculation.attempt.mode != attempt.mode
             or speculation.found != self._found_for(attempt)
@@ -999,14 +991,14 @@ class Analysis:
     def _expect_none(self, attempt: Attempt) -> None:
         """A target has no further paths."""
         name, probe = attempt.plan.info.name, attempt.plan.probe
-        self._host.expected_paths.forget(self.request.path, name, probe)
+        self._host.expected_paths.forget(self.request.path, (name, probe))
         self._stop_speculation(attempt)
 
     def _stop_speculation(self, attempt: Attempt) -> None:
-        speculation = self._speculations.pop(attempt.at, None)
+        speculation = self._speculations.pop(attempt.plan.at, None)
         if speculation is not None and not speculation.over:
             running = (one for one in self._running.values() if one.attempt.speculative)
-            pids = [one.watched.pid for one in running if one.attempt.at == attempt.at]
+            pids = [one.watched.pid for one in running if one.attempt.plan.at == attempt.plan.at]
             processes.kill([pid for pid in pids if pid])
 
     # -- enclosing runs -----------------------------------------------------------------------
@@ -1016,7 +1008,7 @@ class Analysis:
 
     def _found(self) -> tuple[FoundProbe, ...]:
         """What searches have found for this text, and for what it was before it was edited."""
-        found = self._host.found.of(self.request.path)
+        found = self._host.found.of(self.request.path).values()
         if "first" not in self.request.parts:
             return tuple(replace(one, settled=True) for one in found)
         names = self._settled.values()
@@ -1030,7 +1022,9 @@ class Analysis:
             if one is not None and not one.over:
                 return True
         enclosing = self._enclosing_of(attempt)
-        return enclosing is not None and not enclosing.over and attempt.at not in enclosing.taken
+        return (
+            enclosing is not None and not enclosing.over and attempt.plan.at not in enclosing.taken
+        )
 
     def _enclosing_of(self, attempt: Attempt) -> EnclosingRun | None:
         """The enclosing run that may show what an attempt is called with; it begins when the first
@@ -1120,17 +1114,14 @@ class Analysis:
     def _compare_calls(self, one: EnclosingRun, planned: PlannedRun, given: GivenCalls) -> None:
         """Trace nothing of a target that is called as it was before."""
         target, name = planned.target, planned.info.name
-        numbers = sorted(probe for of, probe in one.taken if of == target)
-        taken = [one.taken[target, probe] for probe in numbers]
-        if tuple(each.call for each in taken) != given.calls:
-            return
-        if numbers != list(range(len(given.calls))):
+        taken = {probe: made for (of, probe), made in sorted(one.taken.items()) if of == target}
+        if {probe: made.call for probe, made in taken.items()} != dict(enumerate(given.calls)):
             return
         self._pending = [pending for pending in self._pending if pending.plan.target != target]
         self._waiting.pop(target, None)
         self._settled[target] = name
         self._reported.add((name, planned.info.range))
-        sources = tuple(each.source for each in taken)
+        sources = tuple(made.source for made in taken.values())
         self._host.send(CalledAgain(self.request.request, name, sources))
 
     def enclosing_lost(self, one: EnclosingRun) -> None:
@@ -1145,17 +1136,11 @@ class Analysis:
                 self.run_ended(number, None)
         self._launch()
 
-    @staticmethod
-    def _called(launched: LaunchedRun) -> GivenCall | None:
-        """What others call its target with."""
-        at, one = launched.attempt.at, launched.snapshot_of
-        return one.taken[at].call if one is not None and at in one.taken else None
-
     def _plan_further(self, one: EnclosingRun) -> None:
         """Plan the runs of other calls that snapshots were taken of."""
         for target in one.further:
             waiting = self._waiting.get(target, [])
-            ready = [planned for planned in waiting if (target, planned.probe) in one.taken]
+            ready = [planned for planned in waiting if planned.at in one.taken]
             if ready:
                 self._waiting[target] = [planned for planned in waiting if planned not in ready]
                 self._plan(ready)
@@ -1171,15 +1156,16 @@ class Analysis:
             self._pending = [one for one in self._pending if one.plan.info.name != report.name]
             self._host.found.forget(self.request.path, report.name)
             if done.unfound is not None:
-                self._host.found.add(self.request.path, done.unfound)
+                self._host.found.add(self.request.path, done.unfound.target, done.unfound)
         elif probe is not None and probe.comment:
-            self._host.found.add(self.request.path, FoundProbe(report.name, probe.comment))
+            found = FoundProbe(report.name, probe.comment)
+            self._host.found.add(self.request.path, report.name, found)
         elif report.status == "traced":
             self._host.found.forget(self.request.path, report.name)  # it is called by something
 
     def _went_on(self, plan: PlannedRun, done: RunDone) -> None:
         """Tell what the further paths say of the first."""
-        first = self._firsts.get((plan.target, plan.probe))
+        first = self._firsts.get(plan.at)
         if first is None or first.done is None or done.paths is None:
             return
         for identity in done.paths.narrowed:
@@ -1189,9 +1175,7 @@ class Analysis:
                 self._finding(replace(finding, path=path))
         self._report(
             replace(
-                first.done.report,
-                probe_number=plan.probe,
-                called=self._called(first),
+                _numbered(first, first.done),
                 lines=done.report.lines,
                 lines_traced=done.report.lines_traced,
                 untraced=done.report.untraced,
@@ -1201,12 +1185,10 @@ class Analysis:
 
     def _not_gone(self, plan: PlannedRun, status: PathStatus, reason: str) -> None:
         """Say in the report of the first run that no others were, or not to the end."""
-        first = self._firsts.get((plan.target, plan.probe))
+        first = self._firsts.get(plan.at)
         if first is not None and first.done is not None:
             paths = (PathReport("along other paths", status, reason),)
-            called = self._called(first)
-            report = replace(first.done.report, probe_number=plan.probe, paths=paths)
-            self._report(replace(report, called=called))
+            self._report(replace(_numbered(first, first.done), paths=paths))
 
     def _retract(self, before: LaunchedRun, launched: LaunchedRun) -> None:
         """What an attempt with fake tensors had found, and the one with real tensors has not."""
@@ -1473,6 +1455,14 @@ class Analysis:
                 self._host.unwatch(capture.descriptor)
 
         self._host.watch(capture.descriptor, ready)
+
+
+def _numbered(launched: LaunchedRun, done: RunDone) -> TargetReport:
+    """What a run reports, with the number of its probe, and what others call its target with."""
+    plan, one = launched.attempt.plan, launched.snapshot_of
+    taken = one.taken.get(plan.at) if one is not None else None
+    call = taken.call if taken is not None else None
+    return replace(done.report, probe_number=plan.probe, called=call)
 
 
 def _answered(attempt: Attempt, speculation: Speculation) -> Attempt:

@@ -1,33 +1,43 @@
-"""What searches have found, by file: it is tried first when the file is analyzed again."""
+"""What is known of files that were analyzed last, for when they are analyzed again."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
 
 from ..protocol import FoundProbe
 
 _MOST_FILES = 64
 
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
 
-class FoundProbes:
-    """Of the files that were analyzed last."""
+
+class ByFile(Generic[_K, _V]):
+    """Some things of each file, by its path; of the files that something was added to last."""
 
     def __init__(self) -> None:
-        self._by_path: dict[str, dict[str, FoundProbe]] = {}
+        self._by_path: dict[str, dict[_K, _V]] = {}
 
-    def of(self, path: str) -> tuple[FoundProbe, ...]:
-        return tuple(self._by_path.get(path, {}).values())
+    def of(self, path: str) -> Mapping[_K, _V]:
+        return self._by_path.get(path, {})
 
-    def add(self, path: str, found: FoundProbe) -> None:
+    def add(self, path: str, key: _K, value: _V) -> None:
         known = self._by_path.pop(path, {})
-        known[found.target] = found
+        known[key] = value
         self._by_path[path] = known
         while len(self._by_path) > _MOST_FILES:
             del self._by_path[next(iter(self._by_path))]
 
+    def forget(self, path: str, key: _K) -> None:
+        self._by_path.get(path, {}).pop(key, None)
+
+
+class FoundProbes(ByFile[str, FoundProbe]):
+    """What searches have found, by target: it is tried first."""
+
     def forget_unfound(self, path: str) -> None:
         """What the file imports is no more what it was."""
-        for one in self.of(path):
+        for one in list(self.of(path).values()):
             if not one.comment:
                 self.forget(path, one.target)
-
-    def forget(self, path: str, target: str) -> None:
-        self._by_path.get(path, {}).pop(target, None)

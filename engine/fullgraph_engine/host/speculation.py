@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..protocol import Mode
-
-_MOST_FILES = 64
+from .found import ByFile
 
 
 @dataclass(frozen=True)
@@ -21,21 +20,5 @@ class Expected:
     known: str
 
 
-class ExpectedPaths:
-    """Of the files that were analyzed last, by target and number of the probe."""
-
-    def __init__(self) -> None:
-        self._by_path: dict[str, dict[tuple[str, int], Expected]] = {}
-
-    def of(self, path: str, target: str, probe: int) -> Expected | None:
-        return self._by_path.get(path, {}).get((target, probe))
-
-    def add(self, path: str, target: str, probe: int, expected: Expected) -> None:
-        known = self._by_path.pop(path, {})
-        known[target, probe] = expected
-        self._by_path[path] = known
-        while len(self._by_path) > _MOST_FILES:
-            del self._by_path[next(iter(self._by_path))]
-
-    def forget(self, path: str, target: str, probe: int) -> None:
-        self._by_path.get(path, {}).pop((target, probe), None)
+ExpectedPaths = ByFile[tuple[str, int], Expected]
+"""By target, and number of the probe."""

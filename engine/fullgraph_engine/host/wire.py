@@ -69,6 +69,11 @@ class PlannedRun:
     after: tuple[int, ...] = ()
     shared: Union[int, None] = None
 
+    @property
+    def at(self) -> tuple[int, int]:
+        """The numbers of the target and the probe."""
+        return self.target, self.probe
+
 
 @dataclass(frozen=True)
 class Planned:
