@@ -71,7 +71,7 @@ def same_code(before: ParsedText, after: Sequence[str]) -> tuple[Edit, ...] | No
     head, tail = _around(old, after)
     if head == len(old) == len(after):
         return ()
-    if not may_be_same_code(old, after):
+    if _plainly(old[head : len(old) - tail]) != _plainly(after[head : len(after) - tail]):
         return None
     one, other = before.at(head), before.at(max(len(old) - tail - 1, head))
     first, last = before.statements[one].first, before.statements[other].last
