@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 _LEFT = r"(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]"
@@ -30,6 +31,7 @@ def short_path(path: str, folder: str = "") -> str:
     return path
 
 
+@functools.lru_cache(maxsize=4096)
 def with_short_paths(words: str, folder: str = "") -> str:
     """A text with each path in it as :func:`short_path` has it."""
     if "/" not in words and "\\" not in words:
