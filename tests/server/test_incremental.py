@@ -560,6 +560,28 @@ async def test_what_was_found_before_is_shown_until_the_text_is_traced(
     assert "from the cache" not in (await again.titles(uri))[0]
 
 
+async def test_of_a_run_that_did_not_end_is_shown_what_it_had_found(
+    open_editor: Any, counter: Any, tmp_path: Path
+) -> None:
+    ready, end = tmp_path / "ready", tmp_path / "end"
+    ready.touch()
+    engine = f"waits={ready}"
+    text = f"# stub: files\n{PAIR}\n\nclass Last(nn.Module):  # until: {end}\n    pass\n"
+    first = await open_editor(engine=engine)
+    uri = first.open("model.py", text)
+    await first.until_seen(uri, IN_A, IN_B)
+    await first.shut_down()
+    ready.unlink()
+    again = await open_editor(engine=engine)
+    uri = again.open("model.py", text)
+    await again.until_seen(uri, IN_A)
+    assert (await again.titles(uri))[0].endswith(" · from the cache")
+    ready.touch()
+    end.touch()
+    await again.until_state("ready")
+    assert await again.seen(uri) == [IN_A, IN_B]
+
+
 async def test_what_is_asked_for_is_traced_whatever_is_known(editor: Any, counter: Any) -> None:
     uri = editor.open("model.py", PAIR)
     await editor.until_seen(uri, IN_A, IN_B)

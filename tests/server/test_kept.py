@@ -183,6 +183,26 @@ def test_only_whole_results_are_kept(other_file: Path) -> None:
     assert again is not None and lost not in again.events
 
 
+def test_results_of_a_part_replace_no_others_of_the_text(tmp_path: Path, other_file: Path) -> None:
+    recorder = Recorder()
+    events = told(state(other_file))
+    parts = []
+    for event in (*events[:-1], events[3], events[4]):
+        recorder.hear(event)
+        parts.append(recorder.so_far(STATUS))
+    # Nobody has said what the targets follow from.
+    assert parts[0] is None
+    few, more, whole = parts[2], parts[4], parts[5]
+    assert few is not None and more is not None and whole is not None
+    store = Store(tmp_path / "results")
+    for results, then in ((few, few), (more, more), (few, more), (whole, whole), (more, whole)):
+        store.keep(BASIS, request(tmp_path), results)
+        assert store.find(BASIS, request(tmp_path)) == then
+    assert [part.is_whole for part in (few, more, whole)] == [False, False, True]
+    store.keep(BASIS, request(tmp_path, "import other, os\n"), few)
+    assert store.find(BASIS, request(tmp_path, "import other, os\n")) == few
+
+
 def test_what_changes_while_it_is_read_is_not_relied_on(tmp_path: Path) -> None:
     recorder = Recorder()
     path = tmp_path / "fresh.py"

@@ -229,7 +229,7 @@ class Check:
     async def _events(self, request: Analyze) -> AsyncIterator[Event]:
         """What an engine says of a text, or has said of it before."""
         known = self._kept.find(request) if self._kept is not None else None
-        if known is not None:
+        if known is not None and known.is_whole:
             self._status_before = known.status
             for event in known.events:
                 yield event

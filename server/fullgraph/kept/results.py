@@ -28,12 +28,17 @@ KEPT = (TargetsFound, FindingFound, TargetDone, ForecastFound, Analyzed)
 
 @dataclass(frozen=True)
 class KeptResults:
-    """``events`` in their order, the last one included; ``status`` is of the engine that told them,
-    ``files`` is what else they follow from."""
+    """``events`` in their order; ``status`` is of the engine that told them, ``files`` is what else
+    they follow from."""
 
     status: EngineStatus
     events: tuple[Event, ...]
     files: tuple[FileState, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """The last event is among them: they answer the request."""
+        return bool(self.events) and isinstance(self.events[-1], Analyzed)
 
 
 class Recorder:
@@ -78,14 +83,22 @@ class Recorder:
         request might end otherwise: a run had no time or no memory, or a file has changed
         meanwhile."""
         last = self._events[-1] if self._events else None
-        if not self._good or not isinstance(last, Analyzed) or last.cancelled:
+        if not isinstance(last, Analyzed) or last.cancelled or not self._may_be_kept:
             return None
+        return self._kept(status, self._events if events is None else events)
+
+    def so_far(self, status: EngineStatus) -> KeptResults | None:
+        """What is to be kept in case that the request never ends; None as in ``results``."""
+        return self._kept(status, self._events) if self._may_be_kept else None
+
+    @property
+    def _may_be_kept(self) -> bool:
         targets = any(isinstance(e, TargetsFound) and e.targets for e in self._events)
-        if targets and not self._told_files:
-            return None
-        if any(file.modified >= self._began for file in self._files.values()):
-            return None
-        if any(file.modified == OPEN for file in self._files.values()):
-            return None  # what an editor has is gone when it is closed
-        told = tuple(self._events if events is None else events)
-        return KeptResults(status, told, tuple(self._files.values()))
+        if not self._good or (targets and not self._told_files):
+            return False
+        # What an editor has is gone when it is closed.
+        states = [file.modified for file in self._files.values()]
+        return not any(state >= self._began or state == OPEN for state in states)
+
+    def _kept(self, status: EngineStatus, events: Sequence[Event]) -> KeptResults:
+        return KeptResults(status, tuple(events), tuple(self._files.values()))

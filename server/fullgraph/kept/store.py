@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class Store:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._written = 0
+        self._keeping = threading.Lock()
 
     @property
     def folder(self) -> Path:
@@ -74,7 +76,7 @@ class Store:
         return self._folder
 
     def find(self, engine: EngineBasis, request: Analyze) -> KeptResults | None:
-        """The results of a request, if nothing has changed that they follow from."""
+        """The results of a request, whole or not, if nothing has changed that they follow from."""
         try:
             path = self._path(engine, request)
             header, events = _unpacked(path.read_bytes())
@@ -89,7 +91,15 @@ class Store:
         return KeptResults(header.status, events, header.files)
 
     def keep(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
-        """Write results; those of the same request with another text go."""
+        """Write results; those of the same request with another text go, those of the same text
+        with more in them stay."""
+        with self._keeping:
+            known = None if results.is_whole else self.find(engine, request)
+            has_more = known is not None and len(known.events) >= len(results.events)
+            if known is None or not (known.is_whole or has_more):
+                self._write(engine, request, results)
+
+    def _write(self, engine: EngineBasis, request: Analyze, results: KeptResults) -> None:
         header = _Header(_FORMAT, text_hash(request.text), results.status, results.files)
         packed = _packed(header, results.events)
         if packed is None:

@@ -83,6 +83,9 @@ LONGEST_TRACED = 1_000_000
 LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
 
+_KEEP = 1.0
+"""Seconds between two times that what a run has told so far is kept; they double with its length."""
+
 TOO_LONG = "trace/too-long"
 INTERRUPTED = "trace/interrupted"
 
@@ -688,6 +691,12 @@ class Unit:
         if kept is not None:
             self._report(ResultsSettled(kept))
 
+    def settle_so_far(self, recorder: Recorder) -> None:
+        """Have what a run has told kept, as nobody may wait for its end."""
+        kept = recorder.so_far(self._engine.status) if self._engine is not None else None
+        if kept is not None:
+            self._report(ResultsSettled(kept))
+
     def interrupt(self) -> None:
         """What the run has told until now is all that it tells."""
         self._stop_moving()
@@ -821,6 +830,11 @@ class _Run:
         self.timings: list[Timings] = []
         self._task = asyncio.create_task(self._follow())
 
+    @property
+    def is_partial(self) -> bool:
+        """Some targets of the text have other results than those that it tells."""
+        return bool(self.only) or self.reused is not None
+
     def covers(self, basis: _Basis) -> bool:
         return not self.obsolete and self.now == basis
 
@@ -840,7 +854,7 @@ class _Run:
 
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun = keep = loop.time()
         # Nobody waits for other paths: they are no reason to trace an edit later.
         waited: float | None = None
         async for event in self._analysis:
@@ -856,8 +870,13 @@ class _Run:
                 continue
             if waited is None and _is_of_other_paths(event):
                 waited = loop.time()
-            if not self.obsolete:
-                self._unit.take(event)
+            if self.obsolete:
+                continue
+            self._unit.take(event)
+            # Of a run of 20 targets that is five times, not twenty.
+            if isinstance(event, TargetDone) and loop.time() >= keep and not self.is_partial:
+                self._unit.settle_so_far(self.recorder)
+                keep = loop.time() + max(_KEEP, loop.time() - begun)
 
 
 class _Forecast:

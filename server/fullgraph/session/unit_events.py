@@ -73,8 +73,8 @@ class ResultsChanged:
 
 @dataclass(frozen=True)
 class ResultsSettled:
-    """The text was traced completely, or saved as it was: ``kept`` is for the next time that it is
-    opened."""
+    """The text was traced, completely or in part, or saved as it was: ``kept`` is for the next time
+    that it is opened."""
 
     kept: KeptResults
 
