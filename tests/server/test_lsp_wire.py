@@ -107,12 +107,21 @@ def wire(start: Callable[..., Process]) -> Process:
     return start()
 
 
-def test_the_first_answer_does_not_wait_for_the_library() -> None:
-    code = (
-        "import sys, fullgraph.cli, fullgraph.cli.server, fullgraph.lsp.transport\n"
-        "heavy = {'pygls', 'lsprotocol', 'cattrs', 'typer', 'rich', 'torch'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        (
+            "fullgraph.cli, fullgraph.cli.server, fullgraph.lsp.transport",
+            {"pygls", "lsprotocol", "cattrs", "typer", "rich", "torch"},
+        ),
+        # What was found in an earlier session is shown before anything is fixed.
+        ("fullgraph.lsp.server", {"libcst", "typer", "rich", "torch"}),
+    ],
+)
+def test_an_answer_does_not_wait_for_libraries_that_it_does_not_need(
+    modules: str, heavy: set[str]
+) -> None:
+    code = f"import sys, {modules}\nfound = {heavy} & set(sys.modules)\nassert not found, found\n"
     paths = os.pathsep.join(str(HERE.parents[1] / name) for name in ("server", "engine"))
     environment = {**os.environ, "PYTHONPATH": paths}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from fullgraph.domain import codes
 from fullgraph.domain.positions import text_hash
+from fullgraph.fixes.fixable import fixable
 from fullgraph.fixes.tracing import Traced, traced
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
@@ -38,24 +38,6 @@ class Fixed:
     left: tuple[Offered, ...] = ()
     problem: str = ""
     """Why nothing could be tried, in a sentence."""
-
-
-_FIXABLE = (
-    "graph-break",
-    "frame-skipped",
-    "guard/specialised-dimension",
-    "guard/mutated",
-    "recompile",
-    "export",
-)
-_LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit")
-
-
-def fixable(finding: Finding) -> bool:
-    """Whether the catalogue is about findings of this code."""
-    if any(codes.fits(finding.code, code) for code in _LEFT_ALONE):
-        return False
-    return any(codes.fits(finding.code, code) for code in _FIXABLE)
 
 
 async def fixed(

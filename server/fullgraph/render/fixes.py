@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import TextPositions
-from fullgraph.fixes.fixing import Fixed, Offered
-from fullgraph.fixes.verification import Fix
 from fullgraph.render.json import VERSION, dump, range_json
 from fullgraph.render.paint import Paint, Style
 from fullgraph.render.places import span_in
 from fullgraph_engine.protocol import to_plain
+
+if TYPE_CHECKING:
+    from fullgraph.fixes.fixing import Fixed, Offered
+    from fullgraph.fixes.verification import Fix
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
 
 _KEEP = 1.0
-"""Seconds between two times that what a run has told so far is kept; they double with its length."""
+"""Seconds between two times that what a run has told is kept; they double with its length."""
 
 TOO_LONG = "trace/too-long"
 INTERRUPTED = "trace/interrupted"

@@ -7,14 +7,19 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fullgraph.domain.findings import FileFinding
-from fullgraph.fixes.fixing import fixable
-from fullgraph.fixes.verification import Fix, Verifier
+from fullgraph.fixes.fixable import fixable
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.request import NICE
 from fullgraph.session.scheduling import REST, Turns
 from fullgraph.session.session import Session
+from fullgraph_engine.protocol import Analyze
+
+if TYPE_CHECKING:
+    from fullgraph.engines import Engine
+    from fullgraph.fixes.verification import Fix, Verifier
 
 SECONDS = 120.0
 """What trying the fixes of one text may take; those of further findings are not tried."""
@@ -93,17 +98,22 @@ class FixJobs:
         if isinstance(engine, str):
             return False
         request = dataclasses.replace(self._session.request(unit, ()), nice=NICE)
-        verifier = Verifier(engine, request)
         known = _Tried(_basis(unit))
         self._tried[unit.document.uri] = known
-        known.task = asyncio.create_task(self._try(known, verifier, wanted))
+        known.task = asyncio.create_task(self._try(known, engine, request, wanted))
         known.task.add_done_callback(lambda _: self._turns.ended(unit))
         return True
 
     async def _try(
-        self, known: _Tried, verifier: Verifier, wanted: Mapping[object, FileFinding]
+        self,
+        known: _Tried,
+        engine: Engine,
+        request: Analyze,
+        wanted: Mapping[object, FileFinding],
     ) -> None:
         async def all_of_them() -> None:
+            # What parses and rewrites code takes as long to load as all of the server.
+            verifier = await asyncio.to_thread(_verifier, engine, request)
             for key, item in wanted.items():
                 search = await verifier.fixes(item.told[0], item.targets)
                 known.fixes[key] = search.fixes
@@ -113,6 +123,12 @@ class FixJobs:
         # What was found until then stays.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(all_of_them(), SECONDS)
+
+
+def _verifier(engine: Engine, request: Analyze) -> Verifier:
+    from fullgraph.fixes.verification import Verifier
+
+    return Verifier(engine, request)
 
 
 def _key(item: FileFinding) -> object:

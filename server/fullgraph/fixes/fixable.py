@@ -1,0 +1,23 @@
+"""Which findings the catalogue is about. Loads nothing that parses or rewrites code."""
+
+from __future__ import annotations
+
+from fullgraph.domain import codes
+from fullgraph_engine.protocol import Finding
+
+_FIXABLE = (
+    "graph-break",
+    "frame-skipped",
+    "guard/specialised-dimension",
+    "guard/mutated",
+    "recompile",
+    "export",
+)
+_LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit")
+
+
+def fixable(finding: Finding) -> bool:
+    """Whether the catalogue is about findings of this code."""
+    if any(codes.fits(finding.code, code) for code in _LEFT_ALONE):
+        return False
+    return any(codes.fits(finding.code, code) for code in _FIXABLE)
