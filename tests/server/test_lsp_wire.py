@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from fullgraph.kept import results_folder
+
 HERE = Path(__file__).parent
 INITIALIZE: dict[str, Any] = {
     "processId": None,
@@ -92,7 +94,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def one(*arguments: str, cwd: Path | None = None) -> Process:
-        environment = {"STUB_ENGINE": f"count={tmp_path / 'count'}"}
+        environment = {
+            "STUB_ENGINE": f"count={tmp_path / 'count'}",
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        }
         started.append(Process(*arguments, environment=environment, cwd=cwd))
         return started[-1]
 
@@ -473,6 +478,20 @@ def test_an_early_engine_of_another_interpreter_is_ended(
     while Path(f"/proc/{early}").exists() and time.monotonic() < end:
         time.sleep(0.05)
     assert not Path(f"/proc/{early}").exists()
+
+
+def test_no_engine_is_early_where_results_are_kept(
+    start: Callable[..., Process], tmp_path: Path
+) -> None:
+    other = tmp_path / "python"
+    other.symlink_to(sys.executable)
+    kept = results_folder({"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    kept.mkdir(parents=True)
+    (kept / "some.results").touch()
+    wire = start("--engine", str(other))
+    opened(wire, Path(sys.executable))
+    counted(tmp_path, "analyze")
+    assert len(counted(tmp_path, "start")) == 1
 
 
 @pytest.mark.parametrize("engine", [sys.executable, "/nowhere/python"])

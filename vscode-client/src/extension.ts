@@ -19,7 +19,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const log = vscode.window.createOutputChannel("fullgraph", { log: true });
   const version = String((context.extension.packageJSON as { version?: unknown }).version);
   const status = new LanguageStatus(version);
-  const interpreters = new Interpreters(log);
+  const interpreters = new Interpreters(log, context.globalState);
   server = new Server(context, interpreters, status, log);
   const traces = new Traces(server);
   const view = new TraceView(context, traces, server);

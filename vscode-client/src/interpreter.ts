@@ -14,6 +14,9 @@ const execute = promisify(execFile);
 
 const SETTING = "fullgraph.interpreter";
 
+/** Where the last interpreter that could run the server is kept, as `stateOf` has it. */
+const SUITABLE = "fullgraph.suitable";
+
 /** Milliseconds of quiet after which a change of environments is looked at. */
 const QUIET = 300;
 
@@ -38,7 +41,10 @@ export class Interpreters implements vscode.Disposable {
   /** For some folder another interpreter traces the code: never fired for nothing. */
   readonly onDidChange = this.#changed.event;
 
-  constructor(private readonly log: vscode.LogOutputChannel) {
+  constructor(
+    private readonly log: vscode.LogOutputChannel,
+    private readonly memory: vscode.Memento,
+  ) {
     this.#environments = new Environments(log);
     this.#disposables.push(
       this.#environments,
@@ -97,8 +103,13 @@ export class Interpreters implements vscode.Disposable {
   async forServer(): Promise<string> {
     const refused: string[] = [];
     for await (const candidate of this.candidates()) {
+      const state = await stateOf(candidate);
+      if (state && this.memory.get(SUITABLE) === state) {
+        return candidate;
+      }
       const problem = await problemOf(candidate);
       if (!problem) {
+        void this.memory.update(SUITABLE, state);
         return candidate;
       }
       this.log.info(`${candidate} cannot run the server: ${problem}`);
@@ -146,6 +157,19 @@ export class Interpreters implements vscode.Disposable {
   dispose(): void {
     clearTimeout(this.#timer);
     vscode.Disposable.from(...this.#disposables).dispose();
+  }
+}
+
+/** Equal for as long as the file of an interpreter is the same; undefined where that is not known. */
+async function stateOf(interpreter: string): Promise<string | undefined> {
+  if (!path.isAbsolute(interpreter)) {
+    return undefined;
+  }
+  try {
+    const { mtimeMs, size } = await fs.stat(interpreter);
+    return JSON.stringify([interpreter, mtimeMs, size]);
+  } catch {
+    return undefined;
   }
 }
 

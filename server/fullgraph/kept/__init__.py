@@ -9,4 +9,5 @@ from .results import KeptResults as KeptResults
 from .results import Recorder as Recorder
 from .store import KeptFor as KeptFor
 from .store import Store as Store
+from .store import any_results as any_results
 from .store import results_folder as results_folder

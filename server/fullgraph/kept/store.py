@@ -47,6 +47,15 @@ def results_folder(env: Mapping[str, str] | None = None) -> Path:
     return base / "fullgraph" / "results"
 
 
+def any_results(env: Mapping[str, str] | None = None) -> bool:
+    """Whether results of anything are kept."""
+    try:
+        with os.scandir(results_folder(env)) as entries:
+            return any(entry.name.endswith(_SUFFIX) for entry in entries)
+    except (OSError, RuntimeError):
+        return False
+
+
 @dataclass(frozen=True)
 class _Header:
     """The first line of a file: what its results are of."""

@@ -106,7 +106,12 @@ async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
     if not interpreter:
         return None
     from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
+    from fullgraph.kept import any_results
 
+    if any_results():
+        # They are shown first, and an import of torch beside it would more than double the time
+        # that the server takes to be loaded where an editor starts on two processors.
+        return None
     try:
         found = find_interpreter(interpreter, None, os.environ)
     except InterpreterNotFound:
