@@ -566,7 +566,7 @@ async def test_of_a_run_that_did_not_end_is_shown_what_it_had_found(
     ready, end = tmp_path / "ready", tmp_path / "end"
     ready.touch()
     engine = f"waits={ready}"
-    text = f"# stub: files\n{PAIR}\n\nclass Last(nn.Module):  # until: {end}\n    pass\n"
+    text = f"# stub: files\n{PAIR}        third()  # until: {end}\n"
     first = await open_editor(engine=engine)
     uri = first.open("model.py", text)
     await first.until_seen(uri, IN_A, IN_B)
@@ -574,7 +574,8 @@ async def test_of_a_run_that_did_not_end_is_shown_what_it_had_found(
     ready.unlink()
     again = await open_editor(engine=engine)
     uri = again.open("model.py", text)
-    await again.until_seen(uri, IN_A)
+    # Of the target that went on as well.
+    await again.until_seen(uri, IN_A, IN_B)
     assert (await again.titles(uri))[0].endswith(" · from the cache")
     ready.touch()
     end.touch()

@@ -88,8 +88,10 @@ class Recorder:
         return self._kept(status, self._events if events is None else events)
 
     def so_far(self, status: EngineStatus) -> KeptResults | None:
-        """What is to be kept in case that the request never ends; None as in ``results``."""
-        return self._kept(status, self._events) if self._may_be_kept else None
+        """What is to be kept in case that the request never ends; None as in ``results``, and where
+        nothing was found yet."""
+        found = any(isinstance(event, (FindingFound, TargetDone)) for event in self._events)
+        return self._kept(status, self._events) if found and self._may_be_kept else None
 
     @property
     def _may_be_kept(self) -> bool:

@@ -321,6 +321,8 @@ class Unit:
 
     def close(self) -> None:
         self._closed = True
+        if self._run is not None:
+            self.settle_so_far(self._run)
         self._end_forecast()
         self.schedule.close()
         if self._run is None:
@@ -691,9 +693,11 @@ class Unit:
         if kept is not None:
             self._report(ResultsSettled(kept))
 
-    def settle_so_far(self, recorder: Recorder) -> None:
+    def settle_so_far(self, run: _Run) -> None:
         """Have what a run has told kept, as nobody may wait for its end."""
-        kept = recorder.so_far(self._engine.status) if self._engine is not None else None
+        if run.obsolete or run.is_partial or self._engine is None:
+            return
+        kept = run.recorder.so_far(self._engine.status)
         if kept is not None:
             self._report(ResultsSettled(kept))
 
@@ -874,8 +878,8 @@ class _Run:
                 continue
             self._unit.take(event)
             # Of a run of 20 targets that is five times, not twenty.
-            if isinstance(event, TargetDone) and loop.time() >= keep and not self.is_partial:
-                self._unit.settle_so_far(self.recorder)
+            if isinstance(event, TargetDone) and loop.time() >= keep:
+                self._unit.settle_so_far(self)
                 keep = loop.time() + max(_KEEP, loop.time() - begun)
 
 

@@ -619,9 +619,9 @@ class Session:
 
     async def close(self) -> None:
         """End all that runs."""
-        self._closed = True
         for unit in self.units.values():
             unit.close()
+        self._closed = True
         await self._engines.close()
 
     def kill(self) -> None:
