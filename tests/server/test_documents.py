@@ -129,6 +129,48 @@ async def test_timings_are_of_the_last_run_and_leave_the_focus(editor: Any) -> N
     assert "\nOther, 250 ms" in text and "\nNet, " not in text
 
 
+async def test_targets_are_measured_as_they_are_and_with_the_fixes(editor: Any) -> None:
+    uri = editor.open("model.py", NET)
+    await editor.until_state("ready")
+    answer, text = await opened(editor, "measure", {"uri": uri, "target": "Net"})
+    assert answer["uri"].partition("?")[0].endswith("model.py.measured.txt")
+    assert editor.client.shown_documents[-1].take_focus is False
+    assert text.splitlines()[:5] == [
+        "How long targets of model.py take: one call, the median of many.",
+        "",
+        "Net (f32[4, 16]), forward, on the CPU with 2 threads; there is no GPU",
+        "  eager                 2 ms",
+        "  compiled              1 ms  2.00 times as fast as eager, 1 graph, compiled in 3 s",
+    ]
+    editor.edit(uri, "call()", "call(1)")
+    await editor.until_rest()
+    if editor.profile == "vscode":
+        text = await content(editor, answer["uri"])
+        assert "\nThe text was edited since.\n" in text
+
+
+async def test_what_was_not_traced_is_not_measured(editor: Any) -> None:
+    uri = editor.open(
+        "model.py", "import torch.nn as nn\n\n\nclass Net(nn.Module):  # stub: no-probe\n"
+    )
+    await editor.until_state("ready")
+    answer = await editor.command("fullgraph.server.measure", {"uri": uri, "target": "Net"})
+    assert answer == {
+        "shown": False,
+        "reason": "There is nothing to measure: `Net` was not traced.",
+    }
+
+
+async def test_a_measurement_can_be_cancelled(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", NET + "# measure: wait\n")
+    await editor.until_state("ready")
+    measuring = asyncio.ensure_future(editor.command("fullgraph.server.measure", uri))
+    await editor.until(lambda: counter.words.count("measure") == 1)
+    await editor.command("fullgraph.server.cancel", uri)
+    assert await measuring == {"shown": False, "reason": "Cancelled."}
+    await editor.until(lambda: "cancel" in counter.words)
+
+
 async def test_timings_say_that_there_are_none(editor: Any) -> None:
     uri = editor.open("model.py", "x = 1\n")
     await editor.until_rest()

@@ -26,10 +26,11 @@ async def test_a_lens_on_each_target(editor: Any) -> None:
     uri = editor.open("model.py", text)
     await editor.until_state("ready")
     lenses = await editor.lenses(uri)
-    assert [editor.at(uri, lens.range) for lens in lenses] == ["Net", "Net", "Other"]
+    assert [editor.at(uri, lens.range) for lens in lenses] == ["Net", "Net", "Net", "Other"]
     assert await editor.titles(uri) == [
         "2 graphs · 1 break · f32[4, 16] from get_inputs",
         "41 guards",
+        "measure",
         "not traced, no inputs are known",
     ]
     command = lenses[0].command

@@ -59,6 +59,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     "fullgraph.showBytecode": () =>
       view.atTarget((place) => server.command(names.showBytecode, place)),
     "fullgraph.showTimings": () => inEditor((uri) => server.command(names.showTimings, uri)),
+    "fullgraph.measure": () => view.atTarget((place) => server.command(names.measure, place)),
     "fullgraph.toggleGuards": () =>
       view.atTarget((place) => server.command(names.toggleGuards, place)),
     "fullgraph.toggleUntraced": () =>

@@ -66,6 +66,7 @@ export const server = {
   showEvents: "fullgraph.server.showEvents",
   showBytecode: "fullgraph.server.showBytecode",
   showTimings: "fullgraph.server.showTimings",
+  measure: "fullgraph.server.measure",
   toggleGuards: "fullgraph.server.toggleGuards",
   toggleUntraced: "fullgraph.server.toggleUntraced",
   repro: "fullgraph.server.repro",

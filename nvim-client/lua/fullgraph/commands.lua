@@ -84,7 +84,7 @@ M.commands = {
     words = targets,
   },
   cancel = {
-    about = "end the run of this file and its repros",
+    about = "end the run of this file, its repros and measurements",
     of_text = true,
     run = function(on)
       client.execute(on, "cancel", { here().uri })
@@ -125,6 +125,16 @@ M.commands = {
     run = function(on)
       client.execute(on, "showTimings", { here().uri })
     end,
+  },
+  measure = {
+    about = "measure the target at the cursor: eager, compiled, and compiled with the fixes",
+    of_text = true,
+    run = function(on, words)
+      with_target(on, words[1], function(target, place)
+        client.execute(on, "measure", { { uri = place.uri, target = target } })
+      end)
+    end,
+    words = targets,
   },
   guards = {
     about = "show all guards of the target at the cursor as diagnostics, or no longer",

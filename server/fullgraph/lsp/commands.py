@@ -17,6 +17,7 @@ from fullgraph.lsp.server_capabilities import (
     ANALYZE,
     CANCEL,
     DEBUG_INFORMATION,
+    MEASURE,
     REPRO,
     REPRO_ISSUE,
     RESTART_ENGINE,
@@ -61,12 +62,13 @@ async def analyze(context: Context, arguments: list[Any]) -> dict[str, Any]:
 
 
 async def cancel(context: Context, arguments: list[Any]) -> None:
-    """End the run of a file and its repros, or without a file all of them."""
+    """End the run of a file, its repros and measurements, or without a file all of them."""
     uri, _ = _place(arguments)
     for unit in list(context.session.units.values()):
         if not uri or unit.document.uri == uri:
             unit.cancel()
     context.repros.jobs.cancel(uri)
+    context.measures.cancel(uri)
 
 
 async def restart_engine(context: Context, arguments: list[Any]) -> None:
@@ -189,6 +191,16 @@ async def show_timings(context: Context, arguments: list[Any]) -> dict[str, Any]
     return await context.documents.show_timings(unit)
 
 
+async def measure(context: Context, arguments: list[Any]) -> dict[str, Any]:
+    """Open a document that says how long a target, or what a file has, takes: as it is, compiled,
+    and compiled with the fixes."""
+    uri, target = _place(arguments)
+    unit = _unit(context, uri)
+    if unit is None:
+        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    return await context.measures.show(unit, target)
+
+
 def _only_target(unit: Unit) -> str:
     names = list(dict.fromkeys(shown.report.name for shown in unit.reports()))
     if len(names) == 1:
@@ -262,6 +274,7 @@ BY_NAME: Mapping[str, Callable[[Context, list[Any]], Awaitable[Any]]] = {
     SHOW_EVENTS: _showing("events"),
     SHOW_BYTECODE: _showing("bytecode"),
     SHOW_TIMINGS: show_timings,
+    MEASURE: measure,
     TOGGLE_GUARDS: toggle_guards,
     TOGGLE_UNTRACED: toggle_untraced,
     REPRO: repro,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fullgraph.lsp.configuration import Configuration
 from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.measures import Measures
 from fullgraph.lsp.progress import Progress
 from fullgraph.lsp.publication import Publication
 from fullgraph.lsp.repros import Repros
@@ -26,6 +27,7 @@ class Context:
     progress: Progress
     documents: VirtualDocuments
     repros: Repros
+    measures: Measures
     fixes: FixJobs
     configuration: Configuration
 
@@ -33,13 +35,15 @@ class Context:
     def of(cls, connection: Connection, session: Session) -> Context:
         progress = Progress(connection, session)
         repros = Repros(connection, session, progress)
+        documents = VirtualDocuments(connection, session, progress)
         return cls(
             connection,
             session,
             Publication(connection, session),
             progress,
-            VirtualDocuments(connection, session, progress),
+            documents,
             repros,
+            Measures(connection, session, progress, documents),
             FixJobs(session),
             Configuration(connection, session, repros.jobs.settings_changed),
         )

@@ -19,6 +19,7 @@ SHOW_GUARDS = "fullgraph.server.showGuards"
 SHOW_EVENTS = "fullgraph.server.showEvents"
 SHOW_BYTECODE = "fullgraph.server.showBytecode"
 SHOW_TIMINGS = "fullgraph.server.showTimings"
+MEASURE = "fullgraph.server.measure"
 TOGGLE_GUARDS = "fullgraph.server.toggleGuards"
 TOGGLE_UNTRACED = "fullgraph.server.toggleUntraced"
 REPRO = "fullgraph.server.repro"
@@ -34,6 +35,7 @@ COMMANDS = (
     SHOW_EVENTS,
     SHOW_BYTECODE,
     SHOW_TIMINGS,
+    MEASURE,
     TOGGLE_GUARDS,
     TOGGLE_UNTRACED,
     REPRO,

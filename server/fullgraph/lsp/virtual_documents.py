@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from lsprotocol import types
@@ -18,16 +19,21 @@ from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.document_service import DocumentService, short_name
 from fullgraph.lsp.progress import Progress
 from fullgraph.render.documents import EXTENSIONS
+from fullgraph.render.measured import measured_document
 from fullgraph.render.timings import timings_document
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import Session
 from fullgraph_engine.protocol.documents import DOCUMENT_KINDS, DocumentKind
 
+if TYPE_CHECKING:
+    from fullgraph.fixes.measuring import Timed
+
 SCHEME = "fullgraph"
 
-VirtualKind = DocumentKind | Literal["timings"]
-"""``timings`` are of a file, whose name is the target, and known without asking an engine."""
-_KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings")
+VirtualKind = DocumentKind | Literal["timings", "measured"]
+"""Those that are no ``DocumentKind`` are of a file, whose name is the target, and known without
+asking an engine."""
+_KINDS: tuple[VirtualKind, ...] = (*DOCUMENT_KINDS, "timings", "measured")
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,10 @@ class Address:
     @property
     def name(self) -> str:
         which = "" if self.probe is None else f".probe{self.probe + 1}"
-        extension = "timings.txt" if self.kind == "timings" else EXTENSIONS[self.kind]
+        if self.kind == "timings" or self.kind == "measured":
+            extension = f"{self.kind}.txt"
+        else:
+            extension = EXTENSIONS[self.kind]
         return f"{_plain_name(self.target)}{which}.{extension}"
 
     def __str__(self) -> str:
@@ -80,6 +89,8 @@ class VirtualDocuments:
         self._folder: Path | None = None
         self._open: dict[str, Address] = {}
         """What the client has asked for by its URI, so that it can be told of newer texts."""
+        self._measured: dict[str, tuple[str, Sequence[Timed]]] = {}
+        """By the URI of a file: its text then, and what came of it."""
         self._service = DocumentService(
             session, lambda wish, cancel: progress.document(wish.target, wish.kind, cancel)
         )
@@ -107,9 +118,20 @@ class VirtualDocuments:
         address = Address("timings", short_name(unit), unit.document.uri)
         return await self._show(unit, address, focus=False)
 
+    async def show_measured(self, unit: Unit, text: str, timed: Sequence[Timed]) -> dict[str, Any]:
+        """The same of how long targets of a file take, which had that text."""
+        self._measured[unit.document.uri] = text, timed
+        address = Address("measured", short_name(unit), unit.document.uri)
+        self._refresh([str(address)])
+        return await self._show(unit, address, focus=False)
+
     async def _text(self, unit: Unit, address: Address) -> str:
+        document = unit.document
+        if address.kind == "measured":
+            text, timed = self._measured.get(document.uri, ("", ()))
+            return measured_document(document.name, timed, current=text == document.text)
         if address.kind == "timings":
-            last, document = unit.timings, unit.document
+            last = unit.timings
             current = last.text == document.text
             return timings_document(document.name, last.timings, current=current)
         return await self._service.text(unit, address.kind, address.target, address.probe)
@@ -130,18 +152,23 @@ class VirtualDocuments:
         """There are new results of a text: what is open about it may be of an older one."""
         uri = unit.document.uri
         self._service.changed(uri)
+        self._refresh([shown for shown, address in self._open.items() if address.uri == uri])
+
+    def _refresh(self, uris: Sequence[str]) -> None:
+        """Have the client ask for the texts of documents again that it has open."""
         if not self._session.client.text_document_content:
             return
-        for shown, address in self._open.items():
-            if address.uri == uri:
-                params = types.TextDocumentContentRefreshParams(shown)
+        for uri in uris:
+            if uri in self._open:
                 self._connection.request_in_background(
-                    types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH, params
+                    types.WORKSPACE_TEXT_DOCUMENT_CONTENT_REFRESH,
+                    types.TextDocumentContentRefreshParams(uri),
                 )
 
     def unit_closed(self, unit: Unit) -> None:
         uri = unit.document.uri
         self._service.closed(uri)
+        self._measured.pop(uri, None)
         self._open = {shown: a for shown, a in self._open.items() if a.uri != uri}
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.phrases import amount, duration
@@ -11,6 +12,21 @@ from fullgraph_engine.protocol import Measurement
 
 if TYPE_CHECKING:
     from fullgraph.fixes.measuring import Timed
+
+
+def measured_document(path: str, timed: Sequence[Timed], *, current: bool) -> str:
+    """What an editor shows about a file; ``current``: it was measured as it is now."""
+    name = PurePath(path).name
+    if not timed:
+        return f"{name} was not measured since it was opened. Measure a target; this follows.\n"
+    lines = [f"How long targets of {name} take: one call, the median of many."]
+    if not current:
+        lines.append("The text was edited since.")
+    lines += ["", measured_text(timed)]
+    titles = dict.fromkeys(fix.candidate.title for one in timed for fix in one.fixes)
+    if titles:
+        lines += ["", "The fixes:", *(f"  {title}" for title in titles)]
+    return "\n".join(lines) + "\n"
 
 
 def measured_text(timed: Sequence[Timed], paint: Paint = PLAIN) -> str:

@@ -1,4 +1,5 @@
-"""``textDocument/codeLens``: a line for each probe, and the way to the guards of its run.
+"""``textDocument/codeLens``: a line for each probe, the way to the guards of its run, and where it
+has breaks a command that measures what they cost.
 
 It stands above the comment that says the probe, else at the name of the target.
 """
@@ -14,7 +15,7 @@ from lsprotocol import types
 from fullgraph.domain.phrases import SEPARATOR, amount
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
-from fullgraph.lsp.server_capabilities import ANALYZE, SHOW_GUARDS
+from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
 from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
@@ -30,6 +31,7 @@ _SHOW_TARGET = "fullgraph.showTarget"
 _ICONS = {"traced": "git-compare", "no-probe": "add"}
 _FAILED = "error"
 _GUARDS = "shield"
+_MEASURE = "watch"
 
 
 def handle(context: Context, params: types.CodeLensParams) -> list[types.CodeLens]:
@@ -67,6 +69,11 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
                 about["probe"] = report.probe_number
             title = titled(_GUARDS, amount(report.guards, "guard"))
             yield types.CodeLens(range_, types.Command(title, SHOW_GUARDS, arguments=[about]))
+        if report.status == "traced" and report.breaks and report is runs[0].report:
+            # Whether they matter.
+            about = {"uri": argument["uri"], "target": argument["target"]}
+            title = titled(_MEASURE, "measure")
+            yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
 
 
 def _title(unit: Unit, shown: ShownReport, *, with_probe: bool) -> str:

@@ -1,0 +1,101 @@
+"""Measures targets for a client: as they are, compiled, and compiled with the fixes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fullgraph.lsp.connection import Connection
+from fullgraph.lsp.document_service import short_name
+from fullgraph.lsp.progress import JobBar, Progress
+from fullgraph.lsp.virtual_documents import VirtualDocuments
+from fullgraph.session.analysis_unit import Unit
+from fullgraph.session.session import MessageLevel, Session
+from fullgraph_engine.protocol import Analyze, TargetReport
+
+if TYPE_CHECKING:
+    from fullgraph.engines import Engine
+    from fullgraph.fixes.measuring import Timed
+
+
+class Measures:
+    """The measurements of one client: one after the other, as they would slow each other down."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        progress: Progress,
+        documents: VirtualDocuments,
+    ) -> None:
+        self._connection = connection
+        self._session = session
+        self._progress = progress
+        self._documents = documents
+        self._one = asyncio.Lock()
+        self._tasks: dict[asyncio.Task[tuple[Timed, ...]], str] = {}
+        """Those that go on or wait, with the URI of their file."""
+
+    async def show(self, unit: Unit, target: str) -> dict[str, Any]:
+        """Measure a target, or without a name those of the file that no other one calls, and open
+        a document about it. Takes minutes; ends with the request, or with its progress."""
+        reports = [shown.report for shown in unit.reports() if target in ("", shown.report.name)]
+        if not any(report.status == "traced" for report in reports):
+            why = f"`{target}` was not" if target else f"no target of {short_name(unit)} was"
+            return self._refused(f"There is nothing to measure: {why} traced.")
+        engine = self._session.engine_on_demand(unit)
+        if isinstance(engine, str):
+            return self._refused(engine)
+        request = self._session.request(unit, (target,) if target else ())
+        bar: JobBar | None = None
+
+        async def work() -> tuple[Timed, ...]:
+            async with self._one:
+                return await _measured(engine, request, reports, bar)
+
+        task = asyncio.create_task(work())
+        self._tasks[task] = unit.document.uri
+
+        def end() -> None:
+            task.cancel()
+
+        bar = self._progress.job(f"Measuring {target or short_name(unit)}", end)
+        try:
+            await asyncio.wait([task])
+        finally:
+            # Nothing to end if it is done.
+            task.cancel()
+            del self._tasks[task]
+            bar.end()
+        if task.cancelled():
+            return {"shown": False, "reason": "Cancelled."}
+        return await self._documents.show_measured(unit, request.text, task.result())
+
+    def cancel(self, uri: str) -> None:
+        """End those of a file, or without one all of them."""
+        for task, of in self._tasks.items():
+            if uri in ("", of):
+                task.cancel()
+
+    def _refused(self, reason: str) -> dict[str, Any]:
+        self._connection.show_message(MessageLevel.WARNING, reason)
+        return {"shown": False, "reason": reason}
+
+
+async def _measured(
+    engine: Engine, request: Analyze, reports: Sequence[TargetReport], bar: JobBar | None
+) -> tuple[Timed, ...]:
+    def load() -> Any:
+        from fullgraph.fixes import measuring
+
+        return measuring
+
+    def tell(name: str) -> None:
+        if bar is not None:
+            bar.say(name, 0)
+
+    # What parses and rewrites code takes as long to load as all of the server.
+    measuring = await asyncio.to_thread(load)
+    timed: tuple[Timed, ...] = await measuring.measured(engine, request, reports, tell)
+    return timed
