@@ -203,7 +203,7 @@ async def test_each_probe_has_its_own_course(editor: Any) -> None:
         assert trace["guards"] == sum(group["count"] for group in trace["guardGroups"])
     # What one run met is no finding of another.
     assert [[remark["code"] for remark in one["remarks"]] for one in (first, second)] == [[], []]
-    assert [remark["code"] for remark in third["remarks"]] == ["trace/eager-error"]
+    assert [remark["code"] for remark in third["remarks"]] == ["probe/invalid"]
     assert [step["kind"] for step in first["steps"]] == ["graph"]
     assert [step["kind"] for step in second["steps"]] == ["graph", "break", "graph"]
     assert first["steps"][0]["lines"][0]["shapes"] == ["y: f32[4]"]
