@@ -54,6 +54,18 @@ local function with_target(on, name, done)
   end)
 end
 
+--- What executes a command of the server about the target that is named or at the cursor.
+---@param command string
+local function at_target(command)
+  ---@param on vim.lsp.Client
+  ---@param words string[]
+  return function(on, words)
+    with_target(on, words[1], function(target, place)
+      client.execute(on, command, { { uri = place.uri, target = target } })
+    end)
+  end
+end
+
 ---@class fullgraph.Command
 ---@field about string
 ---@field run fun(on: vim.lsp.Client, words: string[])
@@ -129,31 +141,19 @@ M.commands = {
   measure = {
     about = "measure the target at the cursor: eager, compiled, and compiled with the fixes",
     of_text = true,
-    run = function(on, words)
-      with_target(on, words[1], function(target, place)
-        client.execute(on, "measure", { { uri = place.uri, target = target } })
-      end)
-    end,
+    run = at_target("measure"),
     words = targets,
   },
   guards = {
     about = "show all guards of the target at the cursor as diagnostics, or no longer",
     of_text = true,
-    run = function(on, words)
-      with_target(on, words[1], function(target, place)
-        client.execute(on, "toggleGuards", { { uri = place.uri, target = target } })
-      end)
-    end,
+    run = at_target("toggleGuards"),
     words = targets,
   },
   untraced = {
     about = "fade lines of the target at the cursor that were never traced, or no longer",
     of_text = true,
-    run = function(on, words)
-      with_target(on, words[1], function(target, place)
-        client.execute(on, "toggleUntraced", { { uri = place.uri, target = target } })
-      end)
-    end,
+    run = at_target("toggleUntraced"),
     words = targets,
   },
   repro = {

@@ -125,10 +125,7 @@ async def toggle_untraced(context: Context, arguments: list[Any]) -> bool:
 def _toggle(
     context: Context, arguments: list[Any], shown_of: Callable[[Unit], set[str]]
 ) -> tuple[Unit, str]:
-    uri, target = _place(arguments)
-    unit = _unit(context, uri)
-    if unit is None:
-        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    unit, target = _unit_and_target(context, arguments)
     target, shown = target or _only_target(unit), shown_of(unit)
     shown ^= {target}
     context.publication.changed(unit, final=True)
@@ -137,10 +134,7 @@ def _toggle(
 
 async def repro(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Make a small script that shows a finding, or what a backend does to a target, and open it."""
-    uri, _ = _place(arguments)
-    unit = _unit(context, uri)
-    if unit is None:
-        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    unit, _ = _unit_and_target(context, arguments)
     return await context.repros.emit(unit, _object(arguments))
 
 
@@ -171,10 +165,7 @@ def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any
 
         ``probe`` says with which of its probes, from 0; without it about all of its runs.
         """
-        uri, target = _place(arguments)
-        unit = _unit(context, uri)
-        if unit is None:
-            raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+        unit, target = _unit_and_target(context, arguments)
         probe = _object(arguments).get("probe")
         number = probe if isinstance(probe, int) and probe >= 0 else None
         return await context.documents.show(unit, kind, target or _only_target(unit), number)
@@ -184,20 +175,14 @@ def _showing(kind: DocumentKind) -> Callable[[Context, list[Any]], Awaitable[Any
 
 async def show_timings(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Open a document that says where the time of the last run of a file went."""
-    uri, _ = _place(arguments)
-    unit = _unit(context, uri)
-    if unit is None:
-        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    unit, _ = _unit_and_target(context, arguments)
     return await context.documents.show_timings(unit)
 
 
 async def measure(context: Context, arguments: list[Any]) -> dict[str, Any]:
     """Open a document that says how long a target, or what a file has, takes: as it is, compiled,
     and compiled with the fixes."""
-    uri, target = _place(arguments)
-    unit = _unit(context, uri)
-    if unit is None:
-        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    unit, target = _unit_and_target(context, arguments)
     return await context.measures.show(unit, target)
 
 
@@ -244,6 +229,19 @@ def _unit(context: Context, uri: str) -> Unit | None:
         return context.unit(uri)
     units = list(context.session.units.values())
     return units[0] if len(units) == 1 else None
+
+
+def _unit_and_target(context: Context, arguments: list[Any]) -> tuple[Unit, str]:
+    """The open file that is named, and the target, empty if none is.
+
+    Raises:
+        JsonRpcInvalidParams: no such file is open.
+    """
+    uri, target = _place(arguments)
+    unit = _unit(context, uri)
+    if unit is None:
+        raise JsonRpcInvalidParams("Name the file by its URI; it must be open and in Python.")
+    return unit, target
 
 
 def _object(arguments: list[Any]) -> Mapping[str, Any]:

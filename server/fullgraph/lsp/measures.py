@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fullgraph import fixes
 from fullgraph.lsp.connection import Connection
 from fullgraph.lsp.document_service import short_name
-from fullgraph.lsp.progress import JobBar, Progress
+from fullgraph.lsp.progress import Progress
 from fullgraph.lsp.virtual_documents import VirtualDocuments
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.session import MessageLevel, Session
-from fullgraph_engine.protocol import Analyze, TargetReport
 
 if TYPE_CHECKING:
-    from fullgraph.engines import Engine
     from fullgraph.fixes.measuring import Timed
 
 
@@ -48,19 +46,20 @@ class Measures:
         if isinstance(engine, str):
             return self._refused(engine)
         request = self._session.request(unit, (target,) if target else ())
-        bar: JobBar | None = None
 
         async def work() -> tuple[Timed, ...]:
             async with self._one:
-                return await _measured(engine, request, reports, bar)
+                await fixes.load()
+                from fullgraph.fixes.measuring import measured
 
-        task = asyncio.create_task(work())
-        self._tasks[task] = unit.document.uri
+                return await measured(engine, request, reports, lambda name: bar.say(name, 0))
 
         def end() -> None:
             task.cancel()
 
         bar = self._progress.job(f"Measuring {target or short_name(unit)}", end)
+        task = asyncio.create_task(work())
+        self._tasks[task] = unit.document.uri
         try:
             await asyncio.wait([task])
         finally:
@@ -81,21 +80,3 @@ class Measures:
     def _refused(self, reason: str) -> dict[str, Any]:
         self._connection.show_message(MessageLevel.WARNING, reason)
         return {"shown": False, "reason": reason}
-
-
-async def _measured(
-    engine: Engine, request: Analyze, reports: Sequence[TargetReport], bar: JobBar | None
-) -> tuple[Timed, ...]:
-    def load() -> Any:
-        from fullgraph.fixes import measuring
-
-        return measuring
-
-    def tell(name: str) -> None:
-        if bar is not None:
-            bar.say(name, 0)
-
-    # What parses and rewrites code takes as long to load as all of the server.
-    measuring = await asyncio.to_thread(load)
-    timed: tuple[Timed, ...] = await measuring.measured(engine, request, reports, tell)
-    return timed

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fullgraph import fixes
 from fullgraph.domain.findings import FileFinding
 from fullgraph.fixes.fixable import fixable
 from fullgraph.session.analysis_unit import Unit
@@ -19,7 +20,7 @@ from fullgraph_engine.protocol import Analyze
 
 if TYPE_CHECKING:
     from fullgraph.engines import Engine
-    from fullgraph.fixes.verification import Fix, Verifier
+    from fullgraph.fixes.verification import Fix
 
 SECONDS = 120.0
 """What trying the fixes of one text may take; those of further findings are not tried."""
@@ -112,8 +113,10 @@ class FixJobs:
         wanted: Mapping[object, FileFinding],
     ) -> None:
         async def all_of_them() -> None:
-            # What parses and rewrites code takes as long to load as all of the server.
-            verifier = await asyncio.to_thread(_verifier, engine, request)
+            await fixes.load()
+            from fullgraph.fixes.verification import Verifier
+
+            verifier = Verifier(engine, request)
             for key, item in wanted.items():
                 search = await verifier.fixes(item.told[0], item.targets)
                 known.fixes[key] = search.fixes
@@ -123,12 +126,6 @@ class FixJobs:
         # What was found until then stays.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(all_of_them(), SECONDS)
-
-
-def _verifier(engine: Engine, request: Analyze) -> Verifier:
-    from fullgraph.fixes.verification import Verifier
-
-    return Verifier(engine, request)
 
 
 def _key(item: FileFinding) -> object:

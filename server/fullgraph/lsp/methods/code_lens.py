@@ -63,15 +63,14 @@ def _of_target(context: Context, unit: Unit, runs: list[ShownReport]) -> Iterato
         tooltip = lens_tooltip(report) or None
         shows = types.Command(title, command, tooltip=tooltip, arguments=[argument])
         yield types.CodeLens(range_, shows)
+        about = {"uri": argument["uri"], "target": argument["target"]}
         if report.guards and report.status != "no-probe":
-            about = {"uri": argument["uri"], "target": argument["target"]}
-            if len(runs) > 1:
-                about["probe"] = report.probe_number
+            run = {"probe": report.probe_number} if len(runs) > 1 else {}
             title = titled(_GUARDS, amount(report.guards, "guard"))
-            yield types.CodeLens(range_, types.Command(title, SHOW_GUARDS, arguments=[about]))
+            shows = types.Command(title, SHOW_GUARDS, arguments=[{**about, **run}])
+            yield types.CodeLens(range_, shows)
         if report.status == "traced" and report.breaks and report is runs[0].report:
             # Whether they matter.
-            about = {"uri": argument["uri"], "target": argument["target"]}
             title = titled(_MEASURE, "measure")
             yield types.CodeLens(range_, types.Command(title, MEASURE, arguments=[about]))
 
