@@ -175,3 +175,25 @@ def test_only_a_few_preambles_are_kept(engine: Engine, slow: Path, reimports: in
     while len(children_of(engine.process.pid)) > 11 and time.monotonic() < until:
         time.sleep(0.01)
     assert len(children_of(engine.process.pid)) <= 11
+
+
+def test_calls_are_made_again_beside_what_nobody_waits_for(
+    engine: Engine, slow: Path, tmp_path: Path, reimports: int
+) -> None:
+    if reimports:
+        pytest.skip("nothing is forked here")
+    head = "import builtins, os, slow, time\ndef f():  # target\n    "
+    engine.analyze(f"{head}pass\n", path=str(slow))
+    go_on = tmp_path / "go_on"
+    waits = f"while not os.path.exists({str(go_on)!r}):\n        time.sleep(0.01)\n"
+    background = engine.begin(
+        f"{head}print('begun', flush=True)\n    {waits}", path=str(slow), nice=3
+    )
+    while not (isinstance(event := engine.event(), Log) and "begun" in event.text):
+        assert event is not None
+    engine.analyze(f"{head}builtins.calls = 'those of f'\n", path=str(slow))
+    repeated = f"{head}return getattr(builtins, 'repeated', '')\n"
+    found = {engine.analyze(repeated, path=str(slow)).value("f") for _ in range(20)}
+    go_on.touch()
+    engine.until_end(background)
+    assert "'those of f'" in found

@@ -106,7 +106,7 @@ class Preamble:
     def proceed(self, job: Job, given: ProcessEnds, generation: ForkedOwner) -> bool:
         """Fork a generation; False if the process is gone."""
         self._number += 1
-        command = wire.encode(Continue(self._number))
+        command = wire.encode(Continue(self._number, gives_way=job.analyze.nice > 0))
         sent = self._send(command, given.opened(), wire.encode(job))
         if sent:
             self._generations[self._number] = generation

@@ -316,6 +316,8 @@ class Continue:
     a file that holds the job."""
 
     number: int
+    gives_way: bool = False
+    """What it does, nobody waits for."""
 
 
 PACKAGES = -1

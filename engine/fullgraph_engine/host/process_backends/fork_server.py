@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from .. import wire
 from ..wire import Ahead, Continue, Enclose, Exited, Forked, Launch, NotForked, Repeat
@@ -25,6 +26,15 @@ Forks = Launch | Enclose | Continue
 """What a process is forked for."""
 
 
+@dataclass(frozen=True)
+class _Child:
+    number: int
+    """That it was asked for by."""
+    ended: int
+    """A descriptor that tells its end; -1 if there is none."""
+    gives_way: bool
+
+
 class ForkServer:
     """``forking`` is called with True before a fork and with False after it, on both sides."""
 
@@ -36,8 +46,8 @@ class ForkServer:
         self.onward: socket.socket | None = None
         """To another server, for what is not for this one."""
         self.is_own: Callable[[Forks], bool] = lambda _: True
-        self._children: dict[int, tuple[int, int]] = {}
-        """By pid: the number that it was asked for by, and a descriptor that tells its end."""
+        self._children: dict[int, _Child] = {}
+        """By pid."""
 
     def wait(
         self,
@@ -49,21 +59,21 @@ class ForkServer:
 
         ``ahead`` is called when something is to be imported ahead; ``repeat`` with the calls that
         are to be made again, which goes a step on whenever there is nothing else to do and no child
-        that it would slow down. ``aside`` is called once, when
-        there are children and no more are asked for: what it does keeps nobody waiting, but is done
-        before the end of a child is told.
+        that somebody waits for. ``aside`` is called once, when there are children and no more are
+        asked for: what it does keeps nobody waiting, but is done before the end of a child is told.
         """
         followed = False
         repeating: list[Iterator[None]] = []
         while True:
             poll = _poll()
             poll.register(self._control.fileno(), select.POLLIN)
-            for _, ended in self._children.values():
-                if ended >= 0:
-                    poll.register(ended, select.POLLIN)
-            blind = any(ended < 0 for _, ended in self._children.values())
+            children = self._children.values()
+            for child in children:
+                if child.ended >= 0:
+                    poll.register(child.ended, select.POLLIN)
+            blind = any(child.ended < 0 for child in children)
             now = aside is not None and followed
-            idle = bool(repeating) and not self._children
+            idle = bool(repeating) and all(child.gives_way for child in children)
             timeout = 0 if now or idle else _WITHOUT_PIDFD if blind else None
             try:
                 ready = {found for found, _ in poll.poll(timeout)}
@@ -127,11 +137,12 @@ class ForkServer:
             ended = _pidfd_open(pid) if _pidfd_open is not None else -1
         except OSError:
             ended = -1
-        self._children[pid] = (command.number, ended)
+        gives_way = isinstance(command, Continue) and command.gives_way
+        self._children[pid] = _Child(command.number, ended, gives_way)
         return False
 
     def _reap(self) -> None:
-        for pid, (number, ended) in list(self._children.items()):
+        for pid, child in list(self._children.items()):
             try:
                 found, status = _waitpid(pid, os.WNOHANG)
                 code = os.waitstatus_to_exitcode(status)
@@ -140,9 +151,9 @@ class ForkServer:
             if found == 0:
                 continue
             del self._children[pid]
-            if ended >= 0:
-                descriptors.close_all([ended])
-            self._tell(Exited(number, code))
+            if child.ended >= 0:
+                descriptors.close_all([child.ended])
+            self._tell(Exited(child.number, code))
 
     def _tell(self, message: Forked | NotForked | Exited) -> None:
         try:
@@ -152,7 +163,8 @@ class ForkServer:
 
     def _disown(self) -> None:
         """In a child: close what belongs to the process that it was forked from."""
-        descriptors.close_all([ended for _, ended in self._children.values() if ended >= 0])
+        open_ones = [child.ended for child in self._children.values() if child.ended >= 0]
+        descriptors.close_all(open_ones)
         self._children.clear()
         descriptors.close_all([self._control.detach(), self._report])
         if self.onward is not None:
