@@ -14,7 +14,7 @@ from fullgraph.fixes.fixing import fixed
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judged
-from fullgraph.fixes.verification import Fix, Verifier
+from fullgraph.fixes.verification import Fix, Search, Verifier
 from fullgraph.render.measured import measured_text
 from fullgraph_engine.protocol import (
     Analyze,
@@ -68,16 +68,19 @@ def traced(text: str, *findings: Finding, done: TargetReport | None = None) -> T
 
 
 class Asked:
-    """The events of a request that is answered at once."""
+    """The events of a request, which is answered once it is ``ready``."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._events = events
         self.cancelled = False
+        self.ready: asyncio.Event | None = None
 
     def __aiter__(self) -> AsyncIterator[Event]:
         return self._all()
 
     async def _all(self) -> AsyncIterator[Event]:
+        if self.ready is not None:
+            await self.ready.wait()
         for event in self._events:
             await asyncio.sleep(0)
             yield event
@@ -323,6 +326,53 @@ def test_a_safe_fix_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"]))
     assert [fix.candidate.rewrite for fix in search.fixes] == ["out"]
     assert "pass\n" not in {request.text for request in engine.analyzed}
+
+
+@pytest.mark.parametrize("outcome", ["same", "differs"])
+def test_a_candidate_is_looked_at_further_beside_comparing(
+    monkeypatch: pytest.MonkeyPatch, outcome: BehaviorOutcome
+) -> None:
+    """Neither is answered before both are asked for; what differs is looked at no further."""
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    looked: list[Asked] = []
+
+    class Beside(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            asked = super().analyze(request)
+            if "forecast" in request.parts:
+                looking.set()
+                asked.ready = comparing if outcome == "same" else asyncio.Event()
+                looked.append(asked)
+            return asked
+
+        def compare(self, request: Compare) -> Asked:
+            comparing.set()
+            asked = super().compare(request)
+            asked.ready = looking
+            return asked
+
+    async def tried() -> Search:
+        verifier = Verifier(Beside(compares_as(outcome)), request_of("break_ = 2\n"))
+        return await verifier.fixes(break_at(0, "break_ = 2"), ["f"])
+
+    looking, comparing = asyncio.Event(), asyncio.Event()
+    search = asyncio.run(asyncio.wait_for(tried(), 10))
+    assert bool(search.fixes) == (outcome == "same")
+    assert [one.cancelled for one in looked] == [outcome == "differs"] * 2
+
+
+def test_what_is_known_of_the_original_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    engine, request = Engine(compares_as("same")), request_of("break_ = 2\n")
+    request = dataclasses.replace(request, parts=("first",))
+    known = traced(request.text, break_at(0, "break_ = 2"))
+    search = asyncio.run(
+        Verifier(engine, request, known=known).fixes(break_at(0, "break_ = 2"), ["f"])
+    )
+    assert search.fixes
+    assert {one.parts for one in engine.analyzed if one.text == request.text} == {
+        ("second", "forecast")
+    }
 
 
 # -- all of a text ------------------------------------------------------------------------------

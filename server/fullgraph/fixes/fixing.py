@@ -66,7 +66,7 @@ async def fixed(
         now = await traced(tracer, request)
         if now.problem:
             return Fixed(text, tuple(applied), tuple(offered.values()), now.problem)
-        verifier = Verifier(tracer, request, backend=backend)
+        verifier = Verifier(tracer, request, backend=backend, known=now)
         places = _places(now)
         offered = {place: was for place, was in offered.items() if place in places}
         if len(applied) >= _MOST_ROUNDS:

@@ -99,11 +99,20 @@ class Search:
 
 
 class Verifier:
-    """Tries candidates for the findings of one text. ``request`` is how that text is analyzed."""
+    """Tries candidates for the findings of one text. ``request`` is how that text is analyzed,
+    ``known`` what came of it where it was."""
 
-    def __init__(self, tracer: Tracer, request: Analyze, *, backend: bool = False) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        request: Analyze,
+        *,
+        backend: bool = False,
+        known: Traced | None = None,
+    ) -> None:
         self._tracer = tracer
         self._request = request
+        self._known = known
         self._backend = backend
         self._text: Text | None = None
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
@@ -212,35 +221,35 @@ class Verifier:
             before = await self._traced((*targets, *others), parts)
         after = Traced(candidate.text)
         compared: list[Compared] = []
-        for names, seconds in ((targets, COMPARE_SECONDS), (others, QUICK_SECONDS)):
-            if not names:
-                continue
-            asked = self._asked(names, parts, candidate.text)
-            after = after.joined(await traced(self._tracer, asked))
-            judgment = judged(before.of((*targets, *names)), after, finding)
-            guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
-            if not judgment.better and not guarded:
-                return Refused(candidate, judgment.why, judgment.instead or _lacking(after))
-            if candidate.suggestion:
-                continue  # a person has to look at it in any case
-            for target in names:
-                if hurried and names is targets and self._slow:
-                    quick = await self._compared(
-                        candidate.text, target, QUICK_SECONDS, backend=False
-                    )
-                    if quick.outcome == "differs" and not _allowed(candidate, quick):
-                        return Refused(candidate, quick.reason, differs=True)
-                one = await self._compared(candidate.text, target, seconds, backend=self._backend)
-                self._slow = one.seconds > COMPARE_SECONDS
-                if one.outcome == "differs" and not _allowed(candidate, one):
-                    return Refused(candidate, one.reason, differs=True)
-                compared.append(one)
-        rest = tuple(part for part in _FURTHER if part not in parts)
-        further = judged(
-            await self._traced(targets, rest),
-            await traced(self._tracer, self._asked(targets, rest, candidate.text)),
-            finding,
-        )
+        looking: asyncio.Task[Judgment] | None = None
+        try:
+            for names, seconds in ((targets, COMPARE_SECONDS), (others, QUICK_SECONDS)):
+                if not names:
+                    continue
+                asked = self._asked(names, parts, candidate.text)
+                after = after.joined(await traced(self._tracer, asked))
+                judgment = judged(before.of((*targets, *names)), after, finding)
+                guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
+                if not judgment.better and not guarded:
+                    return Refused(candidate, judgment.why, judgment.instead or _lacking(after))
+                if candidate.suggestion:
+                    continue  # a person has to look at it in any case
+                if looking is None and not hurried:
+                    # Beside comparing, which most candidates pass.
+                    looking = asyncio.create_task(self._further(candidate, finding, targets, parts))
+                quick = hurried and names is targets
+                for target in names:
+                    one = await self._compared(candidate, target, seconds, quick=quick)
+                    if one.outcome == "differs" and not _allowed(candidate, one):
+                        return Refused(candidate, one.reason, differs=True)
+                    compared.append(one)
+            looking = looking or asyncio.create_task(
+                self._further(candidate, finding, targets, parts)
+            )
+            further = await looking
+        finally:
+            if looking is not None:
+                looking.cancel()
         if further.problem or not self._only_guards(further, finding, candidate):
             return Refused(candidate, further.why)
         pins = (*judgment.appeared, *further.appeared)
@@ -266,8 +275,25 @@ class Verifier:
                 return False
         return not judgment.appeared or finding.code.startswith(("graph-break", "frame-skipped"))
 
+    async def _further(
+        self,
+        candidate: Candidate,
+        finding: Finding,
+        targets: tuple[str, ...],
+        parts: tuple[Part, ...],
+    ) -> Judgment:
+        """Of what neither text was traced for yet."""
+        rest = tuple(part for part in _FURTHER if part not in parts)
+        before, after = await asyncio.gather(
+            self._traced(targets, rest),
+            traced(self._tracer, self._asked(targets, rest, candidate.text)),
+        )
+        return judged(before, after, finding)
+
     async def _traced(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """The original text, traced once."""
+        if self._known is not None and parts == self._request.parts:
+            return self._known.of(only)
         known = self._before.get((only, parts))
         if known is None:
             known = await traced(self._tracer, self._asked(only, parts, self._request.text))
@@ -281,13 +307,25 @@ class Verifier:
         )
 
     async def _compared(
-        self, changed: str, target: str, seconds: float, *, backend: bool
+        self, candidate: Candidate, target: str, seconds: float, *, quick: bool
+    ) -> Compared:
+        """``quick``: it most probably differs, and is looked at for a short time before."""
+        if quick and self._slow:
+            one = await self._comparison(candidate, target, QUICK_SECONDS, backend=False)
+            if one.outcome == "differs" and not _allowed(candidate, one):
+                return one
+        one = await self._comparison(candidate, target, seconds, backend=self._backend)
+        self._slow = one.seconds > COMPARE_SECONDS
+        return one
+
+    async def _comparison(
+        self, candidate: Candidate, target: str, seconds: float, *, backend: bool
     ) -> Compared:
         request = Compare(
             request=0,
             analyze=self._request,
             target=target,
-            changed=changed,
+            changed=candidate.text,
             seconds=seconds,
             backend=backend,
         )
