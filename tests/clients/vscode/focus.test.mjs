@@ -98,6 +98,20 @@ test("timings open beside the text, are in the menu, and leave the focus", LONG,
   await user.screenshot("timings");
 });
 
+test("a measurement is asked for by a lens, opens beside, and leaves the focus", LONG, async () => {
+  await user.file("broken.py");
+  await user.cursor(files.BREAK.line);
+  await until("its lens", async () => (await user.lenses()).some((text) => text.includes("measure")));
+  await user.lens("measure").click();
+  await user.tab("broken.py.measured.txt").first().waitFor({ timeout: 300_000 });
+  const shown = user.page.locator(".editor-group-container .view-line");
+  await until("its times", async () =>
+    (await shown.allTextContents()).some((line) => /^eager.+(µs|ms)/.test(line.trim())),
+  );
+  assert.equal(await user.line(), files.BREAK.line);
+  await user.screenshot("measured");
+});
+
 test("a repro waits behind a button while one types elsewhere", LONG, async () => {
   await user.file("broken.py");
   await user.cursor(files.BREAK.line, files.BREAK.column + 1);
