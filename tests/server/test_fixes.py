@@ -375,6 +375,64 @@ def test_what_is_known_of_the_original_is_not_traced_again(monkeypatch: pytest.M
     }
 
 
+def _texts(*texts: str) -> tuple[Callable[[Site], Iterator[Candidate]]]:
+    """What yields candidates with these texts."""
+
+    def rewrite(site: Site) -> Iterator[Candidate]:
+        yield from (Candidate(f"r{n}", f"r{n}", text, True) for n, text in enumerate(texts))
+
+    return (rewrite,)
+
+
+def test_behind_one_that_is_refused_the_next_is_looked_at_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second candidate is answered once the third has been asked for."""
+    texts = "break_ = 3\n", "break_ = 4\n", "a = 1\n"
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", _texts(*texts))
+
+    class Ahead(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            asked = super().analyze(request)
+            if request.text == texts[1]:
+                asked.ready = third
+            elif request.text == texts[2]:
+                third.set()
+            return asked
+
+    async def tried() -> Search:
+        verifier = Verifier(engine, request_of("break_ = 2\n"))
+        return await verifier.fixes(break_at(0, "break_ = 2"), ["f"])
+
+    engine, third = Ahead(compares_as("same")), asyncio.Event()
+    search = asyncio.run(asyncio.wait_for(tried(), 10))
+    assert [fix.candidate.text for fix in search.fixes] == [texts[2]]
+    asked = [(one.text, one.parts) for one in engine.analyzed]
+    assert len(asked) == len(set(asked))
+
+
+def test_what_was_looked_at_ahead_ends_with_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = "break_ = 3\n", "a = 1\n", "b = 1\n"
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", _texts(*texts))
+    looked: list[Asked] = []
+
+    class Ahead(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            asked = super().analyze(request)
+            if request.text == texts[2]:
+                asked.ready = asyncio.Event()  # it is never answered
+                looked.append(asked)
+            return asked
+
+    async def tried() -> Search:
+        verifier = Verifier(Ahead(compares_as("same")), request_of("break_ = 2\n"))
+        return await verifier.fixes(break_at(0, "break_ = 2"), ["f"])
+
+    search = asyncio.run(asyncio.wait_for(tried(), 10))
+    assert [fix.candidate.text for fix in search.fixes] == [texts[1]]
+    assert [one.cancelled for one in looked] == [True]
+
+
 # -- all of a text ------------------------------------------------------------------------------
 
 

@@ -98,6 +98,10 @@ class Search:
     refused: tuple[Refused, ...] = ()
 
 
+_Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
+"""A text, its targets and the parts that are traced."""
+
+
 class Verifier:
     """Tries candidates for the findings of one text. ``request`` is how that text is analyzed,
     ``known`` what came of it where it was."""
@@ -118,6 +122,8 @@ class Verifier:
         self._before: dict[tuple[tuple[str, ...], tuple[Part, ...]], Traced] = {}
         self._slow = True
         """Comparing takes long, so that a short look at a doubtful candidate pays."""
+        self._ahead: dict[_Look, asyncio.Task[Traced]] = {}
+        """Of candidates that are next, should the one that is tried be refused."""
 
     async def fixes(
         self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue] = ()
@@ -127,6 +133,15 @@ class Verifier:
         Where nothing is verified, one that brings a single other break in its place is tried once
         more with each candidate for that one.
         """
+        try:
+            return await self._search(finding, targets, seen)
+        finally:
+            while self._ahead:
+                self._ahead.popitem()[1].cancel()
+
+    async def _search(
+        self, finding: Finding, targets: Sequence[str], seen: Sequence[SeenValue]
+    ) -> Search:
         began = time.monotonic()
         only = tuple(targets[:_MOST_TARGETS])
         made = await asyncio.to_thread(self._candidates, finding, seen)
@@ -145,10 +160,13 @@ class Verifier:
         made = tuple(one for one in made if not one.suggestion)
         for step in range(_MOST_STEPS + 1):
             tried: list[Refused] = []
-            for candidate in made[:_MOST_TRIED]:
+            for number, candidate in enumerate(made := made[:_MOST_TRIED]):
                 better = candidate.preserves and not candidate.gives_up
                 if any(map(_settles, found)) and not better:
                     continue
+                if (refused or tried) and not found and number + 1 < len(made):
+                    # Where one has failed, most do.
+                    self._look_ahead(made[number + 1], parts, only[:1])
                 hurried = any(one.differs for one in (*refused, *tried))
                 one = await self._tried(
                     candidate, finding, before, parts, only[:1], only[1:], hurried=hurried
@@ -217,7 +235,7 @@ class Verifier:
     ) -> Fix | Refused:
         """``others`` only call what ``targets`` show: that is a few cases more."""
         if set(candidate.parts) - set(parts):
-            parts = tuple(dict.fromkeys((*parts, *candidate.parts)))
+            parts = _parts_of(candidate, parts)
             before = await self._traced((*targets, *others), parts)
         after = Traced(candidate.text)
         compared: list[Compared] = []
@@ -226,8 +244,7 @@ class Verifier:
             for names, seconds in ((targets, COMPARE_SECONDS), (others, QUICK_SECONDS)):
                 if not names:
                     continue
-                asked = self._asked(names, parts, candidate.text)
-                after = after.joined(await traced(self._tracer, asked))
+                after = after.joined(await self._look(candidate.text, names, parts))
                 judgment = judged(before.of((*targets, *names)), after, finding)
                 guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
                 if not judgment.better and not guarded:
@@ -285,10 +302,23 @@ class Verifier:
         """Of what neither text was traced for yet."""
         rest = tuple(part for part in _FURTHER if part not in parts)
         before, after = await asyncio.gather(
-            self._traced(targets, rest),
-            traced(self._tracer, self._asked(targets, rest, candidate.text)),
+            self._traced(targets, rest), self._look(candidate.text, targets, rest)
         )
         return judged(before, after, finding)
+
+    def _look_ahead(
+        self, candidate: Candidate, parts: tuple[Part, ...], targets: tuple[str, ...]
+    ) -> None:
+        text, parts = candidate.text, _parts_of(candidate, parts)
+        looking = traced(self._tracer, self._asked(targets, parts, text))
+        self._ahead[text, targets, parts] = asyncio.create_task(looking)
+
+    async def _look(self, text: str, targets: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
+        """A changed text, traced; what was looked at ahead, once."""
+        ahead = self._ahead.pop((text, targets, parts), None)
+        if ahead is not None:
+            return await ahead
+        return await traced(self._tracer, self._asked(targets, parts, text))
 
     async def _traced(self, only: tuple[str, ...], parts: tuple[Part, ...]) -> Traced:
         """The original text, traced once."""
@@ -334,6 +364,11 @@ class Verifier:
             if isinstance(event, Compared):
                 last = event
         return last
+
+
+def _parts_of(candidate: Candidate, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """What shows whether a candidate has ended what ``parts`` show."""
+    return tuple(dict.fromkeys((*parts, *candidate.parts)))
 
 
 def _settles(fix: Fix) -> bool:
