@@ -150,6 +150,16 @@ def test_a_break_that_is_there_in_the_changed_line_is_not_gone() -> None:
     assert not judgment.gone
 
 
+def test_one_of_equal_lines_that_follow_one_another_is_gone() -> None:
+    for line in (1, 2, 3):
+        before = traced("a\nb\nb\nb\nc\n", *(break_at(number) for number in (1, 2, 3)))
+        after = traced("a\nb\nb\nc\n", break_at(1), break_at(2))
+        assert judged(before, after, break_at(line)).better
+    # One that is elsewhere says nothing.
+    before = traced("b\na\nb\n", wanted := break_at(0), break_at(2))
+    assert not judged(before, traced("b\na\n", break_at(0)), wanted).gone
+
+
 def test_one_of_two_alike_in_changed_lines_is_gone() -> None:
     before = traced("a\nb\nc\n", wanted := break_at(1), break_at(2))
     judgment = judged(before, traced("a\nd\n", break_at(1)), wanted)

@@ -323,8 +323,20 @@ def test_a_decorator_that_disables_is_removed() -> None:
         "def f(x):\n    return «g(x)»\n"
     )
     title = "Skip calling `torch.compiler.disable()`d function"
-    made = rewritten("enable", source, title, "<function g at 0x7f>")
-    assert made == "@other\ndef g(x):\n    return x\n\ndef f(x):\n    return g(x)\n"
+    expected = "@other\ndef g(x):\n    return x\n\ndef f(x):\n    return g(x)\n"
+    assert rewritten("enable", source, title, "<function g at 0x7f>") == expected
+    # What an argument is called says nothing.
+    source = source.replace("def f(x):\n    return «g(x)»", "def f(h, x):\n    return «h(x)»")
+    expected = expected.replace("def f(x):\n    return g(x)", "def f(h, x):\n    return h(x)")
+    for context in ("<function g>", "<function f.<locals>.g at 0x7f>", "<bound method M.g>"):
+        assert rewritten("enable", source, title, context) == expected
+    assert "enable" not in tried(IMPORTS + source, title, "<function other>")
+
+
+def test_a_module_that_was_disabled_is_let_be_compiled() -> None:
+    source = 'm = torch.compiler.disable(m, reason="r")\ndef f(m, x):\n    return «m(x)»\n'
+    title = "Unsupported function call (delayed)"
+    assert rewritten("enable", source, title) == "m = m\ndef f(m, x):\n    return m(x)\n"
 
 
 def test_graph_breaks_that_were_asked_for_go() -> None:
@@ -334,6 +346,25 @@ def test_graph_breaks_that_were_asked_for_go() -> None:
     )
     other = "def f(x):\n    «torch._dynamo.graph_break()»\n    return x\n"
     assert rewritten("drop-graph-break", other) == "def f(x):\n    return x\n"
+    step = "def f(x):\n    «torch._dynamo.step_unsupported()»\n    return x\n"
+    assert rewritten("drop-graph-break", step) == "def f(x):\n    return x\n"
+    bare = "def f(x):\n    «torch.compiler.disable()»\n    return x\n"
+    assert rewritten("drop-graph-break", bare) == "def f(x):\n    return x\n"
+    for used in ("g = «torch.compiler.disable()»", "«torch.compiler.disable(x)»"):
+        assert "drop-graph-break" not in tried(f"{IMPORTS}def f(x):\n    {used}\n    return x\n")
+
+
+def test_effects_in_a_checkpoint_are_left_to_the_forward() -> None:
+    source = (
+        "def g(x):\n    «kept.append(1)»\n    return x\n\n"
+        "def f(x):\n    return torch.utils.checkpoint.checkpoint(g, x, use_reentrant=False)\n"
+    )
+    (made,) = tried(IMPORTS + source, "HOP: Unsafe side effect")["checkpoint-effects"]
+    setting = "torch._dynamo.config.skip_fwd_side_effects_in_bwd_under_checkpoint = True"
+    assert f"\n{setting}\n" in made.text
+    assert made.gives_up
+    other = source.replace("torch.utils.checkpoint.checkpoint(g", "torch.cond(x.sum() > 0, g")
+    assert "checkpoint-effects" not in tried(IMPORTS + other, "HOP: Unsafe side effect")
 
 
 def test_a_class_moves_out_of_its_function() -> None:

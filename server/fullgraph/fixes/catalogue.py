@@ -74,6 +74,7 @@ REWRITES: tuple[Rewrite, ...] = (
     dynamic_outputs.captured,
     autograd.traced_gradients,
     autograd.traced_recurrence,
+    autograd.effects_in_checkpoint,
     python.watching_function,
     dynamic_outputs.padded_places,
     custom_operators.wrapped,

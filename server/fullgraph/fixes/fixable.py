@@ -11,6 +11,7 @@ _FIXABLE = (
     "guard/specialised-dimension",
     "guard/mutated",
     "recompile",
+    "trace/compile-error",
     "export",
 )
 _LEFT_ALONE = ("frame-skipped/no-ops", "export/dynamic-shapes", "recompile/limit")

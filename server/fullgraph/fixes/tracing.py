@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import difflib
 from collections import Counter
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -179,14 +179,15 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
         # A size that is pinned by what ran in eager mode before.
         sized = one.code.startswith("guard/") and (opened or line == finding.range.start.line)
         (revealed if sized or (opened and _is_break(one)) else appeared).append(one)
-    wanted = _key(finding, kept)
-    gone = new[wanted] < old[wanted]
+    ended = tuple(one for one in _places(before) if new[_key(one, kept)] < old[_key(one, kept)])
+    # Which one of equal lines is missing is a guess.
+    was = before.text.split("\n")
+    gone = _place(finding, was) in (_place(one, was) for one in ended)
     more = len(_recompiles(after)) - len(_recompiles(before))
     # One in place of another, for another reason, is no better.
     more += gone and finding.code.startswith("recompile")
     if more > 0:
         appeared += _recompiles(after)[-more:]
-    ended = tuple(one for one in _places(before) if new[_key(one, kept)] < old[_key(one, kept)])
     return Judgment(gone, ended, tuple(appeared), tuple(revealed))
 
 
@@ -215,6 +216,14 @@ def _words(finding: Finding) -> str:
     earlier one does not split it any more."""
     evidence = finding.evidence
     return evidence.title if isinstance(evidence, BreakEvidence) else finding.message
+
+
+def _place(finding: Finding, lines: Sequence[str]) -> tuple[str, str, int]:
+    """Code, what it is, and its line: of equal lines that follow one another, the first."""
+    number = finding.range.start.line
+    while 0 < number < len(lines) and lines[number] == lines[number - 1]:
+        number -= 1
+    return finding.code, _words(finding), number
 
 
 def _places(traced: Traced) -> tuple[Finding, ...]:

@@ -89,3 +89,23 @@ def plain_parameter(site: Site) -> Iterator[Candidate]:
                 gives_up="No gradient is collected in it, and `parameters()` does not find it.",
             )
         return
+
+
+def effects_in_checkpoint(site: Site) -> Iterator[Candidate]:
+    """What a checkpointed function changes outside of it, by a setting of Dynamo."""
+    title = getattr(site.finding.evidence, "title", "")
+    if title != "HOP: Unsafe side effect" or "checkpoint" not in site.module.code:
+        return
+    setting = "torch._dynamo.config.skip_fwd_side_effects_in_bwd_under_checkpoint = True"
+    text = Syntax(site).with_setting(setting)
+    if text is not None:
+        yield Candidate(
+            "checkpoint-effects",
+            "Set `skip_fwd_side_effects_in_bwd_under_checkpoint`",
+            text,
+            preserves=True,
+            gives_up=(
+                f"{_WHOLE_PROGRAM}: where the backward computes a checkpointed function again,"
+                " compiled code does not change again what the function changes."
+            ),
+        )

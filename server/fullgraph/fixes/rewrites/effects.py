@@ -481,13 +481,22 @@ def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
     return None
 
 
+_ASKING = words("torch._dynamo.graph_break torch._dynamo.step_unsupported")
+"""Functions that do nothing but break the graph."""
+_DECORATING = words("torch.compiler.disable torch._dynamo.disable")
+"""Functions that do nothing without an argument, if their result is not used."""
+
+
 def asked_for(site: Site) -> Iterator[Candidate]:
-    """``torch._dynamo.graph_break()`` removed: it does nothing else."""
+    """``torch._dynamo.graph_break()`` and its like removed: they do nothing else."""
     syntax = Syntax(site)
     small = syntax.small
     if small is None or not isinstance(small.node, cst.Expr):
         return
-    if syntax.called(small.node.value) != "torch._dynamo.graph_break":
+    call = small.node.value
+    name = syntax.called(call)
+    unused = name in _DECORATING and isinstance(call, cst.Call) and not call.args
+    if name not in _ASKING and not unused:
         return
     block = small.block
     lines = getattr(syntax.text.parent(block), "body", ())
@@ -495,4 +504,5 @@ def asked_for(site: Site) -> Iterator[Candidate]:
         text = site.replaced([(block, cst.RemoveFromParent())])
     else:
         text = site.replaced([(small.node, cst.Pass())])
-    yield Candidate("drop-graph-break", "Remove the call of `graph_break`", text, preserves=True)
+    title = f"Remove the call of `{name.rpartition('.')[2]}`"
+    yield Candidate("drop-graph-break", title, text, preserves=True)

@@ -192,16 +192,19 @@ def _locals(function: cst.FunctionDef, without: cst.ClassDef) -> set[str]:
     return found
 
 
-_DISABLED = re.compile(r"<(?:bound method|function) ([\w.<>]+)")
+_DISABLED = re.compile(r"<(?:bound method|function) (?:\w+\.|<locals>\.)*(\w+)")
+_DELAYED = "Unsupported function call (delayed)"
 _DISABLING = frozenset(["torch.compiler.disable", "torch._dynamo.disable", "torch._dynamo.skip"])
 
 
 def disabled_by_decorator(site: Site) -> Iterator[Candidate]:
     """A function of the file that is kept from being compiled, without what does that."""
-    if "disable" not in getattr(site.finding.evidence, "title", ""):
+    title = getattr(site.finding.evidence, "title", "")
+    if "disable" not in title and title != _DELAYED:
         return
     syntax = Syntax(site)
-    names = _disabled_names(syntax)
+    # Of a module that was disabled, Dynamo does not say which it is.
+    names = _disabled_names(syntax) if title != _DELAYED else names_in(site.module)
     for node in descendants(site.module):
         for name, old, new in _enabled(syntax, node, names):
             yield Candidate(
@@ -215,7 +218,7 @@ def disabled_by_decorator(site: Site) -> Iterator[Candidate]:
 def _disabled_names(syntax: Syntax) -> set[str]:
     """What the function may be called that the finding is about."""
     match = _DISABLED.search(syntax.site.finding.context)
-    names = {match.group(1).rpartition(".")[2]} if match else set()
+    names = {match.group(1)} if match else set()
     called = [node.func for node in syntax.here if isinstance(node, cst.Call)]
     return names | {dotted(one).rpartition(".")[2] for one in called} - {""}
 
