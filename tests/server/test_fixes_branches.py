@@ -1158,3 +1158,39 @@ def test_what_is_said_once_is_said_in_eager_mode_only() -> None:
     assert f"is_compiling() and ({test}):" in rewritten(debugged, test, "eager-message")
     text = HEAD + textwrap.dedent(body.format(more=" + self.told"))
     assert "eager-message" not in {one.rewrite for one in made(text, test)}
+
+
+def test_the_else_of_any_may_be_what_no_elements_give() -> None:
+    body = """
+        def f(x, mask):
+            # the chosen
+            if mask.any():
+                y = x[mask] * 2
+            else:
+                y = x.new_zeros(0)
+            return y
+        """
+    assert rewritten(body, "mask.any()", "always") == expected(
+        """
+        def f(x, mask):
+            # the chosen
+            y = x[mask] * 2
+            return y
+        """
+    )
+    other = HEAD + textwrap.dedent(body.replace("mask.any()", "mask.all()"))
+    assert "always" not in {one.rewrite for one in made(other, "mask.all()")}
+
+
+def test_a_condition_that_decides_nothing_goes() -> None:
+    body = """
+        def f(x):
+            if torch.any(x):
+                pass  # not yet
+            return x
+        """
+    without = expected("def f(x):\n    return x\n")
+    assert rewritten(body, "torch.any(x)", "drop-nothing") == without
+    for other in ("        pass\n    else:\n        x = x + 1\n", "        x = x + 1\n"):
+        text = f"{HEAD}def f(x):\n    if torch.any(x):\n{other}    return x\n"
+        assert "drop-nothing" not in {one.rewrite for one in made(text, "torch.any(x)")}

@@ -6,7 +6,7 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.custom_operators import faked, wrapped
+from fullgraph.fixes.rewrites.custom_operators import faked, of_function, wrapped
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Position, Range
 from fullgraph_engine.protocol.evidence import (
@@ -197,3 +197,163 @@ def test_constants_dtypes_and_several_results() -> None:
 )
 def test_no_kernel_is_tried(calls: tuple[OperatorCall, ...], text: str) -> None:
     assert called(*calls, text=text) == []
+
+
+# -- functions of the file --------------------------------------------------------------------
+
+
+def of_functions(marked: str) -> list[Candidate]:
+    marked = IMPORTS + marked
+    start, end = marked.index("«"), marked.index("»") - 1
+    text = marked.replace("«", "").replace("»", "")
+    positions = TextPositions(text)
+    evidence = BreakEvidence("Data dependent operator")
+    range_ = Range(positions.at(start), positions.at(end))
+    finding = Finding("graph-break/GB0033", "", range_, evidence=evidence)
+    return list(of_function(Site(Text(text), finding)))
+
+
+def test_a_function_becomes_an_operator() -> None:
+    source = (
+        "# above\ndef g(x, n=2, w=None):\n    # why\n    k = «x.sum().item()»  # how\n"
+        "    return x * k * n\n\n\ndef f(x):\n    return g(x)\n"
+    )
+    (made,) = of_functions(source)
+    assert made.text == (
+        f"{IMPORTS}# above\ndef _g_eager(x, n, w):\n    # why\n    k = x.sum().item()  # how\n"
+        "    return x * k * n\n\n\n"
+        '@torch.library.custom_op("custom::g", mutates_args=())\n'
+        "def _g(x: torch.Tensor, n: int, w: torch.Tensor | None) -> torch.Tensor:\n"
+        "    return _g_eager(x, n, w)\n\n\n"
+        "def g(x, n=2, w=None):\n    return _g(x, n, w)\n\n\ndef f(x):\n    return g(x)\n"
+    )
+    assert (made.preserves, made.parts) == (False, ("export",))
+
+
+def test_a_method_that_needs_no_module_becomes_an_operator() -> None:
+    source = (
+        "class M:\n    @torch.no_grad()\n    def g(self, x):\n"
+        "        k = «x.sum().item()»\n        return x * k, x + k\n"
+    )
+    (made,) = of_functions(source)
+    assert made.text == (
+        f"{IMPORTS}@torch.no_grad()\ndef _g_eager(x):\n    k = x.sum().item()\n"
+        "    return x * k, x + k\n\n\n"
+        '@torch.library.custom_op("custom::g", mutates_args=())\n'
+        "def _g(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:\n"
+        "    return _g_eager(x)\n\n\n"
+        "class M:\n    def g(self, x):\n        return _g(x)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("def g(x):\n    yield «x.item()»\n    return x\n", id="a generator"),
+        pytest.param("def g(*x):\n    return «x[0].item()»\n", id="a star"),
+        pytest.param("def g(x, *, n):\n    return x * «x.item()»\n", id="a keyword"),
+        pytest.param("def g(x: list):\n    return «x[0].item()»\n", id="no tensor"),
+        pytest.param("def g(x, n=()):\n    return x * «x.item()»\n", id="a tuple"),
+        pytest.param("def g(x):\n    global n\n    n = «x.item()»\n    return x\n", id="a global"),
+        pytest.param(
+            "def g(x):\n    if «x.item()»:\n        return x\n    return x, x\n", id="results"
+        ),
+        pytest.param("def g(x):\n    print(«x.item()»)\n", id="no result"),
+        pytest.param("def g():\n    return «native.f()»\n", id="no parameter"),
+        pytest.param("@cached\ndef g(x):\n    return x * «x.item()»\n", id="a decorator"),
+        pytest.param(
+            "class M:\n    def g(self, x):\n        return self.w * «x.item()»\n", id="a module"
+        ),
+        pytest.param(
+            "class M:\n    @property\n    def g(self):\n        return «native.f()»\n",
+            id="property",
+        ),
+        pytest.param(
+            "def f(w):\n    def g(x):\n        return w * «x.item()»\n    return g\n", id="closure"
+        ),
+        pytest.param("async def g(x):\n    return x * «x.item()»\n", id="async"),
+    ],
+)
+def test_what_function_is_no_operator(source: str) -> None:
+    assert of_functions(source) == []
+
+
+OF_FUNCTION = """\
+import torch
+
+
+def plain(x, n):
+    return x * n
+
+
+@torch.library.custom_op("mine::f", mutates_args=())
+def f(x: torch.Tensor, n: int) -> torch.Tensor:
+    return plain(x, n)
+"""
+
+
+def gradients(text: str, *calls: OperatorCall) -> list[str]:
+    evidence = ExportEvidence("missing-fake-kernel", operator="mine.f.default", calls=calls)
+    range_ = Range(Position(0, 0), Position(0, 1))
+    finding = Finding("export/missing-fake-kernel", "", range_, evidence=evidence)
+    made = faked(Site(Text(text), finding))
+    return [one.text for one in made if one.rewrite == "fake-kernel-and-gradient"]
+
+
+def test_the_gradient_is_that_of_the_function() -> None:
+    calls = tuple(OperatorCall((form(n, 8), None), (form(n),)) for n in (4, 5))
+    (made, _) = gradients(OF_FUNCTION, *calls)
+    assert made.endswith(
+        """
+
+@torch.library.custom_op("custom::f_backward", mutates_args=())
+def f_backward(grad: torch.Tensor, x: torch.Tensor, n: int) -> list[torch.Tensor]:
+    _, pullback = torch.func.vjp(lambda x: plain(x, n), x)
+    return [one.clone() for one in pullback(grad)]
+
+
+@f_backward.register_fake
+def _(grad, x, n):
+    return [torch.empty_like(one) for one in (x,)]
+
+
+def f_inputs(ctx, inputs, output):
+    x, n = inputs
+    ctx.save_for_backward(x)
+    ctx.n = n
+
+
+def f_gradient(ctx, grad):
+    x, = ctx.saved_tensors
+    gradients = f_backward(grad, x, ctx.n)
+    return gradients[0], None
+
+
+f.register_autograd(f_gradient, setup_context=f_inputs)
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        pytest.param(
+            OF_FUNCTION, OperatorCall((form(4, dtype="int64"), None), (form(4),)), id="in"
+        ),
+        pytest.param(
+            OF_FUNCTION, OperatorCall((form(4), None), (form(4, dtype="bool"),)), id="out"
+        ),
+        pytest.param(
+            OF_FUNCTION.replace("def plain", "@torch.no_grad()\ndef plain"),
+            OperatorCall((form(4), None), (form(4),)),
+            id="no_grad",
+        ),
+        pytest.param(
+            OF_FUNCTION.replace("return plain(x, n)", "return native(x, n)"),
+            OperatorCall((form(4), None), (form(4),)),
+            id="foreign",
+        ),
+    ],
+)
+def test_what_has_no_gradient(text: str, call: OperatorCall) -> None:
+    assert gradients(text, call) == []

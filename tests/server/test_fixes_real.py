@@ -272,3 +272,79 @@ async def test_a_fake_kernel_for_an_operator_of_the_file(engine: Engine) -> None
     assert best.grade == "unsafe"
     kernel = "@doubled.register_fake\ndef _(x):\n    return torch.empty_like(x)\n"
     assert f"    return x * 2\n\n\n{kernel}" in best.candidate.text
+
+
+OWN_FUNCTIONS = """\
+import torch
+
+
+def scaled(x, tol=0.5):
+    total = 1.0
+    for step in range(int(x.abs().max().nan_to_num(1.0).clamp(1, 5).item() / tol)):
+        total = total * (1 + step / 50)
+    return x.sin() * total
+
+
+def changed(x):
+    for step in range(int(x.abs().max().nan_to_num(1.0).clamp(1, 5).item())):
+        x += step
+    return x.sin()
+
+
+torch.compile(scaled)(torch.rand(4, 8, requires_grad=True))
+torch.compile(changed)(torch.rand(4, 8))
+"""
+
+
+async def test_an_operator_of_a_function_has_its_gradient(engine: Engine) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", OWN_FUNCTIONS, parts=("first",))
+    found = {
+        one.target: await Verifier(engine, request).fixes(one, [one.target])
+        for one in (await traced(engine, request)).findings
+        if one.code.startswith("graph-break")
+    }
+    best = found["scaled"].fixes[0]
+    assert best.candidate.rewrite == "operator-of-function+fake-kernel-and-gradient"
+    assert best.grade == "unsafe"
+    # It changes its input, which the operator says that it does not.
+    assert not [one for one in found["changed"].fixes if "operator" in one.candidate.rewrite]
+
+
+NO_ELEMENTS = """\
+import torch
+
+
+def none(x, mask):
+    if mask.any():
+        y = x[mask] * 2
+    else:
+        y = x.new_zeros(0)
+    return y
+
+
+def one(x, mask):
+    if mask.any():
+        y = x[mask] * 2
+    else:
+        y = x.new_zeros(1)
+    return y
+
+
+torch.compile(none)(torch.rand(8), torch.rand(8) > 0.5)
+torch.compile(one)(torch.rand(8), torch.rand(8) > 0.5)
+"""
+
+
+async def test_an_else_that_gives_something_else_stays(engine: Engine) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", NO_ELEMENTS, parts=("first",))
+    found = {
+        each.target: await Verifier(engine, request).fixes(each, [each.target])
+        for each in (await traced(engine, request)).findings
+        if each.code == "graph-break/GB0170"
+    }
+    assert [fix.grade for fix in found["none"].fixes if "always" in fix.candidate.rewrite] == [
+        "unsafe"
+    ]
+    assert not [fix for fix in found["one"].fixes if "always" in fix.candidate.rewrite]
+    refused = [each for each in found["one"].refused if "always" in each.candidate.rewrite]
+    assert any("the result" in each.why for each in refused)

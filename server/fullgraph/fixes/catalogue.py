@@ -78,6 +78,7 @@ REWRITES: tuple[Rewrite, ...] = (
     python.watching_function,
     dynamic_outputs.padded_places,
     custom_operators.wrapped,
+    custom_operators.of_function,
     disable.left_untraced,
 )
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""

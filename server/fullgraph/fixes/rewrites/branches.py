@@ -265,6 +265,35 @@ def _always(site: Site, node: cst.If) -> Iterator[Candidate]:
     )
 
 
+def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """``if mask.any(): … else: …``, where the first side does for no elements what the other
+    does."""
+    test = node.test
+    asks = isinstance(test, cst.Call) and code_of(test.func).rpartition(".")[2] == "any"
+    if not asks or not isinstance(node.orelse, cst.Else):
+        return
+    new = statements_of(node.body)
+    other = " ".join(_line(site, one) for one in statements_of(node.orelse.body))
+    yield Candidate(
+        "always",
+        f"Do without the `else` of `{_line(site, test)}`",
+        site.replaced(in_place_of(site, node, [below(new[0], node), *new[1:]])),
+        gives_up=f"`{other}` is never done.",
+    )
+
+
+def _nothing(site: Site, node: cst.If) -> Iterator[Candidate]:
+    """A branch that does nothing."""
+    small = [one for line in statements_of(node.body) for one in _small(line)]
+    if node.orelse is None and all(isinstance(one, cst.Pass) for one in small):
+        yield Candidate(
+            "drop-nothing",
+            "Remove a condition that decides nothing",
+            site.replaced(in_place_of(site, node, [])),
+            gives_up=f"`{_line(site, node.test)}` is not computed, and raises nothing.",
+        )
+
+
 def _repairs(small: cst.CSTNode) -> bool:
     called: cst.CSTNode | None = None
     if isinstance(small, (cst.Assign, cst.Expr)):
@@ -398,6 +427,8 @@ _REWRITES = (
     _early_return,
     _skipped_rest,
     _always,
+    _for_any,
+    _nothing,
     _shortcut,
     _cond,
     _only_eager,

@@ -11,9 +11,10 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.disable import free_name, global_names, in_function, smallest_call
-from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.if_conversion import Statement
+from fullgraph.fixes.rewrites.names import code_of, descendants
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, dotted, targets
-from fullgraph.fixes.site import Site
+from fullgraph.fixes.site import Replacing, Site
 from fullgraph_engine.protocol.evidence import (
     BreakEvidence,
     ExportEvidence,
@@ -73,6 +74,155 @@ def wrapped(site: Site) -> Iterator[Candidate]:
             )
 
 
+_PLAIN = ("int", "float", "bool", "str")
+_DECORATORS = ("torch.no_grad", "torch.inference_mode")
+"""What a function may be decorated with that becomes an operator."""
+_NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
+
+
+def of_function(site: Site) -> Iterator[Candidate]:
+    """The function of the file that the break is in, as an operator: its body stays as it is, in
+    a function that Dynamo does not look into."""
+    syntax = Syntax(site)
+    function = syntax.function
+    if function is None or not site.finding.code.startswith("graph-break"):
+        return
+    above = [one for one in syntax.text.ancestors(function) if not isinstance(one, cst.BaseSuite)]
+    method = isinstance(above[0], cst.ClassDef)
+    if above[int(method) :] != [site.module] or function.asynchronous is not None:
+        return
+    parameters = _typed(syntax, function)
+    names = [dotted(_callee(one)) for one in function.decorators]
+    if method and "staticmethod" not in names:
+        if not parameters or any(one == parameters[0][0] for one in _mentioned(function.body)):
+            return
+        parameters = parameters[1:]
+    returned = _returned(function)
+    known = all(syntax.name(_callee(one)) in _DECORATORS for one in _moved(function))
+    if not parameters or returned is None or not known:
+        return
+    if any(isinstance(one, _NOT_MOVED) for one in descendants(function.body)):
+        return
+    if any(dotted(one) == "super" for one in descendants(function.body)):
+        return
+    yield _as_operator(syntax, function, parameters, returned)
+
+
+def _as_operator(
+    syntax: Syntax, function: cst.FunctionDef, parameters: Sequence[tuple[str, str]], returned: int
+) -> Candidate:
+    site = syntax.site
+    tensor = syntax.spelled("torch.Tensor")
+    name = free_name(site, function.name, "_")
+    plain = f"{name}_eager"
+    given = ", ".join(one for one, _ in parameters)
+    typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
+    kind = f"tuple[{', '.join([tensor] * returned)}]" if returned else tensor
+    blank = [cst.EmptyLine(indent=False)] * 2
+    top = next(
+        one for one in (function, *syntax.text.ancestors(function)) if one in site.module.body
+    )
+    parsed = cst.parse_statement(f"def {plain}({given}):\n    pass\n")
+    assert isinstance(parsed, cst.FunctionDef)
+    eager = function.with_changes(
+        name=parsed.name,
+        params=parsed.params,
+        returns=None,
+        decorators=_moved(function),
+        leading_lines=getattr(top, "leading_lines", ()),
+    )
+    operator = cst.parse_statement(
+        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
+        f"def {name}({typed}) -> {kind}:\n    return {plain}({given})\n"
+    )
+    call = cst.parse_statement(f"return {name}({given})")
+    changed = function.with_changes(
+        body=cst.IndentedBlock([call]),
+        decorators=[one for one in function.decorators if one not in _moved(function)],
+    )
+    rest = changed if top is function else top.visit(Replacing([(function, changed)]))
+    assert isinstance(rest, cst.BaseCompoundStatement)
+    assert isinstance(operator, cst.FunctionDef)
+    new = [
+        eager,
+        operator.with_changes(leading_lines=blank),
+        rest.with_changes(leading_lines=blank),
+    ]
+    return Candidate(
+        "operator-of-function",
+        f"Make an operator of `{function.name.value}`",
+        site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch")),
+        gives_up="Compiled code calls it as it is: nothing in it is compiled.",
+        parts=("export",),
+    )
+
+
+def _callee(decorator: cst.Decorator) -> cst.BaseExpression:
+    node = decorator.decorator
+    return node.func if isinstance(node, cst.Call) else node
+
+
+def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
+    """The decorators that go with the body."""
+    return [one for one in function.decorators if dotted(_callee(one)) != "staticmethod"]
+
+
+def _mentioned(node: cst.CSTNode) -> Iterator[str]:
+    return (one.value for one in descendants(node) if isinstance(one, cst.Name))
+
+
+def _typed(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
+    """Names and types of the parameters; nothing where an operator cannot have them."""
+    params = function.params
+    others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
+    if any(others) or isinstance(params.star_arg, cst.Param):
+        return []
+    tensor = syntax.spelled("torch.Tensor")
+    found: list[tuple[str, str]] = []
+    for number, one in enumerate(params.params):
+        written = one.annotation.annotation if one.annotation is not None else None
+        default = code_of(one.default) if one.default is not None else ""
+        if written is not None:
+            kind = tensor if syntax.name(written) == "torch.Tensor" else code_of(written)
+            if kind != tensor and kind not in _PLAIN:
+                return []
+        elif default == "None":
+            kind = f"{tensor} | None"
+        elif default in ("True", "False"):
+            kind = "bool"
+        elif isinstance(one.default, cst.Integer):
+            kind = "int"
+        elif isinstance(one.default, cst.Float):
+            kind = "float"
+        elif one.default is not None and number:
+            return []
+        else:
+            kind = tensor
+        found.append((one.name.value, kind))
+    return found
+
+
+def _returned(function: cst.FunctionDef) -> int | None:
+    """How many values every ``return`` has, 0 for one that is no tuple; None for anything else."""
+    counts: set[int | None] = set()
+    for one in _own_returns(function.body):
+        value = one.value
+        if isinstance(value, cst.Tuple):
+            stars = any(isinstance(each, cst.StarredElement) for each in value.elements)
+            counts.add(None if stars else len(value.elements))
+        else:
+            counts.add(None if value is None or code_of(value) == "None" else 0)
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _own_returns(node: cst.CSTNode) -> Iterator[cst.Return]:
+    if isinstance(node, cst.Return):
+        yield node
+    elif not isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+        for child in node.children:
+            yield from _own_returns(child)
+
+
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
     """Names of the parameters that an operator needs, what it is called with, and what it gives to
     the function: constants stay inside. Nothing where arguments are behind a star."""
@@ -127,14 +277,105 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
             assert isinstance(kernel, cst.FunctionDef)
             blank = [cst.EmptyLine(indent=False)] * 2
-            changed = cst.FlattenSentinel([function, kernel.with_changes(leading_lines=blank)])
+            new: list[Statement] = [function, kernel.with_changes(leading_lines=blank)]
             yield Candidate(
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
-                site.replaced([(function, changed)], imports=syntax.lacking()),
+                site.replaced([(function, cst.FlattenSentinel(new))]),
                 gives_up="Its sizes are those of the calls that were seen.",
                 parts=("export",),
             )
+            formula = _derivative(syntax, function, evidence.calls)
+            if not formula:
+                continue
+            new += [one.with_changes(leading_lines=blank) for one in formula]
+            yield Candidate(
+                "fake-kernel-and-gradient",
+                f"Register a fake kernel and the gradient of `{name}`",
+                site.replaced([(function, cst.FlattenSentinel(new))]),
+                gives_up="Its sizes are those of the calls that were seen, and its gradient"
+                " computes it again.",
+                parts=("export",),
+            )
+
+
+def _derivative(
+    syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall]
+) -> list[Statement]:
+    """The gradient of an operator that calls a function of the file, by ``torch.func.vjp`` of that
+    function; nothing where it has none, or data decide about it."""
+    inner = _only_call(function)
+    parameters = [one.name.value for one in function.params.params]
+    smooth = [
+        name
+        for at, name in enumerate(parameters)
+        if all(_is_float(one.inputs[at]) for one in calls)
+    ]
+    outputs = [form for one in calls for form in one.outputs]
+    plain = inner in global_names(syntax) and not _without_gradient(syntax, inner)
+    if not plain or not smooth or not all(map(_is_float, outputs)):
+        return []
+    torch = syntax.spelled("torch.Tensor").rpartition(".")[0]
+    name = function.name.value
+    backward, count = f"{name}_backward", len(calls[0].outputs)
+    grads = [f"grad{number}" for number in range(count)] if calls[0].several else ["grad"]
+    tensors = [one for at, one in enumerate(parameters) if calls[0].inputs[at] is not None]
+    given = ", ".join(parameters)
+    typed = ", ".join(
+        [f"{one}: {torch}.Tensor" for one in grads]
+        + [
+            code_of(one.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+            for one in function.params.params
+        ]
+    )
+    of = ", ".join(smooth)
+    grad = f"({', '.join(grads)},)" if calls[0].several else "grad"
+    saved = "".join(f"    ctx.{one} = {one}\n" for one in parameters if one not in tensors)
+    kept = ", ".join(one if one in tensors else f"ctx.{one}" for one in parameters)
+    chosen = ", ".join(
+        f"gradients[{smooth.index(one)}]" if one in smooth else "None" for one in parameters
+    )
+    code = f"""\
+@{torch}.library.custom_op("custom::{backward.strip("_")}", mutates_args=())
+def {backward}({typed}) -> list[{torch}.Tensor]:
+    _, pullback = {torch}.func.vjp(lambda {of}: {inner}({given}), {of})
+    return [one.clone() for one in pullback({grad})]
+
+@{backward}.register_fake
+def _({", ".join(grads)}, {given}):
+    return [{torch}.empty_like(one) for one in ({of},)]
+
+def {name}_inputs(ctx, inputs, output):
+    {given}{"," if len(parameters) == 1 else ""} = inputs
+    ctx.save_for_backward({", ".join(tensors)})
+{saved}
+def {name}_gradient(ctx, {", ".join(grads)}):
+    {", ".join(tensors)}{"," if len(tensors) == 1 else ""} = ctx.saved_tensors
+    gradients = {backward}({", ".join(grads)}, {kept})
+    return {chosen}
+
+{name}.register_autograd({name}_gradient, setup_context={name}_inputs)
+"""
+    return list(cst.parse_module(code, syntax.module.config_for_parsing).body)
+
+
+def _is_float(form: TensorForm | None) -> bool:
+    return form is not None and form.dtype.startswith(("float", "bfloat"))
+
+
+def _only_call(function: cst.FunctionDef) -> str:
+    """The function that an operator hands all its arguments to; empty for any other body."""
+    code = code_of(function.body).strip()
+    given = ", ".join(one.name.value for one in function.params.params)
+    match = re.fullmatch(r"return (\w+)\((.*)\)", code)
+    return match[1] if match is not None and match[2] == given else ""
+
+
+def _without_gradient(syntax: Syntax, name: str) -> bool:
+    return any(
+        isinstance(one, cst.FunctionDef) and one.name.value == name and bool(one.decorators)
+        for one in syntax.module.body
+    )
 
 
 def _defined(syntax: Syntax, decorator: cst.BaseExpression) -> str:
