@@ -279,6 +279,7 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
         f"Do without the `else` of `{_line(site, test)}`",
         site.replaced(in_place_of(site, node, [below(new[0], node), *new[1:]])),
         gives_up=f"`{other}` is never done.",
+        computes_more=True,
     )
 
 

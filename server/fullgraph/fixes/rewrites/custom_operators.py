@@ -277,7 +277,8 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
             assert isinstance(kernel, cst.FunctionDef)
             blank = [cst.EmptyLine(indent=False)] * 2
-            new: list[Statement] = [function, kernel.with_changes(leading_lines=blank)]
+            new: list[Statement] = [_checked(syntax, function, evidence.calls, outputs)]
+            new += [kernel.with_changes(leading_lines=blank)]
             yield Candidate(
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
@@ -357,6 +358,36 @@ def {name}_gradient(ctx, {", ".join(grads)}):
 {name}.register_autograd({name}_gradient, setup_context={name}_inputs)
 """
     return list(cst.parse_module(code, syntax.module.config_for_parsing).body)
+
+
+def _checked(
+    syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall], outputs: str
+) -> cst.FunctionDef:
+    """An operator of a function of the file that raises where its result is not as its fake kernel
+    says: data may decide about it, and only what is executed shows that."""
+    inner = _only_call(function)
+    if inner not in global_names(syntax):
+        return function
+    several = calls[0].several
+    torch = syntax.spelled("torch.Tensor").rpartition(".")[0]
+    given = ", ".join(one.name.value for one in function.params.params)
+    results = [f"result{number}" for number in range(len(calls[0].outputs))]
+    made = ", ".join(results) + ("," if len(results) == 1 else "") if several else "result"
+    pairs = "".join(
+        f"    {torch}._check(({one}.shape, {one}.dtype) == ({other}.shape, {other}.dtype))\n"
+        for one, other in (
+            [(one, f"expected[{at}]") for at, one in enumerate(results)]
+            if several
+            else [("result", "expected")]
+        )
+    )
+    body = cst.parse_statement(
+        f"def _():\n    {made} = {inner}({given})\n    expected = {outputs}\n{pairs}"
+        f"    return {made}\n",
+        syntax.module.config_for_parsing,
+    )
+    assert isinstance(body, cst.FunctionDef)
+    return function.with_changes(body=body.body)
 
 
 def _is_float(form: TensorForm | None) -> bool:
