@@ -19,15 +19,19 @@ from fullgraph_engine.protocol.evidence import (
 IMPORTS = "import torch\nimport json\nimport native\n"
 
 
-def operators(marked: str) -> list[Candidate]:
+def site_of(marked: str, code: str, title: str) -> Site:
+    """Of a break at what is marked, below the imports."""
     marked = IMPORTS + marked
     start, end = marked.index("«"), marked.index("»") - 1
     text = marked.replace("«", "").replace("»", "")
     positions = TextPositions(text)
     range_ = Range(positions.at(start), positions.at(end))
-    evidence = BreakEvidence("Attempted to call function marked as skipped")
-    finding = Finding("graph-break/GB0007", "", range_, evidence=evidence)
-    return list(wrapped(Site(Text(text), finding)))
+    return Site(Text(text), Finding(code, "", range_, evidence=BreakEvidence(title)))
+
+
+def operators(marked: str) -> list[Candidate]:
+    title = "Attempted to call function marked as skipped"
+    return list(wrapped(site_of(marked, "graph-break/GB0007", title)))
 
 
 @pytest.mark.parametrize(
@@ -105,12 +109,16 @@ def form(*sizes: int, dtype: str = "float32") -> TensorForm:
     return TensorForm(dtype, sizes)
 
 
-def called(*calls: OperatorCall, text: str = DEFINED) -> list[str]:
-    """The kernels that are tried."""
+def kernels(text: str, calls: tuple[OperatorCall, ...]) -> list[Candidate]:
     evidence = ExportEvidence("missing-fake-kernel", operator="mine.f.default", calls=calls)
     range_ = Range(Position(0, 0), Position(0, 1))
     finding = Finding("export/missing-fake-kernel", "", range_, evidence=evidence)
-    found = list(faked(Site(Text(text), finding)))
+    return list(faked(Site(Text(text), finding)))
+
+
+def called(*calls: OperatorCall, text: str = DEFINED) -> list[str]:
+    """The kernels that are tried."""
+    found = kernels(text, calls)
     head = f"{text}\n\n@f.register_fake\ndef _(x, w):\n    return "
     assert all(one.text.startswith(head) and not one.preserves for one in found)
     return list(dict.fromkeys(one.text[len(head) :].rstrip("\n") for one in found))
@@ -203,14 +211,7 @@ def test_no_kernel_is_tried(calls: tuple[OperatorCall, ...], text: str) -> None:
 
 
 def of_functions(marked: str) -> list[Candidate]:
-    marked = IMPORTS + marked
-    start, end = marked.index("«"), marked.index("»") - 1
-    text = marked.replace("«", "").replace("»", "")
-    positions = TextPositions(text)
-    evidence = BreakEvidence("Data dependent operator")
-    range_ = Range(positions.at(start), positions.at(end))
-    finding = Finding("graph-break/GB0033", "", range_, evidence=evidence)
-    return list(of_function(Site(Text(text), finding)))
+    return list(of_function(site_of(marked, "graph-break/GB0033", "Data dependent operator")))
 
 
 def test_a_function_becomes_an_operator() -> None:
@@ -293,11 +294,7 @@ def f(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def gradients(text: str, *calls: OperatorCall) -> list[str]:
-    evidence = ExportEvidence("missing-fake-kernel", operator="mine.f.default", calls=calls)
-    range_ = Range(Position(0, 0), Position(0, 1))
-    finding = Finding("export/missing-fake-kernel", "", range_, evidence=evidence)
-    made = faked(Site(Text(text), finding))
-    return [one.text for one in made if one.rewrite == "fake-kernel-and-gradient"]
+    return [one.text for one in kernels(text, calls) if one.rewrite == "fake-kernel-and-gradient"]
 
 
 def test_the_gradient_is_that_of_the_function() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Protocol
 
+from .. import devices
 from ..protocol import (
     BehaviorOutcome,
     Compared,
@@ -369,9 +370,7 @@ class RealPipeline:
         registered.take_baseline()
 
     def device_in_use(self) -> bool:
-        import torch
-
-        return bool(torch.cuda.is_initialized() or torch.xpu.is_initialized())
+        return devices.in_use()
 
     def self_check(self) -> tuple[Hook, ...]:
         from ..torch_internals import census

@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from .. import devices
+
 
 def begin_again(seed: int = 0) -> None:
     """Start every generator of random numbers that this process has from the same number."""
@@ -14,8 +16,7 @@ def begin_again(seed: int = 0) -> None:
 
     # For each kind of device that is not in use, ``torch.manual_seed`` notes the whole stack: that
     # takes milliseconds. Their generators begin with a number that is always the same.
-    used = any(device.is_initialized() for device in (torch.cuda, torch.xpu))
-    if used or torch.backends.mps.is_available():
+    if devices.in_use() or torch.backends.mps.is_available():
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)

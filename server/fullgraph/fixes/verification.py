@@ -234,8 +234,8 @@ class Verifier:
         hurried: bool = False,
     ) -> Fix | Refused:
         """``others`` only call what ``targets`` show: that is a few cases more."""
-        if set(candidate.parts) - set(parts):
-            parts = _parts_of(candidate, parts)
+        asked, parts = parts, _parts_of(candidate, parts)
+        if parts != asked:
             before = await self._traced((*targets, *others), parts)
         after = Traced(candidate.text)
         compared: list[Compared] = []
@@ -260,10 +260,7 @@ class Verifier:
                     if one.outcome == "differs" and not _allowed(candidate, one):
                         return Refused(candidate, one.reason, differs=True)
                     compared.append(one)
-            looking = looking or asyncio.create_task(
-                self._further(candidate, finding, targets, parts)
-            )
-            further = await looking
+            further = await (looking or self._further(candidate, finding, targets, parts))
         finally:
             if looking is not None:
                 looking.cancel()

@@ -25,6 +25,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     Converter,
     Statement,
     above,
+    all_below,
     below,
     block,
     is_message,
@@ -207,7 +208,7 @@ def _early_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     body, index = place
     converter = Converter(site)
     new = returned(converter, body[index:])
-    changes = in_place_of(site, node, [below(new[0], node), *new[1:]])
+    changes = in_place_of(site, node, all_below(new, node))
     changes += [(one, cst.RemoveFromParent()) for one in body[index + 1 :]]
     yield Candidate(
         "where",
@@ -260,7 +261,7 @@ def _always(site: Site, node: cst.If) -> Iterator[Candidate]:
     yield Candidate(
         "always",
         "Always do what the condition asks for",
-        site.replaced(in_place_of(site, node, [below(new[0], node), *new[1:]])),
+        site.replaced(in_place_of(site, node, all_below(new, node))),
         gives_up=f"`{_line(site, node.test)}` is not checked.",
     )
 
@@ -277,7 +278,7 @@ def _for_any(site: Site, node: cst.If) -> Iterator[Candidate]:
     yield Candidate(
         "always",
         f"Do without the `else` of `{_line(site, test)}`",
-        site.replaced(in_place_of(site, node, [below(new[0], node), *new[1:]])),
+        site.replaced(in_place_of(site, node, all_below(new, node))),
         gives_up=f"`{other}` is never done.",
         computes_more=True,
     )
@@ -347,9 +348,7 @@ def _shortcut(site: Site, node: cst.If) -> Iterator[Candidate]:
         text = site.replaced(changes)
     else:
         new = other_side(node)
-        text = site.replaced(
-            in_place_of(site, node, [below(new[0], node), *new[1:]] if new else [])
-        )
+        text = site.replaced(in_place_of(site, node, all_below(new, node)))
     yield Candidate(
         "drop-shortcut",
         "Remove the shortcut",

@@ -12,8 +12,8 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.disable import free_name, global_names, in_function, smallest_call
 from fullgraph.fixes.rewrites.if_conversion import Statement
-from fullgraph.fixes.rewrites.names import code_of, descendants
-from fullgraph.fixes.rewrites.syntax import Syntax, bound, dotted, targets
+from fullgraph.fixes.rewrites.names import code_of, descendants, walk
+from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, targets
 from fullgraph.fixes.site import Replacing, Site
 from fullgraph_engine.protocol.evidence import (
     BreakEvidence,
@@ -54,13 +54,9 @@ def wrapped(site: Site) -> Iterator[Candidate]:
         return
     name = free_name(site, call, "_")
     tensor = syntax.spelled("torch.Tensor")
-    several = _taken_apart(syntax, call)
-    returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
-    typed = ", ".join(f"{one}: {tensor}" for one in parameters)
-    definition = (
-        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
-        f"def {name}({typed}) -> {returned}:\n    return {function}({', '.join(inside)})\n"
-    )
+    typed = [(one, tensor) for one in parameters]
+    value = f"{function}({', '.join(inside)})"
+    definition = _definition(syntax, name, typed, _taken_apart(syntax, call), value)
     detached = [f"{syntax.operand(syntax.expression(one))}.detach()" for one in arguments]
     for given in (arguments, detached):
         text = in_function(syntax, call, definition, f"{name}({', '.join(given)})")
@@ -74,6 +70,22 @@ def wrapped(site: Site) -> Iterator[Candidate]:
             )
 
 
+def _definition(
+    syntax: Syntax, name: str, parameters: Sequence[tuple[str, str]], several: int, value: str
+) -> str:
+    """An operator that returns a value, with parameters by name and type. ``several``: how many
+    tensors it returns in a tuple, 0 for one that is in none."""
+    tensor = syntax.spelled("torch.Tensor")
+    returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
+    typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
+    return (
+        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
+        f"def {name}({typed}) -> {returned}:\n    return {value}\n"
+    )
+
+
+_BLANK = [cst.EmptyLine(indent=False)] * 2
+"""Lines between definitions."""
 _PLAIN = ("int", "float", "bool", "str")
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
 """What a function may be decorated with that becomes an operator."""
@@ -92,18 +104,20 @@ def of_function(site: Site) -> Iterator[Candidate]:
     if above[int(method) :] != [site.module] or function.asynchronous is not None:
         return
     parameters = _typed(syntax, function)
-    names = [dotted(_callee(one)) for one in function.decorators]
-    if method and "staticmethod" not in names:
-        if not parameters or any(one == parameters[0][0] for one in _mentioned(function.body)):
+    moved = _moved(function)
+    names = names_in(function.body)
+    static = len(moved) < len(function.decorators)
+    if method and not static:
+        if not parameters or parameters[0][0] in names:
             return
         parameters = parameters[1:]
     returned = _returned(function)
-    known = all(syntax.name(_callee(one)) in _DECORATORS for one in _moved(function))
+    known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
     if not parameters or returned is None or not known:
         return
     if any(isinstance(one, _NOT_MOVED) for one in descendants(function.body)):
         return
-    if any(dotted(one) == "super" for one in descendants(function.body)):
+    if "super" in names:
         return
     yield _as_operator(syntax, function, parameters, returned)
 
@@ -112,13 +126,9 @@ def _as_operator(
     syntax: Syntax, function: cst.FunctionDef, parameters: Sequence[tuple[str, str]], returned: int
 ) -> Candidate:
     site = syntax.site
-    tensor = syntax.spelled("torch.Tensor")
     name = free_name(site, function.name, "_")
     plain = f"{name}_eager"
     given = ", ".join(one for one, _ in parameters)
-    typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
-    kind = f"tuple[{', '.join([tensor] * returned)}]" if returned else tensor
-    blank = [cst.EmptyLine(indent=False)] * 2
     top = next(
         one for one in (function, *syntax.text.ancestors(function)) if one in site.module.body
     )
@@ -132,8 +142,7 @@ def _as_operator(
         leading_lines=getattr(top, "leading_lines", ()),
     )
     operator = cst.parse_statement(
-        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
-        f"def {name}({typed}) -> {kind}:\n    return {plain}({given})\n"
+        _definition(syntax, name, parameters, returned, f"{plain}({given})")
     )
     call = cst.parse_statement(f"return {name}({given})")
     changed = function.with_changes(
@@ -145,8 +154,8 @@ def _as_operator(
     assert isinstance(operator, cst.FunctionDef)
     new = [
         eager,
-        operator.with_changes(leading_lines=blank),
-        rest.with_changes(leading_lines=blank),
+        operator.with_changes(leading_lines=_BLANK),
+        rest.with_changes(leading_lines=_BLANK),
     ]
     return Candidate(
         "operator-of-function",
@@ -157,18 +166,9 @@ def _as_operator(
     )
 
 
-def _callee(decorator: cst.Decorator) -> cst.BaseExpression:
-    node = decorator.decorator
-    return node.func if isinstance(node, cst.Call) else node
-
-
 def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
     """The decorators that go with the body."""
-    return [one for one in function.decorators if dotted(_callee(one)) != "staticmethod"]
-
-
-def _mentioned(node: cst.CSTNode) -> Iterator[str]:
-    return (one.value for one in descendants(node) if isinstance(one, cst.Name))
+    return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
 
 
 def _typed(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
@@ -205,7 +205,9 @@ def _typed(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
 def _returned(function: cst.FunctionDef) -> int | None:
     """How many values every ``return`` has, 0 for one that is no tuple; None for anything else."""
     counts: set[int | None] = set()
-    for one in _own_returns(function.body):
+    for one in walk(function.body):
+        if not isinstance(one, cst.Return):
+            continue
         value = one.value
         if isinstance(value, cst.Tuple):
             stars = any(isinstance(each, cst.StarredElement) for each in value.elements)
@@ -213,14 +215,6 @@ def _returned(function: cst.FunctionDef) -> int | None:
         else:
             counts.add(None if value is None or code_of(value) == "None" else 0)
     return counts.pop() if len(counts) == 1 else None
-
-
-def _own_returns(node: cst.CSTNode) -> Iterator[cst.Return]:
-    if isinstance(node, cst.Return):
-        yield node
-    elif not isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-        for child in node.children:
-            yield from _own_returns(child)
 
 
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
@@ -269,6 +263,7 @@ def faked(site: Site) -> Iterator[Candidate]:
         if name not in (_defined(syntax, one.decorator) for one in function.decorators):
             continue
         parameters = [one.name.value for one in function.params.params]
+        formula = _derivative(syntax, function, evidence.calls)
         for outputs in _outputs(syntax, evidence.calls, parameters):
             kernel = cst.parse_statement(
                 f"@{function.name.value}.register_fake\n"
@@ -276,9 +271,8 @@ def faked(site: Site) -> Iterator[Candidate]:
                 syntax.module.config_for_parsing,
             )
             assert isinstance(kernel, cst.FunctionDef)
-            blank = [cst.EmptyLine(indent=False)] * 2
             new: list[Statement] = [_checked(syntax, function, evidence.calls, outputs)]
-            new += [kernel.with_changes(leading_lines=blank)]
+            new += [kernel.with_changes(leading_lines=_BLANK)]
             yield Candidate(
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
@@ -286,10 +280,9 @@ def faked(site: Site) -> Iterator[Candidate]:
                 gives_up="Its sizes are those of the calls that were seen.",
                 parts=("export",),
             )
-            formula = _derivative(syntax, function, evidence.calls)
             if not formula:
                 continue
-            new += [one.with_changes(leading_lines=blank) for one in formula]
+            new += [one.with_changes(leading_lines=_BLANK) for one in formula]
             yield Candidate(
                 "fake-kernel-and-gradient",
                 f"Register a fake kernel and the gradient of `{name}`",

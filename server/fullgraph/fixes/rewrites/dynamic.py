@@ -10,7 +10,7 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.placing import before
-from fullgraph.fixes.rewrites.syntax import Syntax, dotted
+from fullgraph.fixes.rewrites.syntax import Syntax, callee, dotted
 from fullgraph.fixes.site import Site
 from fullgraph_engine.protocol.evidence import RecompileEvidence
 
@@ -57,7 +57,7 @@ def _compiles(syntax: Syntax, function: str) -> list[cst.BaseExpression]:
 
 
 def _is_compile(syntax: Syntax, node: cst.BaseExpression) -> bool:
-    return (syntax.called(node) or syntax.name(node)) == "torch.compile"
+    return syntax.name(callee(node)) == "torch.compile"
 
 
 def _with_dynamic(node: cst.BaseExpression) -> cst.Call | None:

@@ -104,6 +104,11 @@ def below(statement: Statement, node: Statement) -> Statement:
     return new
 
 
+def all_below(statements: Sequence[Statement], node: Statement) -> list[Statement]:
+    """Statements of which the first is below the lines that stand above ``node``."""
+    return [below(statements[0], node), *statements[1:]] if statements else []
+
+
 def block(statements: Sequence[Statement]) -> cst.IndentedBlock:
     """An indented block; ``pass`` where there is nothing."""
     return cst.IndentedBlock(body=list(statements) or [cst.SimpleStatementLine([cst.Pass()])])
@@ -161,7 +166,7 @@ class Converter:
         condition = self.conditions.read(node.test)
         outside = self.outside(at or node)
         new = self.lower(condition, statements_of(node.body), other_side(node), outside)
-        return [below(new[0], node), *new[1:]] if new else []
+        return all_below(new, node)
 
     def lower(
         self,
@@ -249,7 +254,7 @@ class Converter:
                 new = self.lower(
                     condition, statements_of(statement.body), other_side(statement), own
                 )
-                found += [below(new[0], statement), *new[1:]] if new else []
+                found += all_below(new, statement)
             else:
                 found.append(statement)
         return found

@@ -24,6 +24,7 @@ from fullgraph.fixes.rewrites.if_conversion import (
     Outside,
     Statement,
     above,
+    all_below,
     below,
     block,
     statements_of,
@@ -268,7 +269,7 @@ def _without_return(site: Site, node: cst.If) -> Iterator[Candidate]:
     ]
     start = above(converter.statement(f"{met} = []"), loop.leading_lines)
     changes = in_place_of(site, loop, [start, changed])
-    changes += in_place_of(site, rest[-1], [below(behind[0], rest[-1]), *behind[1:]])
+    changes += in_place_of(site, rest[-1], all_below(behind, rest[-1]))
     yield Candidate(
         "where",
         "Run all iterations, and choose the first result that is returned",

@@ -15,6 +15,7 @@ from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
     Syntax,
     arguments,
+    callee,
     dotted,
     import_name,
     names_in,
@@ -243,8 +244,7 @@ def _enabled(
 
 def _disables(syntax: Syntax, node: cst.BaseExpression) -> bool:
     """Whether this is one of torch's functions that disable, or of the file's that call one."""
-    called = node.func if isinstance(node, cst.Call) else node
-    name = syntax.name(called)
+    name = syntax.name(callee(node))
     if name in _DISABLING:
         return True
     for one in syntax.module.body:

@@ -13,6 +13,7 @@ from fullgraph.fixes.rewrites.syntax import (
     arguments,
     assigned,
     bound,
+    callee,
     dotted,
     reads,
     targets,
@@ -241,13 +242,8 @@ def _without_gradient(syntax: Syntax, value: cst.BaseExpression) -> bool:
         else:
             break
     decorators = syntax.function.decorators if syntax.function is not None else ()
-    return any("no_grad" in dotted_of(one) or "inference" in dotted_of(one) for one in decorators)
-
-
-def dotted_of(decorator: cst.Decorator) -> str:
-    """The dotted name of a decorator, called or not."""
-    node = decorator.decorator
-    return dotted(node.func if isinstance(node, cst.Call) else node)
+    names = [dotted(callee(one.decorator)) for one in decorators]
+    return any("no_grad" in name or "inference" in name for name in names)
 
 
 def tensor_index(site: Site) -> Iterator[Candidate]:

@@ -394,6 +394,11 @@ def reads(scope: cst.CSTNode, name: str) -> list[cst.Name]:
     return found
 
 
+def callee(node: cst.BaseExpression) -> cst.BaseExpression:
+    """What a call calls, and anything else itself: a decorator may be either."""
+    return node.func if isinstance(node, cst.Call) else node
+
+
 def names_in(node: cst.CSTNode) -> set[str]:
     """All names that a node mentions."""
     return {one.value for one in descendants(node) if isinstance(one, cst.Name)}
