@@ -69,7 +69,7 @@ def _frame(code: types.CodeType, line: int | None, lasti: int) -> Frame:
         code.co_filename,
         code.co_name,
         number - 1,
-        text=_getline(code.co_filename, number).strip(),
+        text=_getline(code.co_filename, number).strip("\n"),
     )
     if place is None:
         return found
