@@ -48,6 +48,17 @@ def at(words: str, text: str = TEXT, function: str = "forward", last: bool = Fal
     return Frame(FILE, function, line, byte, line, byte + len(words))
 
 
+def test_what_comments_and_docstrings_say_leaves_the_identity() -> None:
+    said = TEXT.replace(
+        "    def forward(self, x):\n", '    def forward(self, x):\n        """x.item()"""\n'
+    )
+    said = said.replace("print(x)\n", "print(x)  # x.item()\n        # x.item()\n")
+    lines = said.split("\n")
+    row = next(number for number, line in enumerate(lines) if line.lstrip().startswith("y = "))
+    moved = dataclasses.replace(at("x.item()"), line=row, end_line=row)
+    assert cause(moved, text=said).identity == cause(at("x.item()")).identity
+
+
 def test_an_edit_of_something_else_leaves_the_identity() -> None:
     before = cause(at("x.item()"))
     assert (before.kind, before.function, before.path) == ("place", "Net.forward", "")

@@ -99,15 +99,25 @@ class SourceText:
         return self._names.at(name, line) if path == self.path else name
 
     def occurrences(self, text: str, function: str, end: Position) -> int:
-        """How often a text stands in a function, by its full name, before ``end``."""
+        """How many expressions and statements of a function, by its full name, begin before ``end``
+        and have this text. What comments and docstrings say is none."""
         sought, name = text.encode(), function.rpartition(".")[2]
-        last = [line[: end.byte] for line in self._lines[end.line : end.line + 1]]
-        before = (*self._lines[: end.line], *last) if sought else ()
         return sum(
-            line.count(sought)
-            for number, line in enumerate(before)
-            if sought in line and self.function(self.path, name, number) == function
+            len({one.start for one in on_line if one.start < end and self.text_of(one) == text})
+            for number, on_line in self._extents.items()
+            if number <= end.line
+            and sought in self._lines[number]
+            and self.function(self.path, name, number) == function
         )
+
+    @cached_property
+    def _extents(self) -> dict[int, list[Range]]:
+        """Those of expressions and statements, by the line that they begin on."""
+        found: dict[int, list[Range]] = {}
+        for node in ast.walk(self.tree) if self.tree is not None else ():
+            if isinstance(node, (ast.stmt, ast.expr)):
+                found.setdefault(node.lineno - 1, []).append(extent(node))
+        return found
 
     @cached_property
     def _names(self) -> FunctionNames:

@@ -89,13 +89,14 @@ def trace(
     backend.marks_outputs = bool(dynamic)
     if _fake is not None:
         _fake.keeps_dynamic = bool(dynamic)
-    compiled = torch.compile(function, backend=backend)
     watch = recorder.Recorder(BOTTOM, on_break, file, witness)
     for (tensor, dim), symbol in zip(dynamic, symbols, strict=False):
         watch.shapes.name(tensor, dim, symbol)
     started = time.perf_counter()
     with watch.listen() as recording, _report_chosen(recording):
         try:
+            # A module without what `nn.Module.__init__` makes raises here.
+            compiled = torch.compile(function, backend=backend)
             _call(compiled, args, kwargs)
         except ValueNeeded:
             raise

@@ -34,11 +34,16 @@ def matter(function: Any, *, read: bool) -> bool:
     It cannot if no code asks for the mode. What a module does follows from the code of its class
     and of those of its submodules, all of which is searched for ``training``, and of functions
     that they call: of those ``read`` says whether Dynamo came across one outside torch that asks.
-    A function of no class that Dynamo never entered is not seen.
+    A function of no class that Dynamo never entered is not seen. A module without the state that
+    ``nn.Module.__init__`` makes cannot be called in any mode.
     """
     if not isinstance(function, nn.Module):
         return False
-    return read or any(_asks(module) for module in function.modules())
+    try:
+        modules = list(function.modules())
+    except AttributeError:
+        return False
+    return read or any(map(_asks, modules))
 
 
 def _asks(module: nn.Module) -> bool:
