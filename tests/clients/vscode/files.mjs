@@ -74,3 +74,12 @@ def slow(x: "f32[4]"):
     time.sleep(600)
     return x + 1
 `;
+
+/** BROKEN, with an `__init__` so slow that a repro, which calls it several times, takes longer than `PATIENCE` of progress.ts. */
+export const LABORIOUS = BROKEN.replace("import torch\n", "import time\n\nimport torch\n").replace(
+  "        super().__init__()\n",
+  "        super().__init__()\n        time.sleep(1)\n",
+);
+
+/** The break of LABORIOUS. */
+export const LABORIOUS_BREAK = { ...BREAK, line: BREAK.line + 3 };

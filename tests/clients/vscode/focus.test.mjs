@@ -31,7 +31,13 @@ let user;
 
 before(async () => {
   host = await Host.start(VERSION, {
-    files: { "broken.py": files.BROKEN, "other.py": "words = 1\n", "slow.py": files.SLOW, "commented.py": COMMENTED },
+    files: {
+      "broken.py": files.BROKEN,
+      "laborious.py": files.LABORIOUS,
+      "other.py": "words = 1\n",
+      "slow.py": files.SLOW,
+      "commented.py": COMMENTED,
+    },
   });
   await host.open({ width: 1800 });
   user = new User(host, "focus-");
@@ -113,8 +119,9 @@ test("a measurement is asked for by a lens, opens beside, and leaves the focus",
 });
 
 test("a repro waits behind a button while one types elsewhere", LONG, async () => {
-  await user.file("broken.py");
-  await user.cursor(files.BREAK.line, files.BREAK.column + 1);
+  await user.file("laborious.py");
+  await user.squiggled();
+  await user.cursor(files.LABORIOUS_BREAK.line, files.LABORIOUS_BREAK.column + 1);
   await user.action("Emit minified repro");
   await user.file("other.py");
   await user.cursor(1);
