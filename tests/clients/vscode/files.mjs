@@ -75,7 +75,7 @@ def slow(x: "f32[4]"):
     return x + 1
 `;
 
-/** BROKEN, with an `__init__` so slow that a repro, which calls it several times, takes longer than `PATIENCE` of progress.ts. */
+/** BROKEN, with a slow `__init__`: a repro calls it so often that it takes longer than `PATIENCE` of progress.ts. */
 export const LABORIOUS = BROKEN.replace("import torch\n", "import time\n\nimport torch\n").replace(
   "        super().__init__()\n",
   "        super().__init__()\n        time.sleep(1)\n",
