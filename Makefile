@@ -69,7 +69,7 @@ test-vscode: vsix $(VSCODE_HOSTS:%=tests/clients/hosts/code-server-%/ready)
 	tests/clients/vscode/install_chromium.sh
 	$(BIN)/python $(VSCODE)/scripts/manifest.py --check
 	again=""; for one in $(VSCODE_RUNS); do \
-	  run="env HOST=$${one%/*} PYTHON=$(abspath $(BIN)/python) SCREENS=$(abspath $(SCREENS)) \
+	  run="env FULLGRAPH_ENGINE_KEEP=0 HOST=$${one%/*} PYTHON=$(abspath $(BIN)/python) SCREENS=$(abspath $(SCREENS)) \
 	    node --test tests/clients/vscode/$${one#*/}.test.mjs"; \
 	  $$run || { echo "Once more: $$one"; again="$$again $$one"; $$run; } || exit 1; \
 	done; echo "Passed at the second try: $${again:- none}"

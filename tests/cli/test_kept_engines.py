@@ -61,7 +61,7 @@ def test_later_checks_use_the_engine_of_the_first(
     assert (later.status, later.out) == (first.status, first.out)
     alone = command_line.run(*arguments, **{**variables, "FULLGRAPH_ENGINE_KEEP": "0"})
     assert (alone.status, alone.out) == (first.status, first.out)
-    assert "for this command alone" not in first.err + later.err
+    assert "is not shared" not in first.err + later.err
     status = command_line.run("engine", "status", **variables)
     assert pids(status.out) == [pid]
     assert status.out.startswith(f"{sys.executable}: torch ")
@@ -79,7 +79,7 @@ def test_a_note_says_why_no_engine_is_kept(
     # The scripted engine's interpreter has no files of torch.
     ran = command_line.check("-v", "model.py", **variables)
     expected = (
-        "note: An engine is started for this command alone: The files of the torch of "
+        "note: The engine is not shared: The files of the torch of "
         f"{command_line.interpreter} were not found.\n"
     )
     assert expected in ran.err

@@ -386,6 +386,7 @@ class Place:
         environment = {
             **os.environ,
             "STUB_ENGINE": "",
+            "FULLGRAPH_ENGINE_KEEP": "0",
             "SERVER_LOG": str(log),
             "XDG_CONFIG_HOME": str(self.folder / "config"),
             "XDG_CACHE_HOME": str(self.folder / "cache"),

@@ -17,7 +17,14 @@ import psutil
 import pytest
 
 from fullgraph import __version__
-from fullgraph.engines import AnyEngine, Engine, EngineState
+from fullgraph.engines import (
+    AnyEngine,
+    Engine,
+    EngineListener,
+    EngineState,
+    EngineStatus,
+    Interpreter,
+)
 from fullgraph.engines.background import (
     BackgroundEngine,
     Launch,
@@ -33,6 +40,7 @@ from fullgraph.engines.background.connection import Connection
 from fullgraph.engines.background.folder import Unavailable, check_private, private_folder
 from fullgraph.engines.background.keeper import Keeper
 from fullgraph.engines.background.messages import Welcome, encoded
+from fullgraph.session.engine_pool import EnginePool
 from fullgraph_engine.protocol import (
     Allowed,
     Analyze,
@@ -41,6 +49,7 @@ from fullgraph_engine.protocol import (
     Event,
     Failed,
     FindingFound,
+    IndexWritten,
     Log,
     Reproduced,
     ReproFound,
@@ -85,12 +94,14 @@ class Commands:
     def path(self) -> Path:
         return folder.socket_path(private_folder(self.environment), self.name)
 
-    def command(self, *, keep: float = 600.0, logs: list[Log] | None = None) -> BackgroundEngine:
+    def command(
+        self, *, keep: float = 600.0, listener: EngineListener | None = None
+    ) -> BackgroundEngine:
         engine = BackgroundEngine(
             self.launch,
+            listener or EngineListener(),
             keep=keep,
             own=self.own_engine,
-            on_log=(logs if logs is not None else []).append,
             on_note=self.notes.append,
             environment=self.environment,
             boot=STUB,
@@ -98,8 +109,8 @@ class Commands:
         self.made.append(engine)
         return engine
 
-    def own_engine(self) -> AnyEngine:
-        self.own.append(engine_of(lambda status: None, lambda log: None))
+    def own_engine(self, processes: str) -> AnyEngine:
+        self.own.append(engine_of(EngineListener()))
         return self.own[-1]
 
     async def serve(self, **options: Any) -> Keeper:
@@ -130,8 +141,15 @@ class Commands:
             await task
 
 
-def engine_of(on_status: Callable[[Any], None], on_log: Callable[[Log], None]) -> Engine:
-    return Engine(Path(sys.executable), on_status=on_status, on_log=on_log, boot=STUB, back_off=())
+def engine_of(listener: EngineListener, kind: type[Engine] = Engine) -> Engine:
+    return kind(
+        Path(sys.executable),
+        on_status=listener.status,
+        on_log=listener.log,
+        on_index=listener.index,
+        boot=STUB,
+        back_off=(),
+    )
 
 
 async def until(there: Callable[[], bool]) -> None:
@@ -208,7 +226,8 @@ async def test_output_goes_to_whose_code_it_is(commands: Commands) -> None:
     await commands.serve()
     logs: list[Log] = []
     others: list[Log] = []
-    one, other = commands.command(logs=logs), commands.command(logs=others)
+    one = commands.command(listener=EngineListener(log=logs.append))
+    other = commands.command(listener=EngineListener(log=others.append))
     for engine in (one, other):
         await engine.start()
     # So that numbers of the engine are not those of the command.
@@ -255,8 +274,8 @@ async def test_requests_are_told_apart_by_command(commands: Commands) -> None:
             seen.append(request)
             return super().analyze(request)
 
-    def make(on_status: Callable[[Any], None], on_log: Callable[[Log], None]) -> Engine:
-        return Seeing(Path(sys.executable), on_status=on_status, on_log=on_log, boot=STUB)
+    def make(listener: EngineListener) -> Engine:
+        return engine_of(listener, Seeing)
 
     await commands.serve(make=make)
     one, other = commands.command(), commands.command()
@@ -266,6 +285,45 @@ async def test_requests_are_told_apart_by_command(commands: Commands) -> None:
     numbers = [request.client for request in seen]
     assert numbers[0] == numbers[2] != numbers[1]
     assert 0 not in numbers
+
+
+async def test_what_is_asked_before_the_process_is_there_waits_for_it(commands: Commands) -> None:
+    engine = commands.command()
+    waiting, unwanted = engine.analyze(asked(NET)), engine.analyze(asked(NET))
+    unwanted.cancel()
+    got = await events(unwanted)
+    assert isinstance(got[-1], Analyzed) and got[-1].cancelled
+    await commands.serve()
+    await engine.start()
+    assert messages(await events(waiting)) == ["Call to print"]
+    assert commands.own == []
+
+
+async def test_what_is_asked_of_a_closed_one_fails(commands: Commands) -> None:
+    await commands.serve()
+    engine = commands.command()
+    await engine.start()
+    running = engine.analyze(asked(SLOW))
+    await engine.close()
+    later = engine.analyze(asked(NET))
+    for analysis in (running, later):
+        failed = (await events(analysis))[-1]
+        assert isinstance(failed, Failed) and failed.reason == "The engine was stopped."
+
+
+async def test_every_client_hears_of_the_index(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands.environment["STUB_ENGINE"] += f",index={tmp_path / 'a.index'}"
+    monkeypatch.setenv("STUB_ENGINE", commands.environment["STUB_ENGINE"])
+    await commands.serve()
+    for _ in range(2):
+        found: list[IndexWritten] = []
+        engine = commands.command(listener=EngineListener(index=found.append))
+        await engine.start()
+        await until(lambda: bool(found))  # noqa: B023 - it has ended before the next round
+        assert found == [IndexWritten(str(tmp_path / "a.index"), complete=True)]
+        await engine.close()
 
 
 # -- what is wrong with the process -------------------------------------------------------------
@@ -287,9 +345,7 @@ async def test_a_process_that_ends_is_replaced_amid_a_request(
     assert messages(got[again:]) == ["b"]
     assert isinstance(got[-1], Analyzed) and not got[-1].cancelled
     assert len(commands.own) == 1
-    assert commands.notes == [
-        "An engine is started for this command alone: The process of the engine has ended."
-    ]
+    assert commands.notes == ["The engine is not shared: The process of the engine has ended."]
     # What is asked from now on goes there as well.
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert (await engine.ready()).torch == "2.13.0"
@@ -322,7 +378,7 @@ async def test_a_process_that_stops_answering_is_replaced(commands: Commands) ->
         await passed(client.ALIVE)
     assert messages(await events(analysis)) == ["Call to print"]
     assert commands.notes == [
-        "An engine is started for this command alone: The process of the engine does not answer."
+        "The engine is not shared: The process of the engine does not answer."
     ]
     silent.close()
 
@@ -336,8 +392,7 @@ async def test_a_process_that_never_answers(
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"An engine is started for this command alone: The process at {commands.path} does not "
-        "answer."
+        f"The engine is not shared: The process at {commands.path} does not answer."
     ]
     silent.close()
 
@@ -362,8 +417,7 @@ async def test_a_process_of_another_fullgraph_is_not_used(commands: Commands) ->
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"An engine is started for this command alone: The process at {commands.path} is that of "
-        "another fullgraph."
+        f"The engine is not shared: The process at {commands.path} is that of another fullgraph."
     ]
 
 
@@ -379,7 +433,7 @@ async def test_who_speaks_otherwise_is_not_used(commands: Commands) -> None:
     assert (await engine.ready()).state is EngineState.READY
     (note,) = commands.notes
     assert note.startswith(
-        "An engine is started for this command alone: The process of the engine breaks the protocol"
+        "The engine is not shared: The process of the engine breaks the protocol"
     )
     listening.close()
 
@@ -393,8 +447,7 @@ async def test_a_process_of_another_user_is_not_used(
     await engine.start()
     assert (await engine.ready()).state is EngineState.READY
     assert commands.notes == [
-        f"An engine is started for this command alone: The process at {commands.path} is another "
-        "user's."
+        f"The engine is not shared: The process at {commands.path} is another user's."
     ]
 
 
@@ -682,7 +735,7 @@ async def test_without_a_folder_a_command_has_its_own_engine(
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert commands.notes == [
-        f"An engine is started for this command alone: Other users may open the folder "
+        f"The engine is not shared: Other users may open the folder "
         f"{commands.folder}; remove it, or run `chmod 700` on it."
     ]
 
@@ -737,6 +790,57 @@ async def test_what_a_killed_process_has_left_is_replaced(processes: Commands) -
     assert processes.own == processes.own[:1]  # that of the first command
 
 
+async def test_a_restart_is_one_for_all(processes: Commands, counter: Counter) -> None:
+    statuses: list[EngineStatus] = []
+    one = processes.command(listener=EngineListener(status=statuses.append))
+    other = processes.command()
+    for engine in (one, other):
+        await engine.start()
+        await engine.ready()
+    before = await processes.pid()
+    running = one.analyze(asked(SLOW))
+    await until(lambda: counter.analyzed == 1)
+    statuses.clear()
+    await one.restart()
+    failed = (await events(running))[-1]
+    assert isinstance(failed, Failed) and failed.reason == "The engine was restarted."
+    assert (await one.ready()).state is EngineState.READY
+    assert statuses[0].state is EngineState.STARTING
+    assert messages(await events(one.analyze(asked(NET)))) == ["Call to print"]
+    assert await processes.pid() != before
+    assert messages(await events(other.analyze(asked(NET)))) == ["Call to print"]
+
+
+async def test_a_process_need_not_stay(processes: Commands) -> None:
+    engine = processes.command()
+    await engine.start()
+    process = psutil.Process(await processes.pid())
+    await engine.close(stay=False)
+    await asyncio.to_thread(process.wait, 20)
+    assert folder.inode(processes.path) is None
+
+
+async def test_editors_share_an_engine(
+    processes: Commands, counter: Counter, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    statuses: list[EngineStatus] = []
+    for _ in range(2):
+        pool = EnginePool(
+            lambda key, status, before: statuses.append(status),
+            recovered=lambda key: None,
+            log=processes.notes.append,
+            boot=STUB,
+        )
+        interpreter = Interpreter(Path(sys.executable), "setting")
+        engine = pool.engine(interpreter, "auto", Allowed(), keep=600.0)
+        assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
+        assert statuses[-1].state is EngineState.READY
+        assert pool.statuses()[0].torch == "2.13.0"
+        await pool.close()
+    assert counter.words.count("start") == 1
+
+
 async def test_a_process_that_cannot_start(
     processes: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -745,7 +849,7 @@ async def test_a_process_that_cannot_start(
     await engine.start()
     assert messages(await events(engine.analyze(asked(NET)))) == ["Call to print"]
     assert processes.notes == [
-        "An engine is started for this command alone: The process of the engine ended with status "
+        "The engine is not shared: The process of the engine ended with status "
         f"1; {processes.folder / 'engine.log'} has its last words."
     ]
     assert "NameError" in (processes.folder / "engine.log").read_text()

@@ -85,7 +85,9 @@ class Window(Client):
         else:
             command = COMMAND
         try:
-            super().__init__(command, folder, {**os.environ, "TMPDIR": str(self.scratch)})
+            # What is looked at and killed is below the server, so the engine is its own.
+            own = {"TMPDIR": str(self.scratch), "FULLGRAPH_ENGINE_KEEP": "0"}
+            super().__init__(command, folder, {**os.environ, **own})
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
         self._lock = threading.Lock()

@@ -21,7 +21,13 @@ from fullgraph.cli.interruption import Interrupted
 from fullgraph.cli.report import Format, Report
 from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.cli.terminal import Color, utf8, write
-from fullgraph.engines import AnyEngine, Engine, InterpreterNotFound, find_interpreter
+from fullgraph.engines import (
+    AnyEngine,
+    EngineListener,
+    InterpreterNotFound,
+    find_interpreter,
+    shared_or_own,
+)
 from fullgraph.kept import KeptFor, Store, engine_basis
 from fullgraph.render.checked import Checked
 from fullgraph.session.allowances import allowed
@@ -168,9 +174,6 @@ def engine_for(
         raise Unusable(str(error)) from error
     if report is not None and interpreter.remark:
         report.remarks([interpreter.remark])
-    processes = settings.engine_processes
-    # What was typed is relative to where it was typed.
-    may = allowed(settings.sandbox_allow, Path.cwd())
 
     def on_log(log: Log) -> None:
         if report is not None and verbose:
@@ -180,23 +183,16 @@ def engine_for(
         if report is not None and verbose:
             report.remarks([sentence])
 
-    def own() -> Engine:
-        return Engine(
-            interpreter.path,
-            on_status=lambda status: None,
-            on_log=on_log,
-            cwd=project.root,
-            processes=processes,
-            allowed=may,
-        )
-
-    if not settings.engine_keep or sys.platform == "win32":
-        return own()
-    from fullgraph.engines.background import BackgroundEngine, Launch
-
-    launch = Launch.of(interpreter.path, project.root, os.environ, processes=processes, allowed=may)
-    keep = settings.engine_keep * 60
-    return BackgroundEngine(launch, keep=keep, own=own, on_log=on_log, on_note=on_note)
+    return shared_or_own(
+        EngineListener(log=on_log),
+        interpreter.path,
+        keep=settings.engine_keep_seconds,
+        cwd=project.root,
+        processes=settings.engine_processes,
+        # What was typed is relative to where it was typed.
+        allowed=allowed(settings.sandbox_allow, Path.cwd()),
+        on_note=on_note,
+    )
 
 
 def settings_of(start: Path, flags: Mapping[str, Any]) -> tuple[Project, Resolved]:

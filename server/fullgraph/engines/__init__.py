@@ -1,12 +1,13 @@
 """Find the interpreter whose torch is used; start, watch and restart the engine in it."""
 
-from fullgraph.engines.early import EarlyEngine, EngineListener
+from fullgraph.engines.early import EarlyEngine
 from fullgraph.engines.engine import (
     Analysis,
     AnyEngine,
     Comparison,
     Engine,
     EngineGone,
+    EngineListener,
     EngineState,
     EngineStatus,
     Reproduction,
@@ -20,6 +21,7 @@ from fullgraph.engines.interpreter import (
 )
 from fullgraph.engines.process import boot_script, working_folder
 from fullgraph.engines.sentences import sentences
+from fullgraph.engines.shared import shared_or_own
 
 __all__ = [
     "Analysis",
@@ -39,6 +41,7 @@ __all__ = [
     "lasting",
     "packages_state",
     "sentences",
+    "shared_or_own",
     "torch_on_disk",
     "working_folder",
 ]

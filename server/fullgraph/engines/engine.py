@@ -253,15 +253,42 @@ class Comparison(Asked[Compare]):
         return Compared(self.request.request, "unverified", reason=reason, cancelled=True)
 
 
-class AnyEngine(abc.ABC):
-    """What works on requests, in a process of ours or in one that stays for later commands."""
+@dataclass(frozen=True)
+class EngineListener:
+    """Whoever hears what an engine says. Without ``index`` no operator index is made for it."""
 
-    def __init__(self) -> None:
+    status: Callable[[EngineStatus], None] = lambda status: None
+    log: Callable[[Log], None] = lambda log: None
+    index: Callable[[IndexWritten], None] | None = None
+
+
+class AnyEngine(abc.ABC):
+    """What works on requests, in a process of ours or in one that stays for later ones."""
+
+    def __init__(self, interpreter: Path, processes: str, allowed: Allowed) -> None:
+        self.interpreter = interpreter
+        self.processes = processes
+        """How it starts others, from its own next start on: a setting's value."""
+        self.allowed = allowed
+        """What its user code may do beyond what every run may."""
         self._requests = itertools.count(1)
+
+    @property
+    @abc.abstractmethod
+    def status(self) -> EngineStatus:
+        """What it said last."""
 
     @abc.abstractmethod
     async def start(self) -> None:
         """Have a process work on requests; returns before torch is imported."""
+
+    @abc.abstractmethod
+    async def restart(self) -> None:
+        """Start afresh: forget crashes, end what runs."""
+
+    @abc.abstractmethod
+    def reconsider(self) -> None:
+        """Start an engine again that would not start by itself, if that may help by now."""
 
     @abc.abstractmethod
     async def ready(self) -> EngineStatus:
@@ -289,8 +316,8 @@ class AnyEngine(abc.ABC):
         return comparison
 
     @abc.abstractmethod
-    async def close(self) -> None:
-        """End what it works on, and the process if that is ours."""
+    async def close(self, *, stay: bool = True) -> None:
+        """End what it works on, and the process unless that is to ``stay`` for others."""
 
     @abc.abstractmethod
     def kill(self) -> None:
@@ -324,12 +351,7 @@ class Engine(AnyEngine):
         allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
         back_off: tuple[float, ...] = BACK_OFF,
     ) -> None:
-        super().__init__()
-        self.interpreter = interpreter
-        self.processes = processes
-        """How it starts others, from its own next start on: a setting's value."""
-        self.allowed = allowed
-        """What its user code may do beyond what every run may."""
+        super().__init__(interpreter, processes, allowed)
         self._on_status = on_status
         self._on_log = on_log
         self._on_index = on_index
@@ -355,7 +377,6 @@ class Engine(AnyEngine):
         return self._status
 
     async def start(self) -> None:
-        """Spawn the process; returns before torch is imported."""
         async with self._changing:
             if self._process is None:
                 await self._spawn()
@@ -415,24 +436,21 @@ class Engine(AnyEngine):
             self._checks.pop(number, None)
 
     async def restart(self) -> None:
-        """Start afresh: forget crashes, end what runs."""
         async with self._changing:
             await self._end()
             self._deaths = 0
             await self._spawn()
 
-    async def close(self) -> None:
-        """End the process and everything it started."""
+    async def close(self, *, stay: bool = True) -> None:
+        """End the process and everything it started: it is nobody else's."""
         async with self._changing:
             await self._end()
             self._fail_all("The engine was stopped.", "Try again.")
             self._become(EngineState.STOPPED, "The engine is not running.")
 
     def reconsider(self) -> None:
-        """Start an engine again that would not start by itself, if that may help by now.
-
-        Its interpreter's packages have changed, or some time has passed, which doubles each time.
-        """
+        """It may help once its interpreter's packages have changed, or some time has passed, which
+        doubles each time."""
         if self._failed is not None and self._failed.may_be_over():
             self._try_again()
 

@@ -107,6 +107,7 @@ async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
         return None
     from fullgraph.engines import EarlyEngine, InterpreterNotFound, find_interpreter, torch_on_disk
     from fullgraph.kept import any_results
+    from fullgraph.session.settings import environment_source, resolve
 
     if any_results():
         # They are shown first, and an import of torch beside it would more than double the time
@@ -119,7 +120,8 @@ async def _early(interpreter: str, boot: Path | None) -> EarlyEngine | None:
     if torch_on_disk(found.path, os.environ) is False:
         # Another one traces, if it has torch.
         return None
-    early = EarlyEngine(found.path, boot)
+    settings = resolve(environment_source(os.environ)).settings
+    early = EarlyEngine(found.path, boot, settings.engine_keep_seconds)
     await early.engine.start()
     return early
 

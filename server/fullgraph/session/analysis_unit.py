@@ -13,7 +13,7 @@ from functools import cached_property
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
-from fullgraph.engines import Analysis, Engine, sentences
+from fullgraph.engines import Analysis, AnyEngine, sentences
 from fullgraph.incremental import (
     ParsedText,
     aligned,
@@ -201,7 +201,7 @@ class Unit:
         """As they are now: the session sets them before each of its commands."""
         self._emit = emit
         self._run: _Run | None = None
-        self._engine: Engine | None = None
+        self._engine: AnyEngine | None = None
         """What the results come from."""
         self.from_cache = False
         """The results are those of an earlier session, of an engine as the one that comes."""
@@ -559,7 +559,7 @@ class Unit:
             self._forget()
         self._tell(Ending(self.document.generation, False, why))
 
-    def trace(self, due: TraceDue, engine: Engine, request: Analyze) -> None:
+    def trace(self, due: TraceDue, engine: AnyEngine, request: Analyze) -> None:
         """Begin the run that was due."""
         if engine is not self._engine and (self._engine is not None or not self.from_cache):
             # What another torch did is not what this one does.
@@ -739,7 +739,7 @@ class Unit:
             return ()
         return self.results.unforetold()
 
-    def trace_forecast(self, engine: Engine, request: Analyze) -> None:
+    def trace_forecast(self, engine: AnyEngine, request: Analyze) -> None:
         """Begin the forecast that was due."""
         self._forecast = _Forecast(self, engine.analyze(forecast_request(request)))
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.engines import (
+    AnyEngine,
     EarlyEngine,
-    Engine,
     EngineListener,
     EngineState,
     EngineStatus,
     Interpreter,
+    shared_or_own,
 )
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.session.indices import Indices
@@ -55,7 +56,7 @@ class EnginePool:
         self._boot = boot
         self._early = early
         """Until some text needs an engine: it is this one, or not of the right interpreter."""
-        self._engines: dict[EngineKey, Engine] = {}
+        self._engines: dict[EngineKey, AnyEngine] = {}
         self._statuses: dict[EngineKey, EngineStatus] = {}
         self._reasons: dict[Path, str] = {}
         self._failed: set[EngineKey] = set()
@@ -63,17 +64,22 @@ class EnginePool:
         self._indices = Indices(log)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def engine(self, interpreter: Interpreter, processes: str, allowed: Allowed) -> Engine:
-        """The engine of an interpreter, started if there is none yet."""
+    def engine(
+        self, interpreter: Interpreter, processes: str, allowed: Allowed, keep: float
+    ) -> AnyEngine:
+        """The engine of an interpreter, started if there is none yet. ``keep``: seconds that it is
+        to stay for others; 0: it is of this window alone."""
         key = EngineKey(interpreter.path, allowed)
         engine = self._engines.get(key)
         if engine is None:
-            return self._started(interpreter, processes, key)
+            return self._started(interpreter, processes, key, keep)
         engine.processes = processes
         engine.reconsider()
         return engine
 
-    def _started(self, interpreter: Interpreter, processes: str, key: EngineKey) -> Engine:
+    def _started(
+        self, interpreter: Interpreter, processes: str, key: EngineKey, keep: float
+    ) -> AnyEngine:
         path = interpreter.path
         self._reasons[path] = interpreter.why
         self._log(f"Tracing with {path}: {interpreter.why}.")
@@ -83,15 +89,23 @@ class EnginePool:
             lambda event: self._in_background(self._indices.read(path, event)),
         )
         early, self._early = self._early, None
-        fits = early is not None and early.engine.processes == processes
+        fits = early is not None and (early.engine.processes, early.keep) == (processes, keep)
         wanted = early is not None and EngineKey(early.engine.interpreter, early.engine.allowed)
         if early is not None and fits and wanted == key:
             self._engines[key] = early.engine
             early.hear(listener)
             return early.engine
         if early is not None:
-            self._in_background(early.engine.close())
-        engine = listener.engine(path, self._boot, processes, key.allowed)
+            self._in_background(early.engine.close(stay=False))
+        engine = shared_or_own(
+            listener,
+            path,
+            keep=keep,
+            boot=self._boot,
+            processes=processes,
+            allowed=key.allowed,
+            on_note=self._log,
+        )
         self._engines[key] = engine
         self._in_background(engine.start())
         return engine
@@ -157,7 +171,7 @@ class EnginePool:
         for engine in self._all():
             engine.kill()
 
-    def _all(self) -> tuple[Engine, ...]:
+    def _all(self) -> tuple[AnyEngine, ...]:
         early = (self._early.engine,) if self._early is not None else ()
         return (*self._engines.values(), *early)
 

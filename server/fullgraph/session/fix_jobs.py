@@ -19,7 +19,7 @@ from fullgraph.session.session import Session
 from fullgraph_engine.protocol import Analyze
 
 if TYPE_CHECKING:
-    from fullgraph.engines import Engine
+    from fullgraph.engines import AnyEngine
     from fullgraph.fixes.verification import Fix
 
 SECONDS = 120.0
@@ -108,7 +108,7 @@ class FixJobs:
     async def _try(
         self,
         known: _Tried,
-        engine: Engine,
+        engine: AnyEngine,
         request: Analyze,
         wanted: Mapping[object, FileFinding],
     ) -> None:

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from fullgraph.domain.sandbox import level_line
 from fullgraph.engines import (
+    AnyEngine,
     EarlyEngine,
-    Engine,
     EngineState,
     EngineStatus,
     InterpreterNotFound,
@@ -457,7 +457,7 @@ class Session:
             return "The setting `exclude` leaves this file to be traced only on command."
         return ""
 
-    def engine(self, unit: Unit) -> Engine | str:
+    def engine(self, unit: Unit) -> AnyEngine | str:
         """The engine of the unit's interpreter, or why there is none, in a sentence."""
         try:
             interpreter = self._workspace.interpreter(unit.document)
@@ -465,11 +465,13 @@ class Session:
             self._report(SessionStatus(State.UNUSABLE, str(error)))
             self._show_once(MessageLevel.WARNING, str(error))
             return str(error)
-        processes = self.settings(unit).engine_processes
+        settings = self.settings(unit)
         allowed = self._workspace.allowed(unit.document)
-        return self._engines.engine(interpreter, processes, allowed)
+        return self._engines.engine(
+            interpreter, settings.engine_processes, allowed, settings.engine_keep_seconds
+        )
 
-    def engine_on_demand(self, unit: Unit) -> Engine | str:
+    def engine_on_demand(self, unit: Unit) -> AnyEngine | str:
         """The engine for what the user asked for, or why it may not be had, in a sentence."""
         return self.permits(unit, Reason.ASKED) or self.engine(unit)
 

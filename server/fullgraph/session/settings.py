@@ -363,11 +363,11 @@ class Settings:
     engine_keep: float = _setting(
         10.0,
         Number(0, "minutes", whole=False),
-        "Minutes that the engine of `fullgraph check` and other commands stays for later ones, "
-        "which then need not import torch. 0: it ends with the command, as where the environment "
-        "variable `CI` is set. The variable `FULLGRAPH_ENGINE_KEEP` has precedence over both.",
+        "Minutes that the engine of a command or an editor stays for others once nobody uses it: "
+        "these need not import torch then. 0: it ends with the command or the editor's window, as "
+        "where the environment variable `CI` is set. The variable `FULLGRAPH_ENGINE_KEEP` has "
+        "precedence over both. Takes effect when the engine is started the next time.",
         "machine-overridable",
-        editor=False,
         feature="engine",
     )
     timeout: float = _setting(
@@ -560,6 +560,11 @@ class Settings:
     def parallel(self) -> int:
         """``jobs`` as a number of processes."""
         return self.jobs or max(1, min(8, os.cpu_count() or 1))
+
+    @property
+    def engine_keep_seconds(self) -> float:
+        """``engine_keep`` in seconds."""
+        return 60 * self.engine_keep
 
     def limits(self) -> Limits:
         """What a run may use, as the engine wants it."""

@@ -18,6 +18,7 @@ from fullgraph.session.settings import (
     Resolved,
     Settings,
     editor_source,
+    environment_source,
     find_project,
     resolve,
     without_section,
@@ -177,9 +178,10 @@ class Workspace:
         if known is None:
             folder = self._folder_of(document.path)
             project = _project(document.path, folder.path if folder else None)
+            environment = environment_source(os.environ)
             started = editor_source(_ours(self._options), users=True)
             set_ = editor_source(_ours(self._configured_in(folder)), users=self._user_settings)
-            known = (project, resolve(project.source, started, set_))
+            known = (project, resolve(project.source, environment, started, set_))
             self._resolved[document.uri] = known
             manifest = project.root / "pyproject.toml"
             self._manifests[manifest] = _modified(manifest)

@@ -126,6 +126,8 @@ class Surroundings:
         return {
             "HOME": str(self.home),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
+            # No engine outlives the canaries.
+            "FULLGRAPH_ENGINE_KEEP": "0",
             MARK: self.tag,
             **dict(zip(SECRETS, hidden, strict=True)),
         }

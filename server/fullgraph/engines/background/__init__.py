@@ -1,4 +1,5 @@
-"""Engines that stay for later commands: a process of ours owns one, and serves it on a socket.
+"""Engines that stay for later commands and editors: a process of ours owns one, and serves it on a
+socket.
 
 ``launch`` says which engine a command needs, and what the socket of its process is called;
 ``folder`` keeps the sockets from other users; ``messages`` is what crosses them; ``service`` serves

@@ -19,11 +19,13 @@ from fullgraph.engines.background.keeper import Start, command
 from fullgraph.engines.background.launch import Launch
 from fullgraph.engines.background.messages import Hello, Ping, Pong
 from fullgraph.engines.engine import (
+    CLOSE_GRACE,
     LAST,
     OVERDUE_GRACE,
     Analysis,
     AnyEngine,
     Asked,
+    EngineListener,
     EngineState,
     EngineStatus,
     Reproduction,
@@ -33,9 +35,12 @@ from fullgraph_engine.protocol import (
     Analyze,
     Cancel,
     Event,
+    Failed,
+    IndexWritten,
     Log,
     Reproduce,
     Restarted,
+    Shutdown,
 )
 
 START = 30.0
@@ -49,7 +54,7 @@ _LONGEST_LOG = 64 << 10
 
 
 class BackgroundEngine(AnyEngine):
-    """The engine that a background process runs for all commands of its user that need the same.
+    """The engine that a background process runs for all of its user that need the same.
 
     Whatever is wrong with the process, ``own`` makes an engine that takes its place: at the start,
     or later for all that is not done by then. ``on_note`` is told why, in a sentence.
@@ -58,48 +63,91 @@ class BackgroundEngine(AnyEngine):
     def __init__(
         self,
         launch: Launch,
+        listener: EngineListener,
         *,
         keep: float,
-        own: Callable[[], AnyEngine],
-        on_log: Callable[[Log], None],
+        own: Callable[[str], AnyEngine],
         on_note: Callable[[str], None],
         environment: Mapping[str, str] = os.environ,
         boot: Path | None = None,
     ) -> None:
-        super().__init__()
+        """``own`` is given how the engine is to start processes."""
+        super().__init__(Path(launch.interpreter), launch.processes, launch.allowed)
         self._launch = launch
+        self._listener = listener
         self._keep = keep
         self._make_own = own
-        self._on_log, self._on_note = on_log, on_note
+        self._on_note = on_note
         self._environment = environment
         self._boot = boot
         self._connection: Connection | None = None
         self._own: AnyEngine | None = None
         self._child: subprocess.Popen[bytes] | None = None
-        self._status: EngineStatus | None = None
+        self._status = EngineStatus(
+            EngineState.STOPPED,
+            "The engine is not running.",
+            interpreter=launch.interpreter,
+            final=False,
+        )
         self._settled = asyncio.Event()
         self._asked: dict[int, Asked[Any]] = {}
         self._inner: dict[int, Asked[Any]] = {}
         """The same, where the own engine works on them."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._changing = asyncio.Lock()
         self._heard = False
+        self._closed = False
+
+    @property
+    def status(self) -> EngineStatus:
+        return self._status if self._own is None else self._own.status
 
     # -- start and end ------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Connect to the process, which is started if there is none; else start an own engine."""
-        if self._connection is not None or self._own is not None:
-            return
+        async with self._changing:
+            if self._connection is None and self._own is None:
+                await self._connect()
+
+    async def _connect(self) -> None:
+        self._launch = dataclasses.replace(self._launch, processes=self.processes)
         try:
             name = self._launch.name(self._environment)
             path = folder.socket_path(folder.private_folder(self._environment), name)
-            self._connection = await self._connected(path, name)
+            connection = await self._connected(path, name)
         except (Unavailable, OSError) as error:
             words = str(error) if isinstance(error, Unavailable) else f"{error.strerror or error}."
             await self._replace(words)
-        else:
-            self._connection.send(Hello(self._keep))
-            self._in_background(self._watch(self._connection))
+            return
+        if self._closed:
+            connection.drop()
+            return
+        self._connection = connection
+        connection.send(Hello(self._keep))
+        for asked in self._asked.values():
+            self._send(connection, asked)
+        self._in_background(self._watch(connection))
+
+    async def restart(self) -> None:
+        """End the process, for all who use it, and start another."""
+        async with self._changing:
+            own, self._own = self._own, None
+            connection, self._connection = self._connection, None
+            self._settled.clear()
+            if own is not None:
+                await own.close()
+            if connection is not None:
+                connection.send(Shutdown())
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(connection.ended.wait(), CLOSE_GRACE)
+                connection.drop()
+            self._fail("The engine was restarted.", "Try again.")
+            await self._connect()
+
+    def reconsider(self) -> None:
+        if self._own is not None:
+            self._own.reconsider()
 
     async def _connected(self, path: Path, name: str) -> Connection:
         """
@@ -155,11 +203,13 @@ class BackgroundEngine(AnyEngine):
                 env=dict(self._environment),
                 start_new_session=True,
             )
+        python = f"Starting Python for {self.interpreter}."
+        self._said(dataclasses.replace(self._status, state=EngineState.STARTING, message=python))
 
     async def _watch(self, connection: Connection) -> None:
         """A process that a signal has stopped answers nothing, and would keep everybody waiting."""
         silent = 0
-        while silent < _MOST_SILENT:
+        while silent < _MOST_SILENT and connection is self._connection:
             self._heard = False
             connection.send(Ping())
             await asyncio.sleep(ALIVE)
@@ -170,15 +220,17 @@ class BackgroundEngine(AnyEngine):
         while self._own is None:
             await self._settled.wait()
             if self._own is None:
-                assert self._status is not None
                 return self._status
         return await self._own.ready()
 
-    async def close(self) -> None:
-        """Leave the process to others."""
+    async def close(self, *, stay: bool = True) -> None:
+        """Leave the process to others; not ``stay``: it ends unless somebody uses it now."""
+        self._closed = True
+        if self._connection is not None and not stay:
+            self._connection.send(Hello(0.0))
+            await self._connection.close()
         self.kill()
-        for asked in self._asked.values():
-            asked.put(asked.broken_off())
+        self._fail("The engine was stopped.", "Try again.")
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -202,12 +254,15 @@ class BackgroundEngine(AnyEngine):
         if self._own is not None:
             self._ask_own(self._own, asked)
         elif self._connection is not None:
-            self._connection.send(asked.request)
-            if isinstance(asked, Reproduction):
-                seconds = asked.request.seconds + OVERDUE_GRACE
-                asyncio.get_running_loop().call_later(seconds, asked.end_overdue)
-        else:
-            asked.put(asked.broken_off())
+            self._send(self._connection, asked)
+        elif self._closed:
+            self._fail("The engine was stopped.", "Try again.")
+
+    def _send(self, connection: Connection, asked: Asked[Any]) -> None:
+        connection.send(asked.request)
+        if isinstance(asked, Reproduction):
+            seconds = asked.request.seconds + OVERDUE_GRACE
+            asyncio.get_running_loop().call_later(seconds, asked.end_overdue)
 
     def _cancel(self, asked: Asked[Any]) -> None:
         number = asked.request.request
@@ -215,33 +270,51 @@ class BackgroundEngine(AnyEngine):
             self._inner[number].cancel()
         elif self._connection is not None:
             self._connection.send(Cancel(number))
+        else:
+            # It waits for the process to be there.
+            self._put(asked, asked.broken_off())
 
     def _received(self, message: object) -> None:
         self._heard = True
         if isinstance(message, EngineStatus):
-            self._status = message
-            if message.state is EngineState.READY:
-                hide_environment_from(message.sandbox)
-            elif message.state is EngineState.CRASHED and message.final and self._connection:
-                # Perhaps of what another command has asked for.
-                self._connection.give_up(message.message)
-                return
-            if message.state is EngineState.STARTING or not message.final:
-                self._settled.clear()
-            else:
-                self._settled.set()
+            self._said(message)
         elif isinstance(message, Log):
-            self._on_log(message)
+            self._listener.log(message)
+        elif isinstance(message, IndexWritten):
+            if self._listener.index is not None:
+                self._listener.index(message)
         elif not isinstance(message, Pong):
             event = cast("Any", message)
             asked = self._asked.get(event.request)
             if asked is not None:
                 self._put(asked, event)
 
+    def _said(self, status: EngineStatus) -> None:
+        """What the process says of its engine."""
+        if status.state is EngineState.CRASHED and status.final and self._connection:
+            # Perhaps of what another has asked for.
+            self._connection.give_up(status.message)
+            return
+        if status.state is EngineState.READY:
+            hide_environment_from(status.sandbox)
+        self._status = status
+        if status.state is EngineState.STARTING or not status.final:
+            self._settled.clear()
+        else:
+            self._settled.set()
+        self._listener.status(status)
+
     def _put(self, asked: Asked[Any], event: Event) -> None:
         asked.put(event)
         if isinstance(event, LAST):
             self._asked.pop(asked.request.request, None)
+
+    def _fail(self, reason: str, next_step: str) -> None:
+        """End what was asked for."""
+        for number, asked in list(self._asked.items()):
+            failed = Failed(number, reason, next_step)
+            self._put(asked, asked.broken_off() if asked.cancelled else failed)
+        self._inner.clear()
 
     # -- an own engine instead ----------------------------------------------------------------
 
@@ -251,10 +324,11 @@ class BackgroundEngine(AnyEngine):
             self._in_background(self._replace(reason))
 
     async def _replace(self, reason: str) -> None:
-        self._on_note(f"An engine is started for this command alone: {reason}")
-        own = self._own = self._make_own()
+        if self._closed:
+            return
+        self._on_note(f"The engine is not shared: {reason}")
+        own = self._own = self._make_own(self.processes)
         self._settled.set()
-        await own.start()
         for asked in list(self._asked.values()):
             if asked.cancelled:
                 self._put(asked, asked.broken_off())
@@ -262,6 +336,7 @@ class BackgroundEngine(AnyEngine):
             if isinstance(asked, Analysis):
                 asked.put(Restarted(asked.request.request))
             self._ask_own(own, asked)
+        await own.start()
 
     def _ask_own(self, own: AnyEngine, asked: Asked[Any]) -> None:
         request = asked.request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,8 @@ class Connection(Lines):
         )
         self.on_message, self.on_lost = on_message, on_lost
         self.welcome: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
+        """The process has closed it."""
         self._transport: asyncio.Transport | None = None
         self._lost = False
 
@@ -77,11 +80,15 @@ class Connection(Lines):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(encoded(message))
 
-    def close(self) -> None:
-        """End it once what was sent is written."""
+    async def close(self) -> None:
+        """End it once the process has read what was sent."""
         self._lost = True
-        if self._transport is not None:
-            self._transport.close()
+        if self._transport is not None and not self._transport.is_closing():
+            # Closed at once, a word of the process would be an error there, and ours be lost.
+            self._transport.write_eof()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.ended.wait(), ANSWER)
+            self._transport.abort()
 
     def drop(self) -> None:
         """End it at once."""
@@ -100,6 +107,7 @@ class Connection(Lines):
             self.welcome.set_exception(Unavailable(reason))
 
     def _ended(self) -> None:
+        self.ended.set()
         if self._lost:
             return
         self._lost = True

@@ -22,8 +22,14 @@ from fullgraph.engines.background.folder import Unavailable
 from fullgraph.engines.background.launch import Launch
 from fullgraph.engines.background.messages import Welcome
 from fullgraph.engines.background.service import EngineService
-from fullgraph.engines.engine import AnyEngine, Engine, EngineState, EngineStatus
-from fullgraph_engine.protocol import Log, Shutdown, from_plain, to_plain
+from fullgraph.engines.engine import (
+    AnyEngine,
+    Engine,
+    EngineListener,
+    EngineState,
+    EngineStatus,
+)
+from fullgraph_engine.protocol import Shutdown, from_plain, to_plain
 
 LOOK = 5.0
 """Seconds between two looks at whether its socket is still there."""
@@ -52,9 +58,7 @@ class Start:
 class EngineMaker(Protocol):
     """Makes an engine that is not started yet."""
 
-    def __call__(
-        self, on_status: Callable[[EngineStatus], None], on_log: Callable[[Log], None]
-    ) -> AnyEngine: ...
+    def __call__(self, listener: EngineListener) -> AnyEngine: ...
 
 
 class Keeper:
@@ -90,7 +94,8 @@ class Keeper:
             fresh=self._is_fresh,
         )
         self._service.keep = UNUSED
-        self._engine = make(self._status, self._service.log)
+        listener = EngineListener(self._status, self._service.log, self._service.index)
+        self._engine = make(listener)
 
     def _welcome(self) -> Welcome:
         return Welcome(
@@ -190,7 +195,7 @@ async def _make_room(own: Path) -> None:
     for number, other in enumerate(others, 2):
         if number > MOST and not other.welcome.result().clients:
             other.send(Shutdown())
-        other.close()
+        await other.close()
 
 
 def command(start: Start) -> list[str]:
@@ -212,11 +217,12 @@ def main(argument: str) -> None:
 async def _keep(start: Start) -> None:
     launch = start.launch
 
-    def make(on_status: Callable[[EngineStatus], None], on_log: Callable[[Log], None]) -> AnyEngine:
+    def make(listener: EngineListener) -> AnyEngine:
         return Engine(
             Path(launch.interpreter),
-            on_status=on_status,
-            on_log=on_log,
+            on_status=listener.status,
+            on_log=listener.log,
+            on_index=listener.index,
             cwd=Path(launch.cwd),
             boot=Path(start.boot) if start.boot else None,
             processes=launch.processes,

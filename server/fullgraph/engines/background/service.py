@@ -25,6 +25,7 @@ from fullgraph_engine.protocol import (
     Cancel,
     Compare,
     Event,
+    IndexWritten,
     Log,
     ProtocolError,
     Reproduce,
@@ -68,6 +69,7 @@ class EngineService:
         self._connections: set[Client] = set()
         self._engine: AnyEngine | None = None
         self._status: EngineStatus | None = None
+        self._index: IndexWritten | None = None
         self._server: asyncio.AbstractServer | None = None
         self._number = 0
 
@@ -104,6 +106,11 @@ class EngineService:
         for client in self._connections:
             client.send(status)
 
+    def index(self, index: IndexWritten) -> None:
+        self._index = index
+        for client in self.clients:
+            client.send(index)
+
     def log(self, log: Log) -> None:
         """Output of a request for its client, words of the engine itself for all."""
         if log.request == 0:
@@ -124,6 +131,8 @@ class EngineService:
     def greeted(self, client: Client, hello: Hello) -> None:
         self.keep = hello.keep
         self.clients.add(client)
+        if self._index is not None:
+            client.send(self._index)
         self.on_change()
 
     def disconnected(self, client: Client) -> None:

@@ -1,0 +1,50 @@
+"""An engine that commands and editors of one user share, or one of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fullgraph.engines.engine import AnyEngine, Engine, EngineListener
+from fullgraph.engines.process import working_folder
+from fullgraph_engine.protocol import Allowed
+
+
+def shared_or_own(
+    listener: EngineListener,
+    interpreter: Path,
+    *,
+    keep: float,
+    cwd: Path | None = None,
+    boot: Path | None = None,
+    processes: str = "auto",
+    allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
+    on_note: Callable[[str], None] = lambda note: None,
+) -> AnyEngine:
+    """An engine that is not started yet: one that stays ``keep`` seconds after its last client;
+    for 0, and where none can stay, one that ends with this process.
+
+    ``on_note`` is told, in a sentence, why a shared one could not be used.
+    """
+
+    def own(processes: str = processes) -> Engine:
+        return Engine(
+            interpreter,
+            on_status=listener.status,
+            on_log=listener.log,
+            on_index=listener.index,
+            cwd=cwd,
+            boot=boot,
+            processes=processes,
+            allowed=allowed,
+        )
+
+    if not keep or sys.platform == "win32":
+        return own()
+    from fullgraph.engines.background import BackgroundEngine, Launch
+
+    folder = cwd or working_folder()
+    launch = Launch.of(interpreter, folder, os.environ, processes=processes, allowed=allowed)
+    return BackgroundEngine(launch, listener, keep=keep, own=own, on_note=on_note, boot=boot)
