@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
+import errno
 import io
+import os
+import stat
+import tempfile
 import time
 import tokenize
 from collections.abc import Callable, Sequence
@@ -146,7 +151,26 @@ def _write(source: SourceFile, before: str, after: str) -> None:
     if sources.decoded(data, source.path) != before:
         raise Unreadable(f"{source.path} was changed while it was being fixed; run it again.")
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    source.absolute.write_bytes(after.encode(encoding))
+    _replace(source.absolute.resolve(), after.encode(encoding))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file as a whole or not at all, whatever happens meanwhile."""
+    before = path.stat()
+    if not before.st_mode & stat.S_IWUSR:
+        # Root could write it, and anybody who may write the folder could replace it.
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            with contextlib.suppress(PermissionError):
+                os.fchown(number, before.st_uid, before.st_gid)
+            os.fchmod(number, stat.S_IMODE(before.st_mode))
+            file.write(data)
+        os.replace(beside, path)  # noqa: PTH105
+    except BaseException:
+        os.unlink(beside)  # noqa: PTH108
+        raise
 
 
 def difference(file: FixedFile) -> str:
