@@ -236,6 +236,12 @@ def test_a_condition_on_a_tensor_is_no_better() -> None:
         ("assert-async", "«torch._assert(m, 'a')»", "torch._assert_async(m, 'a')", ""),
         ("random-uniform", "return «random.random()»", "return random.uniform(0.0, 1.0)", ""),
         ("math-prod", "return int(«np.prod(x.shape)»)", "return math.prod(x.shape)", ""),
+        (
+            "range",
+            "return x.sum(«torch.arange(1, len(x.shape), device=x.device)».tolist())",
+            "return x.sum(list(range(1, len(x.shape))))",
+            "Data dependent operator",
+        ),
         ("clone", "return «copy.deepcopy(x)»", "return x.detach().clone()", ""),
         ("requires-grad-method", "«x.requires_grad = True»", "x.requires_grad_(True)", ""),
         ("copy-data", "«x.data = y»", "x.data.copy_(y)", ""),
@@ -419,10 +425,13 @@ def test_only_equivalent_rewrites_preserve() -> None:
         "def f(x):\n    return x.reshape(int(«np.prod(x)»))\n": {"capture-scalars"},
         "def f(x):\n    «x.requires_grad = True»\n    return x\n": {"requires-grad-method"},
         "def f(x):\n    v = «x.sum().item()»\n    print(v)\n    return x\n": {"capture-scalars"},
+        "def f(x):\n    return «torch.arange(x.dim()).tolist()»\n": {"range", "capture-scalars"},
+        "def f(x, n):\n    return «torch.arange(1, n).tolist()»\n": {"capture-scalars"},
+        "def f(x, n):\n    return «torch.arange(n).tolist()»\n": {"capture-scalars"},
         "def f(x):\n    return «copy.deepcopy(x)»\n": set(),
     }
     for source, expected in sources.items():
-        title = ITEM if "item" in source else SKIPPED
+        title = ITEM if "item" in source or "tolist" in source else SKIPPED
         found = tried(IMPORTS + source, title)
         kept = {one.rewrite for group in found.values() for one in group if one.preserves}
         assert kept == expected, source
@@ -537,6 +546,14 @@ def test_a_disabled_function_with_consequences_is_called(was: str, by: str) -> N
 def test_builtins_that_are_traced(rewrite: str, source: str, context: str, expected: str) -> None:
     made = rewritten(rewrite, f"def f(x):\n    {source}\n", context=context)
     assert made == f"def f(x):\n    {expected}\n"
+
+
+@pytest.mark.parametrize(
+    "numbers", ["0.5", "x.size(0) / 2", "float(n)", "n, dtype=torch.float", "*n", "end=n"]
+)
+def test_fractions_are_no_range(numbers: str) -> None:
+    source = f"def f(x, n):\n    return «torch.arange({numbers}).tolist()»\n"
+    assert "range" not in tried(IMPORTS + source, ITEM)
 
 
 def test_any_of_a_generator_stays_lazy() -> None:

@@ -53,6 +53,7 @@ REWRITES: tuple[Rewrite, ...] = (
     effects.ignored_logger,
     python.random_numbers,
     python.products,
+    python.ranges,
     python.copies,
     python.sorted_tensors,
     python.listed_generator,

@@ -433,6 +433,67 @@ def products(site: Site) -> Iterator[Candidate]:
         return
 
 
+_ARANGE = frozenset(["torch.arange", "numpy.arange"])
+_INTEGERS = words("int torch.int torch.int32 torch.int64 torch.long numpy.int32 numpy.int64")
+
+
+def ranges(site: Site) -> Iterator[Candidate]:
+    """The numbers of ``torch.arange(…).tolist()`` by ``range``, where they are integers."""
+    syntax = Syntax(site)
+    for call in syntax.here:
+        made = _listed(call)
+        if made is None or syntax.called(made) not in _ARANGE:
+            continue
+        given = [one.value for one in made.args if one.keyword is None and not one.star]
+        options = {one.keyword.value: one.value for one in made.args if one.keyword is not None}
+        if len(given) + len(options) != len(made.args) or not 1 <= len(given) <= 3:
+            return
+        if not options.keys() <= {"dtype", "device"} or any(map(_may_be_fraction, given)):
+            return
+        if "dtype" in options and syntax.name(options["dtype"]) not in _INTEGERS:
+            return
+        code = f"list(range({', '.join(map(site.code, given))}))"
+        yield Candidate(
+            "range",
+            "Count by `range`",
+            syntax.replaced(call, code),
+            preserves=len(given) == 1 and _is_count(syntax, given[0]),
+            # `arange` raises where the end is before the start.
+            extends=True,
+        )
+        return
+
+
+def _listed(node: cst.CSTNode) -> cst.Call | None:
+    """The call whose result ``.tolist()`` is called of here."""
+    if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+        made = node.func.value
+        if node.func.attr.value == "tolist" and isinstance(made, cst.Call):
+            return made
+    return None
+
+
+def _may_be_fraction(node: cst.CSTNode) -> bool:
+    """Whether an expression shows that it may be no integer."""
+    return any(
+        isinstance(one, (cst.Float, cst.Divide))
+        or (isinstance(one, cst.Name) and one.value == "float")
+        for one in descendants(node)
+    )
+
+
+def _is_count(syntax: Syntax, node: cst.BaseExpression) -> bool:
+    """Whether an expression is an integer of at least zero, whatever the inputs are."""
+    if isinstance(node, cst.Subscript):
+        return not isinstance(node.slice[0].slice, cst.Slice) and _is_shape(node.value)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "ndim"
+    if isinstance(node, cst.Call):
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        return syntax.called(node) == "len" or (method in ("dim", "numel") and not node.args)
+    return isinstance(node, cst.Integer)
+
+
 def _is_shape(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         node = node.value
