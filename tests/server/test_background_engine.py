@@ -761,7 +761,8 @@ async def test_a_process_stays_and_holds_nothing_of_its_command(
     await engine.start()
     await engine.close()
     process = psutil.Process(await processes.pid())
-    assert process.pid != os.getpid()
+    # Editors end the processes below a server, wherever these have their session.
+    assert process.pid not in [one.pid for one in psutil.Process().children(recursive=True)]
     assert os.getsid(process.pid) == process.pid
     assert os.getpgid(process.pid) == process.pid
     assert process.cwd() == "/"

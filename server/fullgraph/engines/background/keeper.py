@@ -76,8 +76,11 @@ class Keeper:
         name: str,
         interpreter: str,
         state: Callable[[], str] = lambda: "",
+        listens: Callable[[], None] = lambda: None,
     ) -> None:
         self._path = path
+        self._listens = listens
+        """Is called once clients can connect."""
         self._state = state
         # Before torch is imported: what changes meanwhile is a change.
         self._began = state()
@@ -117,6 +120,7 @@ class Keeper:
         listening = folder.listen(self._path)
         if listening is None:
             return
+        self._listens()
         self._inode = folder.inode(self._path)
         look = asyncio.create_task(self._look())
         try:
@@ -210,11 +214,28 @@ def command(start: Start) -> list[str]:
 
 
 def main(argument: str) -> None:
-    """Be the process."""
-    asyncio.run(_keep(from_plain(Start, json.loads(argument))))
+    """Be the process, in a child that is nobody's: editors end what is below a server of theirs.
+
+    This one ends with status 0 once the child listens, else with the child's.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(write)
+        if not os.read(read, 1):
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
+        os._exit(0)
+    os.close(read)
+    os.setsid()
+
+    def listens() -> None:
+        os.write(write, b".")
+        os.close(write)
+
+    asyncio.run(_keep(from_plain(Start, json.loads(argument)), listens))
 
 
-async def _keep(start: Start) -> None:
+async def _keep(start: Start, listens: Callable[[], None]) -> None:
     launch = start.launch
 
     def make(listener: EngineListener) -> AnyEngine:
@@ -235,6 +256,7 @@ async def _keep(start: Start) -> None:
         name=start.name,
         interpreter=launch.interpreter,
         state=lambda: f"{launch.name(os.environ)} {launch.torch_state(os.environ)}",
+        listens=listens,
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
