@@ -52,6 +52,10 @@ class Told(Generic[_T]):
         self._now.add(target)
         self.by_target = {**self.by_target, target: telling}
 
+    def settle(self, ended: frozenset[str]) -> None:
+        """The run is through: what it did not tell of targets that it traced is gone."""
+        self.keep(self.by_target.keys() - (ended - self._now))
+
     def keep(self, names: Iterable[str]) -> None:
         """Forget targets of other names."""
         kept = set(names)
@@ -59,7 +63,8 @@ class Told(Generic[_T]):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
 
     def adopt(self, other: Told[_T], names: frozenset[str]) -> None:
-        """Take what another one has of some targets."""
+        """Take what another one has of some targets, as if it had been told now."""
+        self._now |= names
         self.by_target = adopted(self.by_target, other.by_target, names)
 
     def edited(self, edit: Edit) -> None:

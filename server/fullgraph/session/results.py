@@ -193,6 +193,13 @@ class Results:
         if not self._only:
             # Of a target whose run ended too early to tell, what was seen before still helps.
             self._keep_told((*kept, *self._new))
+        traced = frozenset(
+            name
+            for name, part in self._new.items()
+            if part.reports and all(report.status == "traced" for report in part.reports)
+        )
+        for told in (self._seen, self._shapes, self._guards, self._trace_steps):
+            told.settle(traced)
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
