@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar
 
+from fullgraph.incremental.moves import LineLost
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
 
 
@@ -16,6 +18,13 @@ class Telling(Protocol):
 
     def moved(self: _T, edit: Edit, /) -> _T:
         """After an edit."""
+
+    def relocated(self: _T, move: Relocation, /) -> _T:
+        """In another text.
+
+        Raises:
+            LineLost: some of it has no place there.
+        """
 
 
 _T = TypeVar("_T", bound=Telling)
@@ -69,6 +78,16 @@ class Told(Generic[_T]):
 
     def edited(self, edit: Edit) -> None:
         self.by_target = {name: one.moved(edit) for name, one in self.by_target.items()}
+
+    def relocated(self, move: Relocation) -> Iterator[str]:
+        """Move all that can be; gives the targets of the rest, and leaves them as they are."""
+        moved = dict(self.by_target)
+        for name, one in self.by_target.items():
+            try:
+                moved[name] = one.relocated(move)
+            except LineLost:
+                yield name
+        self.by_target = moved
 
     def copy(self) -> Told[_T]:
         """One that later edits and runs leave as it is."""
