@@ -136,7 +136,7 @@ def document(chance: random.Random, text: str) -> str:
 def layout(chance: random.Random, text: str) -> str:
     """Other lines, quotes and commas, as formatters make them."""
     options = {
-        "line-length": chance.choice([20, 40, 60, 88, 120, 320]),
+        "line-length": chance.choice([30, 60, 79, 88, 100, 120, 320]),
         "format.quote-style": chance.choice(['"single"', '"double"', '"preserve"']),
         "format.skip-magic-trailing-comma": chance.choice(["true", "false"]),
         "format.preview": chance.choice(["true", "false"]),

@@ -26,8 +26,8 @@ class TraceStepPlace:
 class TraceStep:
     """A graph that was captured, or the break that ended one.
 
-    ``function`` is the one that was compiled, ``first_line`` its first, zero-based; it is in
-    another file where ``path`` is not empty. ``resumed``: it is what was left of it behind a
+    ``function`` is the one that was compiled; it is in another file where ``path`` is not empty.
+    ``resumed``: it is what was left of it behind a
     break. Of a graph, ``places`` are those in the analyzed file, in its order; ``seconds`` is how
     long the compilation of its frame took, the backend not included.
 
@@ -39,7 +39,6 @@ class TraceStep:
     kind: StepKind
     function: str
     path: str = ""
-    first_line: int = 0
     resumed: bool = False
     ops: int = 0
     places: tuple[TraceStepPlace, ...] = ()

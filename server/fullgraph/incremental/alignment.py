@@ -48,9 +48,10 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
     ]
     same = [(one, other) for one, other in same if _execute_alike(old[one], new[other])]
     documented = frozenset(
-        one for one, other in same if _docstrings(old[one]) != _docstrings(new[other])
+        one for one, other in same if old[one].docstrings != new[other].docstrings
     )
-    moves = Moves([_moved(old[one], new[other]) for one, other in same])
+    imported = before.imported
+    moves = Moves([_moved(old[one], new[other], imported) for one, other in same])
     left = _with_code(old) - {one for one, _ in same}
     come = _with_code(new) - {other for _, other in same}
     return Alignment(moves, left, come, documented)
@@ -81,7 +82,7 @@ def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
         return None
     head_part = (0, first - 1, Shifted(0))
     tail_part = (last + 1, len(old), Shifted(shift))
-    return Moves([head_part, *(_moved(*pair) for pair in pairs), tail_part])
+    return Moves([head_part, *(_moved(*pair, before.imported) for pair in pairs), tail_part])
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
@@ -121,9 +122,11 @@ def _execute_alike(one: Statement, other: Statement) -> bool:
     return one.lines == other.lines or one.executes_as(other)
 
 
-def _moved(one: Statement, other: Statement) -> tuple[int, int, Shifted | Rewritten]:
+def _moved(
+    one: Statement, other: Statement, imported: frozenset[str]
+) -> tuple[int, int, Shifted | Rewritten]:
     same = one.lines == other.lines
-    part = Shifted(other.first - one.first) if same else Rewritten(one, other)
+    part = Shifted(other.first - one.first) if same else Rewritten(one, other, imported)
     return one.first, one.last, part
 
 
@@ -134,7 +137,3 @@ def _has_code(part: Statement) -> bool:
 
 def _with_code(parts: Sequence[Statement]) -> frozenset[int]:
     return frozenset(number for number, part in enumerate(parts) if _has_code(part))
-
-
-def _docstrings(part: Statement) -> list[str]:
-    return [part.lines[number - part.first].strip() for number in sorted(part.documented)]

@@ -6,7 +6,7 @@ import ast
 import bisect
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol
 
@@ -14,12 +14,18 @@ from fullgraph.incremental.statements import Statement
 from fullgraph.incremental.tokens import Token
 from fullgraph_engine.protocol import Position, Range
 
-Kind = Literal["expression", "instruction", "either"]
+Kind = Literal["expression", "instruction", "place", "either"]
 """What a range is of: a node of the text, or an instruction, which differs for an attribute that is
-on another line than what it is of."""
+on another line than what it is of. A ``place`` is that of an instruction, or of a condition."""
 
-_DEFINITIONS = frozenset({"def", "async", "class", "@"})
+_WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
+"""Of what begins with one of these only the first line is told."""
 _FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
+
+
+_NEVER_FIRST = frozenset([*")]},.:=/%@<>|&^", "==", "!=", "<=", ">=", "//", "**", "->"])
+_NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "**", "->"])
+"""What no expression begins with, or ends."""
 
 
 class LineLost(Exception):
@@ -59,8 +65,8 @@ class Shifted:
 class Rewritten:
     """A statement whose tokens mean the same, between other blanks or on other lines."""
 
-    def __init__(self, before: Statement, after: Statement) -> None:
-        self._before, self._after = before, after
+    def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
+        self._before, self._after, self._imported = before, after, imported
 
     @cached_property
     def _pairs(self) -> tuple[tuple[Token, Token], ...]:
@@ -98,7 +104,7 @@ class Rewritten:
         places = {there for _, there in found}
         texts = {token.text for token, _ in found}
         if len(places) > 1 and not (
-            found[0][0].text in _DEFINITIONS and _FUNCTIONS_INSIDE.isdisjoint(texts)
+            found[0][0].text in _WHOLE and _FUNCTIONS_INSIDE.isdisjoint(texts)
         ):
             raise LineLost(line)
         return found[0][1]
@@ -155,6 +161,12 @@ class Rewritten:
                 return {Range(_within(one, other, range_.start), _within(one, other, range_.end))}
             whole = range_ == Range(one.start, one.end)
             return {Range(other.start, other.end)} if whole else set()
+        last = bisect.bisect_left(self._starts, range_.end) - 1
+        end, other_end = self._code[last]
+        words = [token.text for token, _ in self._code[at : last + 1]]
+        if all(word == "." or word.isidentifier() for word in words):
+            whole = (one.start, end.end) == (range_.start, range_.end)
+            return {Range(other.start, other_end.end)} if whole else set()
         logical = self._logical.get(range_)
         return {logical} if logical is not None else set()
 
@@ -178,30 +190,79 @@ class Rewritten:
     def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
         """Where the nodes with a range are now. Two of the same range may part."""
         found: dict[tuple[Range, Kind], set[Range]] = {}
-        old, new = set[int](), set[int]()
+        old, new = _Read(), _Read()
         for one, other in zip(self._before.described, self._after.described, strict=True):
-            ranges = zip(_ranges(one, old), _ranges(other, new), strict=True)
+            ranges = zip(self._ranges(one, old), self._ranges(other, new), strict=True)
             for (kind, place), (_, now) in ranges:
                 found.setdefault((place, kind), set()).add(now)
                 found.setdefault((place, "either"), set()).add(now)
         return found
 
+    def _ranges(self, node: ast.AST, read: _Read) -> list[tuple[Kind, Range]]:
+        """Of a node itself, and of what it becomes."""
+        place = _extent(node)
+        if place is None:
+            return []
+        if not isinstance(node, (ast.expr, ast.stmt)):
+            return [("expression", place)]
+        places = [place]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if _calls_method(node, self._imported):
+                places = [_from_name(node.func, place)]
+            else:
+                read.called.add(id(node.func))
+        elif isinstance(node, ast.Attribute):
+            at_once = [place] if id(node) in read.called else []
+            places = [*at_once, _from_name(node, place)]
+        for name in _HEADERS:
+            header = getattr(node, name, None)
+            read.headers |= {id(header)} if isinstance(header, ast.expr) else set()
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            read.headers.add(id(node.items[0].context_expr))
+        found: list[tuple[Kind, Range]] = [("expression", place)]
+        for one in places:
+            found += [("instruction", one), ("place", one)]
+        return [*found, ("place", place)] if id(node) in read.headers else found
+
     # -- text ---------------------------------------------------------------------------------
 
     def rewritten(self) -> Iterator[str]:
         """Code of a line of the earlier text that is written otherwise now, in short pieces."""
-        for one, then, other, then_now in self._neighbors:
+        for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if not _apart(one, then):
                 blanks = then.start.byte - one.end.byte
                 if _apart(other, then_now) or then_now.start.byte - other.end.byte != blanks:
-                    yield one.text + self._text(one.end, then.start) + then.text
+                    first, last = self._around(at, apart=False)
+                    yield self._text(first.start, last.end)
         yield from (one.text for one, other in self._code if one.text != other.text)
 
     def joined(self) -> Iterator[str]:
         """Code without blanks that went over the end of a line."""
-        for one, then, other, then_now in self._neighbors:
+        for at, (one, then, other, then_now) in enumerate(self._neighbors):
             if _apart(one, then) and not _apart(other, then_now):
-                yield one.text + then.text
+                first, last = self._around(at, apart=True)
+                inside = (a for a, _ in self._code if first.start <= a.start <= last.start)
+                yield "".join("".join(token.text.split()) for token in inside)
+
+    def _around(self, at: int, *, apart: bool) -> tuple[Token, Token]:
+        """The first and the last token of what has to be there where two neighbors are repeated, as
+        that is an expression. ``apart``: also on other lines."""
+        neighbors = self._neighbors
+        piece = list(neighbors[at][:2])
+        before, behind = at - 1, at + 1
+        while before >= 0 and neighbors[before][1] is piece[0]:
+            previous = neighbors[before][0]
+            if not _goes_on_before(piece, previous) or (_apart(previous, piece[0]) and not apart):
+                break
+            piece.insert(0, previous)
+            before -= 1
+        while behind < len(neighbors) and neighbors[behind][0] is piece[-1]:
+            following = neighbors[behind][1]
+            if not _goes_on_behind(piece) or (_apart(piece[-1], following) and not apart):
+                break
+            piece.append(following)
+            behind += 1
+        return piece[0], piece[-1]
 
     def lines_gone(self) -> Iterator[str]:
         """Lines of the earlier text that the later one does not have, without indentation."""
@@ -233,6 +294,26 @@ def _gaps(tokens: Iterable[Token]) -> Iterator[list[Token]]:
         yield gap
 
 
+def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
+    """Whether an expression with these tokens begins before them."""
+    first = piece[0].text
+    calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
+    return calls or first in _NEVER_FIRST or _unclosed(reversed(piece), ")]}", "([{")
+
+
+def _goes_on_behind(piece: Sequence[Token]) -> bool:
+    return piece[-1].text in _NEVER_LAST or _unclosed(piece, "([{", ")]}")
+
+
+def _unclosed(tokens: Iterable[Token], begins: str, ends: str) -> bool:
+    """Whether a bracket has no counterpart among the tokens behind it."""
+    depth = 0
+    for token in tokens:
+        if len(token.text) == 1:
+            depth = max(depth + (token.text in begins) - (token.text in ends), 0)
+    return depth > 0
+
+
 def _apart(one: Token, then: Token) -> bool:
     """Whether they are on two lines."""
     return one.end.line != then.start.line
@@ -246,45 +327,39 @@ def _within(one: Token, other: Token, place: Position) -> Position:
 
 _MOST_ARGUMENTS = 30
 """Of a call that Python compiles as one of a method."""
+_HEADERS = ("test", "iter", "subject")
+"""Conditions and the like: findings stand there in place of the whole statement."""
 
 
-def _method(node: ast.AST) -> ast.Attribute | None:
-    """The attribute that is loaded and called at once."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
+@dataclass
+class _Read:
+    """Nodes that were seen from those around them, by ``id``: attributes that are called otherwise
+    than methods are, and conditions."""
+
+    called: set[int] = field(default_factory=set)
+    headers: set[int] = field(default_factory=set)
+
+
+def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
+    """Whether Python compiles it as the call of a method, which what is of a module is not."""
     given = [*node.args, *node.keywords]
-    if len(given) + 1 >= _MOST_ARGUMENTS or any(
+    base = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(base, ast.Name) and base.id in imported:
+        return False
+    return len(given) + 1 < _MOST_ARGUMENTS and not any(
         isinstance(one, ast.Starred) or (isinstance(one, ast.keyword) and one.arg is None)
         for one in given
-    ):
-        return None
-    return node.func
+    )
 
 
-def _ranges(node: ast.AST, methods: set[int]) -> list[tuple[Kind, Range]]:
-    """Of the node itself, and of instructions that it becomes. ``methods`` are attributes that
-    :func:`_method` gave before."""
-    place = _extent(node)
-    if place is None:
-        return []
-    found: list[tuple[Kind, Range]] = [("expression", place)]
-    if not isinstance(node, (ast.expr, ast.stmt)):
-        return found
-    named = node if isinstance(node, ast.Attribute) else _method(node)
-    if named is None:
-        return [*found, ("instruction", place)]
-    if named is not node:
-        methods.add(id(named))
-    certain = id(named) in methods and not isinstance(named.value, ast.Name)
-    if not certain:
-        # Of attributes that are no methods it depends on the Python, and so on what is a module.
-        found.append(("instruction", place))
-    attribute = _extent(named)
-    if attribute is not None and attribute.start.line != attribute.end.line:
-        # Since Python 3.11 it begins with the name that is on another line.
-        end = attribute.end
-        place = Range(Position(end.line, end.byte - len(named.attr)), place.end)
-    return [*found, ("instruction", place)]
+def _from_name(node: ast.Attribute, place: Range) -> Range:
+    """Where the instruction comes from: since Python 3.11 it begins with the name of the attribute
+    where that is on another line than what it is of."""
+    attribute = _extent(node)
+    if attribute is None or attribute.start.line == attribute.end.line:
+        return place
+    end = attribute.end
+    return Range(Position(end.line, end.byte - len(node.attr)), place.end)
 
 
 def _extent(node: ast.AST) -> Range | None:

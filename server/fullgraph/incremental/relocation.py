@@ -15,6 +15,7 @@ from fullgraph_engine.protocol import (
     Finding,
     Frame,
     Position,
+    ProbeInfo,
     Range,
     place_words,
 )
@@ -84,6 +85,8 @@ class Relocation:
             return self._frame(value)
         if kind is BreakCause and not value.path:
             return value  # where the finding is, which says so itself
+        if kind is ProbeInfo:
+            return self._probe(value)
         if kind is Coverage:
             return self._coverage(value)
         fields = _fields(kind)
@@ -120,8 +123,16 @@ class Relocation:
 
     def _kind(self, finding: Finding) -> Kind:
         """Where a frame of its stack is, its range is that of an instruction."""
-        own = (frame for frame in finding.stack if frame.path == self._path)
-        return "instruction" if any(_place(frame) == finding.range for frame in own) else "either"
+        own = [_place(frame) for frame in finding.stack if frame.path == self._path]
+        if not own:
+            return "either"
+        # A condition has the place of its expression, in place of that of the jump.
+        return "instruction" if finding.range in own else "expression"
+
+    def _probe(self, probe: ProbeInfo) -> ProbeInfo:
+        """Its inputs are told in notation, and in normal form."""
+        source = _WORDS.sub(self._word, probe.source)
+        return probe if source == probe.source else dataclasses.replace(probe, source=source)
 
     def _coverage(self, coverage: Coverage) -> Coverage:
         """Instructions, by which lines are counted anew."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -73,7 +74,9 @@ class Statement:
 
     @property
     def docstrings(self) -> list[str]:
-        return [ast.unparse(node) for node in _docstrings(self.nodes)]
+        """What they say."""
+        texts = (ast.literal_eval(ast.unparse(node)) for node in _docstrings(self.nodes))
+        return [_layout_free(text) for text in texts]
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
@@ -197,6 +200,16 @@ class ParsedText:
                 found.setdefault(name, []).append(number)
         return {name: tuple(numbers) for name, numbers in found.items()}
 
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Names that an import at the top, if only under a condition, binds."""
+        outer = (
+            node for one in self.statements for node in one.nodes if _role(node) != "definition"
+        )
+        inner = (node for one in outer for node in ast.walk(one))
+        imports = (node for node in inner if isinstance(node, (ast.Import, ast.ImportFrom)))
+        return frozenset(name for node in imports for name in _bound(node))
+
     def reached(self, names: Iterable[str]) -> frozenset[int]:
         """The statements that names lead to, directly or through others."""
         return self.closed(number for name in names for number in self.definers.get(name, ()))
@@ -295,6 +308,10 @@ def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
         for node in ast.walk(top):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 yield from filter(_is_text, node.body[:1])
+
+
+def _layout_free(text: str) -> str:
+    return "\n".join(map(str.rstrip, inspect.cleandoc(text).strip().split("\n")))
 
 
 def _is_text(node: ast.stmt) -> bool:

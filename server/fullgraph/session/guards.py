@@ -87,7 +87,7 @@ def _moved_by_probe(
 
 def _moved(frame: GuardedFrame, move: Edit | Relocation) -> GuardedFrame:
     if isinstance(move, Relocation):
-        causes = tuple(cause and move.range(cause, "instruction") for cause in frame.causes)
+        causes = tuple(cause and move.range(cause, "place") for cause in frame.causes)
     else:
         causes = tuple(cause and move.moved(cause) for cause in frame.causes)
     first, last = frame.first_line, frame.last

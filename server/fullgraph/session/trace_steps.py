@@ -44,10 +44,8 @@ def _moved(step: TraceStep, edit: Edit) -> TraceStep:
         for place in step.places
         if (moved := edit.moved(place.range)) is not None
     )
-    moved_first = edit.moved_line(step.first_line) if not step.path else None
-    first = step.first_line if moved_first is None else moved_first
     range_ = edit.moved(step.range) if step.range is not None else None
-    return dataclasses.replace(step, places=places, first_line=first, range=range_)
+    return dataclasses.replace(step, places=places, range=range_)
 
 
 def _relocated(step: TraceStep, move: Relocation) -> TraceStep:
@@ -55,6 +53,5 @@ def _relocated(step: TraceStep, move: Relocation) -> TraceStep:
     return dataclasses.replace(
         step,
         places=tuple(TraceStepPlace(*place) for place in sorted(places)),
-        first_line=step.first_line if step.path else move.line(step.first_line),
-        range=move.range(step.range, "instruction") if step.range is not None else None,
+        range=move.range(step.range, "place") if step.range is not None else None,
     )
