@@ -14,9 +14,9 @@ from fullgraph.session.settings import Settings
 from fullgraph_engine.protocol import (
     Position,
     Range,
-    Status,
     SeenKind,
     SeenValue,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
