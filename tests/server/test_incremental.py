@@ -6,7 +6,6 @@ import ast
 import contextlib
 import itertools
 import random
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from fullgraph.incremental import (
 from fullgraph.incremental.moves import LineLost
 from fullgraph.incremental.relocation import Relocation
 from fullgraph.incremental.tokens import Token, tokens_of
+from fullgraph_engine.code_objects import entries
 from fullgraph_engine.protocol import (
     BreakCause,
     Finding,
@@ -474,8 +474,7 @@ def instructions(text: str) -> list[Range]:
     found, left = [], [compile(text, "x", "exec")]
     while left:
         code = left.pop()
-        places = code.co_positions() if sys.version_info >= (3, 11) else ()
-        for line, end_line, column, end_column in places:
+        for line, end_line, column, end_column in entries(code):
             if line and end_line and column is not None and end_column:
                 start = Position(line - 1, column)
                 found.append(Range(start, Position(end_line - 1, end_column)))
