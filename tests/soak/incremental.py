@@ -11,6 +11,7 @@ import argparse
 import ast
 import asyncio
 import dataclasses
+import os
 import random
 import re
 import shutil
@@ -250,6 +251,9 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
                 [str(x) for x in other if x not in one],
             )
             yield f"{where}: only after edits {ours[:2]}; only anew {theirs[:2]}"[:1500]
+    elif isinstance(one, str) and isinstance(other, str):
+        same = len(os.path.commonprefix([one, other]))
+        yield f"{where}, from character {same}: {one[same:][:120]!r} != {other[same:][:120]!r}"
     else:
         yield f"{where}: {one!r} != {other!r}"[:600]
 
