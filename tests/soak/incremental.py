@@ -11,7 +11,6 @@ import argparse
 import ast
 import asyncio
 import dataclasses
-import os
 import random
 import re
 import shutil
@@ -252,7 +251,8 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
             )
             yield f"{where}: only after edits {ours[:2]}; only anew {theirs[:2]}"[:1500]
     elif isinstance(one, str) and isinstance(other, str):
-        same = len(os.path.commonprefix([one, other]))
+        pairs = enumerate(zip(one, other, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
         yield f"{where}, from character {same}: {one[same:][:120]!r} != {other[same:][:120]!r}"
     else:
         yield f"{where}: {one!r} != {other!r}"[:600]
