@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from fullgraph.domain import codes
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites import (
     autograd,
@@ -17,6 +18,7 @@ from fullgraph.fixes.rewrites import (
     dynamic_outputs,
     effects,
     exports,
+    kept,
     loops,
     masks,
     python,
@@ -37,6 +39,7 @@ REWRITES: tuple[Rewrite, ...] = (
     loops.loops,
     masks.masks,
     ternaries.ternaries,
+    kept.kept,
     sizes.sizes,
     counters.counters,
     exports.checked,
@@ -93,7 +96,8 @@ def candidates(
     """
     site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}
-    for rewrite in REWRITES:
+    rewrites = (sizes.numbers,) if codes.fits(finding.code, "guard/value") else REWRITES
+    for rewrite in rewrites:
         for candidate in rewrite(site):
             if candidate.text != text.text:
                 found.setdefault(candidate.text, candidate)

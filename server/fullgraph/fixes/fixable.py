@@ -10,6 +10,7 @@ _FIXABLE = (
     "frame-skipped",
     "guard/specialised-dimension",
     "guard/mutated",
+    "guard/value",
     "recompile",
     "trace/compile-error",
     "export",
