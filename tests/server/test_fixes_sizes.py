@@ -388,3 +388,26 @@ def test_numbers_that_are_given() -> None:
     assert "x * torch.exp(torch.scalar_tensor(-lr, dtype=torch.float64))" in found.text
     branch = Finding("guard/value", "", Range(positions.at(0), positions.at(1)))
     assert candidates(Text("if flag:\n    pass\n"), branch) == ()
+
+
+def test_a_layer_that_knows_the_size() -> None:
+    text = """import torch
+from torch import nn
+
+
+class Up(nn.Module):
+    def __init__(self):
+        self.up = nn.Upsample(size=(8, 8), mode="bilinear")
+        self.twice = nn.Upsample(scale_factor=2)
+
+    def forward(self, x, skip):
+        return self.up(x) + skip + self.twice(x)
+"""
+    place = "self.up(x) + skip"
+    start, positions = text.index(place), TextPositions(text)
+    range_ = Range(positions.at(start), positions.at(start + len(place)))
+    evidence = SpecializationEvidence("s0", "L['skip'].size()[2]", "8")
+    finding = Finding("guard/specialised-dimension", "", range_, evidence=evidence)
+    (found,) = (one for one in sizes(Site(Text(text), finding)) if one.rewrite == "interpolate")
+    new = 'torch.nn.functional.interpolate(x, size=skip.shape[2:], mode="bilinear") + skip'
+    assert found.text == text.replace(place, new)

@@ -40,6 +40,7 @@ def sizes(site: Site) -> Iterator[Candidate]:
     yield from _constants(site, function, size)
     yield from _inferred(site)
     yield from _spaced(site)
+    yield from _resized(site, function, size)
     yield from _functions(site)
     yield from _attributes(site, size)
     yield from _parts_of_attributes(site, size)
@@ -124,6 +125,37 @@ def _spaced(site: Site) -> Iterator[Candidate]:
 
 
 _NO_COMMA = cst.MaybeSentinel.DEFAULT
+
+
+def _resized(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+    """``self.up(x)``, where that is an ``Upsample`` to a size of the constructor, as
+    ``interpolate`` to the size of another input."""
+    of_class = site.enclosing((cst.ClassDef,))
+    if of_class is None or size.axis < 2:
+        return
+    syntax = Syntax(site)
+    made: dict[str, list[cst.Arg]] = {}
+    for assign in m.findall(of_class, m.Assign(value=m.Call())):
+        assert isinstance(assign, cst.Assign)
+        call = cst.ensure_type(assign.value, cst.Call)
+        if syntax.called(call).endswith("nn.Upsample") and all(arg.keyword for arg in call.args):
+            made[code_of(assign.targets[0].target)] = list(call.args)
+    for call in m.findall(function.body, m.Call(args=[m.Arg(keyword=None, star="")])):
+        assert isinstance(call, cst.Call)
+        options = made.get(code_of(call.func), [])
+        names = [arg.keyword.value if arg.keyword else "" for arg in options]
+        if "size" not in names or "scale_factor" in names:
+            continue
+        rest = "".join(
+            f", {code_of(arg.with_changes(comma=_NO_COMMA))}"
+            for arg, name in zip(options, names, strict=True)
+            if name != "size"
+        )
+        given = f"{code_of(call.args[0].value)}, size={size.name}.shape[2:]{rest}"
+        new = cst.parse_expression(f"torch.nn.functional.interpolate({given})")
+        title = f"Interpolate to the size of `{size.name}`"
+        changed = site.replaced([(call, new)], imports=["torch"])
+        yield Candidate("interpolate", title, changed, extends=True)
 
 
 def _is_index(site: Site, number: cst.BaseExpression) -> bool:
