@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.fixes.catalogue import candidates
 from fullgraph.fixes.rewrites.counters import counters
 from fullgraph.fixes.rewrites.kept import kept
 from fullgraph.fixes.rewrites.sizes import sizes
@@ -376,18 +375,6 @@ def test_what_is_kept_by_size(before: str, place: str, after: str) -> None:
 )
 def test_what_is_kept_of_data_stays(body: str, place: str) -> None:
     assert not_kept(body, place) == []
-
-
-def test_numbers_that_are_given() -> None:
-    text = "import math\nimport torch\ndef f(x, lr):\n    return x * math.exp(-lr)\n"
-    place = "math.exp(-lr)"
-    start, positions = text.index(place), TextPositions(text)
-    range_ = Range(positions.at(start), positions.at(start + len(place)))
-    finding = Finding("guard/value", "", range_, evidence=GuardEvidence("L['lr']"))
-    (found,) = candidates(Text(text), finding)
-    assert "x * torch.exp(torch.scalar_tensor(-lr, dtype=torch.float64))" in found.text
-    branch = Finding("guard/value", "", Range(positions.at(0), positions.at(1)))
-    assert candidates(Text("if flag:\n    pass\n"), branch) == ()
 
 
 def test_a_layer_that_knows_the_size() -> None:

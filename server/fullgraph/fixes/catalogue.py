@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from fullgraph.domain import codes
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites import (
     autograd,
@@ -96,8 +95,7 @@ def candidates(
     """
     site = Site(text, finding, seen)
     found: dict[str, Candidate] = {}
-    rewrites = (sizes.numbers,) if codes.fits(finding.code, "guard/value") else REWRITES
-    for rewrite in rewrites:
+    for rewrite in REWRITES:
         for candidate in rewrite(site):
             if candidate.text != text.text:
                 found.setdefault(candidate.text, candidate)

@@ -10,7 +10,6 @@ _FIXABLE = (
     "frame-skipped",
     "guard/specialised-dimension",
     "guard/mutated",
-    "guard/value",
     "recompile",
     "trace/compile-error",
     "export",

@@ -35,7 +35,7 @@ def kept(site: Site) -> Iterator[Candidate]:
     function = site.function
     if not isinstance(evidence, (ForecastEvidence, GuardEvidence, SpecializationEvidence)):
         return
-    if not isinstance(function, cst.FunctionDef) or site.finding.code == "guard/value":
+    if not isinstance(function, cst.FunctionDef):
         return
     for branch in _branches(site, function):
         if branch.orelse is not None or siblings(site, branch) is None:
@@ -57,6 +57,7 @@ def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Can
         site.replaced(changes),
         gives_up="It is computed in each call, in eager mode too.",
         loses=("state",),
+        extends=True,
     )
 
 

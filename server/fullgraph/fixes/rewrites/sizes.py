@@ -137,9 +137,9 @@ def _resized(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Cand
     made: dict[str, list[cst.Arg]] = {}
     for assign in m.findall(of_class, m.Assign(value=m.Call())):
         assert isinstance(assign, cst.Assign)
-        call = cst.ensure_type(assign.value, cst.Call)
-        if syntax.called(call).endswith("nn.Upsample") and all(arg.keyword for arg in call.args):
-            made[code_of(assign.targets[0].target)] = list(call.args)
+        layer = cst.ensure_type(assign.value, cst.Call)
+        if syntax.called(layer).endswith("nn.Upsample") and all(arg.keyword for arg in layer.args):
+            made[code_of(assign.targets[0].target)] = list(layer.args)
     for call in m.findall(function.body, m.Call(args=[m.Arg(keyword=None, star="")])):
         assert isinstance(call, cst.Call)
         options = made.get(code_of(call.func), [])
@@ -265,12 +265,6 @@ def _functions(site: Site) -> Iterator[Candidate]:
                 gives_up="It is a number of Python in place of one of numpy.",
                 extends=True,
             )
-    yield from numbers(site)
-
-
-def numbers(site: Site) -> Iterator[Candidate]:
-    """``math.log`` of something with a size or number, as an operation of tensors."""
-    here = site.statement
     for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
         assert isinstance(call, cst.Call)
         function = cst.ensure_type(call.func, cst.Attribute).attr.value
