@@ -28,7 +28,7 @@ class _Mapped:
     sources: list[str] = field(default_factory=list)
     axes: list[int] = field(default_factory=list)
     zipped: bool = False
-    """A loop of them ends with the shortest."""
+    """The loop also takes tensors of which some are longer."""
 
     def add(self, name: str, source: str, axis: int) -> None:
         self.names.append(name)
@@ -170,6 +170,7 @@ def _by_number(
     new = [one.visit(Replacing(changes)) for one in body]
     if not mapped.sources or not all(isinstance(one, cst.CSTNode) for one in new):
         return None
+    mapped.zipped = len(taken) > 1
     nodes = [one for one in new if isinstance(one, cst.CSTNode)]
     if any(reads(one, index) for one in nodes):
         mapped.names.insert(0, index)
