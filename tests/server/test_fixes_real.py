@@ -348,3 +348,80 @@ async def test_a_size_that_data_decide_is_no_constant(engine: Engine) -> None:
             else:  # it gives something else than no elements
                 assert made
                 assert not always
+
+
+ROWS = """\
+import torch
+
+
+# fullgraph: f32[4, 6]
+def apart(x):
+    out = torch.zeros_like(x)
+    for i in range(x.shape[0]):
+        out[i] = x[i] * x.sum()
+    return out
+
+
+# fullgraph: f32[4, 6]
+def aliased(x):
+    out = x
+    for i in range(x.shape[0]):
+        out[i] = x[i] * x.sum()
+    return out
+
+
+# fullgraph: f32[4, 6]
+def carried(x):
+    state = torch.zeros(6)
+    for row in x:
+        state = torch.tanh(state + row)
+    return state
+
+
+# fullgraph: f32[4, 6]
+def grown(x):
+    state = torch.zeros(6)
+    for row in x:
+        state = torch.cat([state, row])
+    return state
+"""
+
+
+async def test_rows_at_once(engine: Engine) -> None:
+    found = await searched(engine, ROWS, "guard/specialised-dimension", "first", "second")
+    rewrites = {
+        target: [fix.candidate.rewrite for fix in search.fixes] for target, search in found.items()
+    }
+    assert rewrites == {"apart": ["vmap"], "aliased": [], "carried": ["scan"], "grown": []}
+    assert any(one.differs for one in found["aliased"].refused)
+    assert {fix.grade for search in found.values() for fix in search.fixes} == {"unsafe"}
+
+
+KEPT = """\
+import torch
+
+
+# fullgraph: init() forward(f32[4, 6])
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.offset = None
+
+    def forward(self, x):
+        if self.offset is None:
+            self.offset = {}
+        return x + self.offset
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "rewrites"),
+    [
+        ("torch.arange(6.0)", ["not-kept"]),
+        ("torch.rand(6)", []),
+        ("x.mean(0)", []),
+    ],
+)
+async def test_what_is_kept_of_sizes_only(engine: Engine, made: str, rewrites: list[str]) -> None:
+    found = await searched(engine, KEPT.format(made), "guard/mutated", "first")
+    assert [fix.candidate.rewrite for fix in found["Net"].fixes] == rewrites

@@ -138,10 +138,12 @@ class Judgment:
 
     @property
     def instead(self) -> Finding | None:
-        """The only break that has come in place of the finding; None for any other outcome."""
+        """The only break, or size that is a constant, that has come in place of the finding; None
+        for any other outcome."""
         if self.problem or not self.gone or len(self.appeared) != 1:
             return None
-        return self.appeared[0] if _is_break(self.appeared[0]) else None
+        one = self.appeared[0]
+        return one if _is_break(one) or one.code in _CONSTANT_SIZES else None
 
     @property
     def why(self) -> str:
@@ -189,6 +191,9 @@ def judged(before: Traced, after: Traced, finding: Finding) -> Judgment:
     if more > 0:
         appeared += _recompiles(after)[-more:]
     return Judgment(gone, ended, tuple(appeared), tuple(revealed))
+
+
+_CONSTANT_SIZES = ("guard/specialised-dimension", "recompile/every-size")
 
 
 _CHANGED = -1

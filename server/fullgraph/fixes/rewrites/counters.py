@@ -13,7 +13,11 @@ from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import eager_only
 from fullgraph.fixes.rewrites.syntax import Syntax
 from fullgraph.fixes.site import Change, Site
-from fullgraph_engine.protocol.evidence import GuardEvidence
+from fullgraph_engine.protocol.evidence import (
+    ForecastEvidence,
+    GuardEvidence,
+    SpecializationEvidence,
+)
 
 _ATTRIBUTE = re.compile(r"^L\['self'\]\.(?P<name>\w+)$")
 
@@ -27,9 +31,12 @@ def counters(site: Site) -> Iterator[Candidate]:
     evidence = site.finding.evidence
     syntax = Syntax(site)
     small, function = syntax.statement, site.function
-    if not isinstance(evidence, GuardEvidence) or small is None:
+    of_size = isinstance(evidence, (SpecializationEvidence, ForecastEvidence))
+    if not (isinstance(evidence, GuardEvidence) or of_size) or small is None:
         return
     changed = _changed(small.node)
+    if of_size and not isinstance(changed, cst.Attribute):
+        return
     if changed is None or not isinstance(function, cst.FunctionDef):
         return
     words = site.code(changed)
@@ -41,7 +48,8 @@ def counters(site: Site) -> Iterator[Candidate]:
             syntax.guarded([small.node]),
             gives_up=f"The compiled code does not change `{words}`.",
         )
-    found = _ATTRIBUTE.match(evidence.source)
+    source = evidence.source if isinstance(evidence, GuardEvidence) else ""
+    found = _ATTRIBUTE.match(source)
     if found is not None:
         yield from _in_a_tensor(site, found["name"])
 

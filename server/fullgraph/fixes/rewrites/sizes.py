@@ -5,39 +5,25 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.names import code_of
+from fullgraph.fixes.rewrites.conditions import operand
+from fullgraph.fixes.rewrites.constants import Size, constants
+from fullgraph.fixes.rewrites.names import code_of, descendants
+from fullgraph.fixes.rewrites.rows import rows
+from fullgraph.fixes.rewrites.syntax import Syntax, names_in
 from fullgraph.fixes.site import Change, Site
 from fullgraph_engine.protocol.evidence import ForecastEvidence, SpecializationEvidence
 
 _SIZE = re.compile(r"^L\['(?P<name>\w+)'\]\.size\(\)\[(?P<axis>\d+)\]$")
-_VALUE = re.compile(r"(?P<size>L\['\w+'\]\.size\(\)\[\d+\]) == (?P<value>\d+)")
+_CHANGED = re.compile(r"^(?P<name>\w+)\.shape\[(?P<axis>\d+)\]$")
 _MOST_PLACES = 6
 """Constants of one function that are tried one by one."""
 _RESHAPES = ("view", "reshape", "expand", "unflatten", "broadcast_to")
 _OTHERS_RAISE = "Sizes for which the original raises are computed."
-
-
-@dataclass(frozen=True)
-class _Size:
-    """The size that became a constant, as the function can write it."""
-
-    name: str
-    axis: int
-    value: int
-
-    @property
-    def code(self) -> str:
-        return f"{self.name}.shape[{self.axis}]"
-
-    @property
-    def node(self) -> cst.BaseExpression:
-        return cst.parse_expression(self.code)
 
 
 def sizes(site: Site) -> Iterator[Candidate]:
@@ -48,40 +34,37 @@ def sizes(site: Site) -> Iterator[Candidate]:
         return
     if not _is_parameter(function, size.name):
         return
-    yield from _rows(site, function, size)
+    yield from rows(site, function, size)
     yield from _filled(site, function)
-    yield from _chunks(site)
-    yield from _summed(site, function, size)
+    yield from _parts(site, function, size)
     yield from _constants(site, function, size)
     yield from _inferred(site)
-    yield from _functions(site, size)
+    yield from _spaced(site)
+    yield from _resized(site, function, size)
+    yield from _functions(site)
     yield from _attributes(site, size)
     yield from _parts_of_attributes(site, size)
 
 
-def _size(site: Site) -> _Size | None:
+def _size(site: Site) -> Size | None:
     evidence = site.finding.evidence
     if isinstance(evidence, SpecializationEvidence):
         found = _SIZE.match(evidence.source)
         if found is not None and evidence.value.isdigit():
-            return _Size(found["name"], int(found["axis"]), int(evidence.value))
+            return Size(found["name"], int(found["axis"]), int(evidence.value))
     if isinstance(evidence, ForecastEvidence):
-        for guard in evidence.guards:
-            value = _VALUE.search(guard.expression)
-            found = _SIZE.match(value["size"]) if value is not None else None
-            if value is not None and found is not None:
-                return _Size(found["name"], int(found["axis"]), int(value["value"]))
+        for changed in evidence.changed:
+            found = _CHANGED.match(changed)
+            if found is not None and evidence.first.isdigit():
+                return Size(found["name"], int(found["axis"]), int(evidence.first))
     return None
 
 
 def _is_parameter(function: cst.FunctionDef, name: str) -> bool:
-    """Whether the function is given it, and does not give the name to something else."""
+    """Whether the function is given it, maybe to put something else in its place later on."""
     params = function.params
     given = (*params.posonly_params, *params.params, *params.kwonly_params)
-    if all(param.name.value != name for param in given):
-        return False
-    rebound = m.findall(function.body, m.AssignTarget(target=m.Name(name)))
-    return not rebound
+    return any(param.name.value == name for param in given)
 
 
 def _candidate(
@@ -93,35 +76,89 @@ def _candidate(
 # -- constants ------------------------------------------------------------------------------------
 
 
-def _constants(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Candidate]:
-    """``view(4, -1)`` becomes ``view(x.shape[0], -1)``, ``reshape(24)`` becomes ``reshape(-1)``."""
-    numbers: list[cst.Integer] = m.findall(function.body, m.Integer())  # type: ignore[assignment]
-    exact = [
-        number
-        for number in numbers
-        if number.evaluated_value == size.value and not _is_index(site, number)
+def _constants(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+    """``view(4, -1)`` becomes ``view(x.shape[0], -1)``, ``reshape(24)`` becomes ``reshape(-1)``.
+
+    A constant may also be a name, ``self.batch`` or ``config["batch"]``.
+    """
+    known = [
+        (node, value) for node, value in constants(site, function) if not _is_index(site, node)
     ]
+    exact = [node for node, value in known if value == size.value]
     here = site.statement
-    inside = m.findall(here, m.Integer()) if here is not None else ()
-    exact.sort(key=lambda number: not any(number is one for one in inside))
-    for number in exact[:_MOST_PLACES]:
-        title = f"Write `{size.code}` for {size.value}"
-        yield _candidate(site, title, [(number, size.node)], "size-of-input")
+    inside = {id(one) for one in descendants(here)} if here is not None else set()
+    exact.sort(key=lambda node: id(node) not in inside)
+    for node in exact[:_MOST_PLACES]:
+        title = f"Write `{size.code}` for {_in_words(node)}"
+        yield _candidate(site, title, [(node, size.node)], "size-of-input")
     if 1 < len(exact) <= _MOST_PLACES:
         title = f"Write `{size.code}` for each {size.value}"
         yield _candidate(site, title, [(each, size.node) for each in exact], "size-of-input")
-    for number in numbers:
-        value = number.evaluated_value
-        call = _reshape_of(site, number)
+    for node, value in known:
+        call = _reshape_of(site, node)
         if call is None or value % size.value or not value:
             continue
         if value != size.value:
             product = cst.parse_expression(f"{value // size.value} * {size.code}")
-            title = f"Write `{value // size.value} * {size.code}` for {value}"
-            yield _candidate(site, title, [(number, product)], "size-of-input")
+            title = f"Write `{value // size.value} * {size.code}` for {_in_words(node)}"
+            yield _candidate(site, title, [(node, product)], "size-of-input")
 
 
-def _is_index(site: Site, number: cst.Integer) -> bool:
+def _in_words(node: cst.BaseExpression) -> str:
+    code = code_of(node)
+    return code if isinstance(node, cst.Integer) else f"`{code}`"
+
+
+def _spaced(site: Site) -> Iterator[Candidate]:
+    """``linspace(0, 1, n)``, whose number of steps Dynamo makes a constant of, by ``arange``."""
+    here = site.statement
+    linspace = m.Call(func=m.Attribute(m.Name("torch"), m.Name("linspace")))
+    for call in m.findall(here, linspace) if here is not None else ():
+        assert isinstance(call, cst.Call)
+        if len(call.args) < 3 or any(arg.keyword for arg in call.args[:3]):
+            continue
+        start, end, steps = (code_of(arg.value) for arg in call.args[:3])
+        rest = "".join(f", {code_of(arg.with_changes(comma=_NO_COMMA))}" for arg in call.args[3:])
+        step = f"({operand(end)} - {operand(start)}) / max({operand(steps)} - 1, 1)"
+        new = cst.parse_expression(f"({operand(start)} + torch.arange({steps}{rest}) * ({step}))")
+        yield _candidate(site, "Compute the range by `torch.arange`", [(call, new)], "arange")
+
+
+_NO_COMMA = cst.MaybeSentinel.DEFAULT
+
+
+def _resized(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+    """``self.up(x)``, where that is an ``Upsample`` to a size of the constructor, as
+    ``interpolate`` to the size of another input."""
+    of_class = site.enclosing((cst.ClassDef,))
+    if of_class is None or size.axis < 2:
+        return
+    syntax = Syntax(site)
+    made: dict[str, list[cst.Arg]] = {}
+    for assign in m.findall(of_class, m.Assign(value=m.Call())):
+        assert isinstance(assign, cst.Assign)
+        layer = cst.ensure_type(assign.value, cst.Call)
+        if syntax.called(layer).endswith("nn.Upsample") and all(arg.keyword for arg in layer.args):
+            made[code_of(assign.targets[0].target)] = list(layer.args)
+    for call in m.findall(function.body, m.Call(args=[m.Arg(keyword=None, star="")])):
+        assert isinstance(call, cst.Call)
+        options = made.get(code_of(call.func), [])
+        names = [arg.keyword.value if arg.keyword else "" for arg in options]
+        if "size" not in names or "scale_factor" in names:
+            continue
+        rest = "".join(
+            f", {code_of(arg.with_changes(comma=_NO_COMMA))}"
+            for arg, name in zip(options, names, strict=True)
+            if name != "size"
+        )
+        given = f"{code_of(call.args[0].value)}, size={size.name}.shape[2:]{rest}"
+        new = cst.parse_expression(f"torch.nn.functional.interpolate({given})")
+        title = f"Interpolate to the size of `{size.name}`"
+        changed = site.replaced([(call, new)], imports=["torch"])
+        yield Candidate("interpolate", title, changed, extends=True)
+
+
+def _is_index(site: Site, number: cst.BaseExpression) -> bool:
     """In ``x[4]`` or ``dim=4`` it is no size; in a comparison it is what the code is about."""
     parent = site.text.parent(number)
     if isinstance(parent, (cst.ComparisonTarget, cst.Comparison)):
@@ -141,7 +178,7 @@ def _reshape_of(site: Site, number: cst.CSTNode) -> cst.Call | None:
     return None
 
 
-def _attributes(site: Site, size: _Size) -> Iterator[Candidate]:
+def _attributes(site: Site, size: Size) -> Iterator[Candidate]:
     """``view(self.batch, -1)`` becomes ``view(x.shape[0], -1)``."""
     here = site.statement
     if here is None:
@@ -161,7 +198,7 @@ def _attributes(site: Site, size: _Size) -> Iterator[Candidate]:
                 yield _candidate(site, title, [(value, size.node)], "size-of-input")
 
 
-def _parts_of_attributes(site: Site, size: _Size) -> Iterator[Candidate]:
+def _parts_of_attributes(site: Site, size: Size) -> Iterator[Candidate]:
     """``x + self.positions`` becomes ``x + self.positions[: x.shape[0]]``."""
     here = site.statement
     if here is None or isinstance(here, cst.BaseCompoundStatement):
@@ -173,12 +210,18 @@ def _parts_of_attributes(site: Site, size: _Size) -> Iterator[Candidate]:
             continue
         if isinstance(parent, (cst.Attribute, cst.AssignTarget)):
             continue
-        until = f": {size.code}"
+        code, until = site.code(attribute), f": {size.code}"
         axis = ":, " * size.axis + until
-        for index in dict.fromkeys((axis, until, f"{until}, {until}", f"..., {until}, {until}")):
-            sliced = cst.parse_expression(f"{site.code(attribute)}[{index}]")
-            title = f"Take as much of `{site.code(attribute)}` as `{size.name}` has"
-            yield _candidate(site, title, [(attribute, sliced)], "slice-parameter")
+        parts = dict.fromkeys((axis, until, f"{until}, {until}", f"..., {until}, {until}"))
+        # Where the call has all of it, a slice compares the size with that of the parameter.
+        numbers = f"torch.arange({size.code}, device={size.name}.device)"
+        taken = [f"{code}[{index}]" for index in parts]
+        taken += [f"{code}[{':, ' * size.axis}{numbers}]"] if size.axis else []
+        taken += [f"{code}[{numbers}]", f"{code}[..., {numbers}, :][..., {numbers}]"]
+        for sliced in dict.fromkeys(taken):
+            title = f"Take as much of `{code}` as `{size.name}` has"
+            changes = [(attribute, cst.parse_expression(sliced))]
+            yield _candidate(site, title, changes, "slice-parameter")
 
 
 def _inferred(site: Site) -> Iterator[Candidate]:
@@ -195,8 +238,8 @@ def _inferred(site: Site) -> Iterator[Candidate]:
         if any(code_of(value) == "-1" for value in values):
             continue
         for value in values:
-            if isinstance(value, cst.Integer):
-                title = f"Have {code_of(value)} follow from the other sizes"
+            if not isinstance(value, (cst.UnaryOperation, cst.StarredElement)):
+                title = f"Have {_in_words(value)} follow from the other sizes"
                 yield _candidate(
                     site, title, [(value, cst.parse_expression("-1"))], "inferred-size"
                 )
@@ -205,18 +248,32 @@ def _inferred(site: Site) -> Iterator[Candidate]:
 _INFERRED = ("view", "reshape", "unflatten")
 
 
-def _functions(site: Site, size: _Size) -> Iterator[Candidate]:
-    """``math.log(x.shape[0])``, which is computed when compiling, as an operation of tensors."""
+def _functions(site: Site) -> Iterator[Candidate]:
+    """``math.log(x.shape[0])``, which is computed when compiling, as an operation of tensors, and
+    ``np.sqrt`` by ``math``."""
+    syntax = Syntax(site)
     here = site.statement
-    for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
+    for call in m.findall(here, m.Call()) if here else ():
         assert isinstance(call, cst.Call)
-        name = cst.ensure_type(call.func, cst.Attribute).attr.value
-        if name in _OF_TENSORS and len(call.args) == 1 and size.name in code_of(call):
-            of = f"torch.scalar_tensor({code_of(call.args[0].value)}, dtype=torch.float64)"
-            changes = [(call, cst.parse_expression(f"torch.{name}({of})"))]
+        package, _, name = syntax.called(call).rpartition(".")
+        if package == "numpy" and name in _OF_MATH and len(call.args) == 1:
+            changed = call.with_changes(func=cst.parse_expression(f"math.{_OF_MATH[name]}"))
             yield Candidate(
                 "math-of-size",
-                f"Compute this by `torch.{name}`",
+                f"Compute this by `math.{_OF_MATH[name]}`",
+                site.replaced([(call, changed)], imports=["math"]),
+                gives_up="It is a number of Python in place of one of numpy.",
+                extends=True,
+            )
+    for call in m.findall(here, m.Call(func=m.Attribute(m.Name("math")))) if here else ():
+        assert isinstance(call, cst.Call)
+        function = cst.ensure_type(call.func, cst.Attribute).attr.value
+        if function in _OF_TENSORS and len(call.args) == 1 and names_in(call.args[0].value):
+            of = f"torch.scalar_tensor({code_of(call.args[0].value)}, dtype=torch.float64)"
+            changes = [(call, cst.parse_expression(f"torch.{function}({of})"))]
+            yield Candidate(
+                "math-of-size",
+                f"Compute this by `torch.{function}`",
                 site.replaced(changes, imports=["torch"]),
                 gives_up="It is a tensor in place of a number.",
                 extends=True,
@@ -228,155 +285,11 @@ _OF_TENSORS = (
     *("asin", "acos", "atan", "erf", "lgamma"),
 )
 """Functions of ``math`` that torch has under the same name and Dynamo does not keep symbolic."""
-
-
-# -- loops over rows ------------------------------------------------------------------------------
-
-
-def _rows(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Candidate]:
-    """``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda row: f(row))(x)``."""
-    if size.axis:
-        return
-    for stacked in m.findall(function.body, _STACK):
-        assert isinstance(stacked, cst.Call)
-        if not stacked.args or [site.code(arg) for arg in stacked.args[1:]] not in _FIRST:
-            continue
-        made = stacked.args[0].value
-        if isinstance(made, (cst.ListComp, cst.GeneratorExp)):
-            rows = _rows_of(made.for_in, size)
-            if rows is not None:
-                new = cst.parse_expression(_mapped(rows, made.elt, size))
-                yield _vmap(site, size, [(stacked, new)])
-        elif isinstance(made, cst.Name):
-            yield from _appended(site, function, stacked, made.value, size)
-
-
-_STACK = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("stack")))
-
-
-_FIRST: tuple[list[str], ...] = ([], ["0"], ["dim=0"])
-"""Further arguments with which rows are stacked as they came."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """What stands for a row: a name, or ``x[i]`` with the name of an index. ``enumerate`` gives
-    both."""
-
-    name: str
-    source: str
-    index: str = ""
-
-
-def _rows_of(for_in: cst.CompFor, size: _Size) -> _Row | None:
-    if for_in.inner_for_in is not None or for_in.ifs or not isinstance(for_in.target, cst.Name):
-        return None
-    return _row(for_in.target.value, for_in.iter, size)
-
-
-def _row(name: str, iterated: cst.BaseExpression, size: _Size) -> _Row | None:
-    code = code_of(iterated)
-    tensor = re.escape(size.name)
-    if re.fullmatch(rf"{tensor}(\.unbind\((0|dim=0)?\))?|torch\.unbind\({tensor}\)", code):
-        return _Row(name, size.name)
-    if re.fullmatch(rf"range\((len\({tensor}\)|{tensor}\.(shape\[0\]|size\(0\)))\)", code):
-        return _Row("row", size.name, index=name)
-    return None
-
-
-def _mapped(row: _Row, body: cst.BaseExpression, size: _Size) -> str:
-    """What ``body`` is for each row, at once; with the numbers of the rows if it needs them."""
-    names, sources = row.name, row.source
-    code = code_of(body)
-    if row.index:
-        code = code.replace(f"{row.source}[{row.index}]", row.name)
-        if re.search(rf"\b{row.index}\b", code):
-            numbers = f"torch.arange({size.code}, device={size.name}.device)"
-            names, sources = f"{row.index}, {names}", f"{numbers}, {sources}"
-    return f"torch.vmap(lambda {names}: {code})({sources})"
-
-
-def _vmap(site: Site, size: _Size, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Candidate:
-    title = f"Compute all rows of `{size.name}` at once with `torch.vmap`"
-    return Candidate("vmap", title, site.replaced(changes, imports=["torch"]), extends=True)
-
-
-def _appended(
-    site: Site, function: cst.FunctionDef, stacked: cst.Call, name: str, size: _Size
-) -> Iterator[Candidate]:
-    """A loop that only appends to the list that is stacked."""
-    for loop in m.findall(function.body, m.For(target=m.Name(), orelse=None)):
-        assert isinstance(loop, cst.For)
-        assert isinstance(loop.target, cst.Name)
-        row = _row(loop.target.value, loop.iter, size)
-        body = loop.body.body
-        append = m.SimpleStatementLine(
-            [m.Expr(m.Call(m.Attribute(m.Name(name), m.Name("append")), [m.Arg()]))]
-        )
-        if row is None or len(body) != 1 or not m.matches(body[0], append):
-            continue
-        value = cst.ensure_type(m.findall(body[0], m.Call())[0], cst.Call).args[0].value
-        empty = m.findall(
-            function.body,
-            m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name(name))], m.List([]))]),
-        )
-        removed: list[tuple[cst.CSTNode, Change]] = [
-            (one, cst.RemoveFromParent()) for one in (*empty, loop)
-        ]
-        new = cst.parse_expression(_mapped(row, value, size))
-        yield _vmap(site, size, [*removed, (stacked, new)])
-
-
-def _summed(site: Site, function: cst.FunctionDef, size: _Size) -> Iterator[Candidate]:
-    """``for row in x: total = total + f(row)`` becomes one sum over ``torch.vmap`` of ``f``."""
-    if size.axis:
-        return
-    for loop in m.findall(function.body, m.For(orelse=None)):
-        assert isinstance(loop, cst.For)
-        body = loop.body.body
-        if len(body) != 1 or not isinstance(body[0], cst.SimpleStatementLine):
-            continue
-        added = _added(body[0])
-        row = _row_of(loop, size)
-        if added is None or row is None or added[0] in (row.name, row.index):
-            continue
-        total, value = added
-        if re.search(rf"\b{re.escape(total)}\b", code_of(value)):
-            continue
-        new = cst.parse_statement(f"{total} = {total} + {_mapped(row, value, size)}.sum(0)")
-        assert isinstance(new, cst.SimpleStatementLine)
-        new = new.with_changes(leading_lines=loop.leading_lines)
-        title = f"Add all rows of `{size.name}` at once with `torch.vmap`"
-        changed = site.replaced([(loop, new)], imports=["torch"])
-        yield Candidate("vmap", title, changed, extends=True)
-
-
-def _row_of(loop: cst.For, size: _Size) -> _Row | None:
-    """What stands for a row in a loop, also in one over ``enumerate``."""
-    if isinstance(loop.target, cst.Name):
-        return _row(loop.target.value, loop.iter, size)
-    pair = m.Tuple([m.Element(m.Name()), m.Element(m.Name())])
-    if not m.matches(loop.target, pair) or code_of(loop.iter) != f"enumerate({size.name})":
-        return None
-    index, name = cst.ensure_type(loop.target, cst.Tuple).elements
-    return _Row(code_of(name.value), size.name, code_of(index.value))
-
-
-def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
-    """The variable that a statement adds something to, and what."""
-    node = line.body[0] if len(line.body) == 1 else None
-    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
-        return (node.target.value, node.value) if isinstance(node.operator, cst.AddAssign) else None
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
-        return None
-    target, value = node.targets[0].target, node.value
-    is_sum = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add)
-    if not isinstance(target, cst.Name) or not is_sum:
-        return None
-    assert isinstance(value, cst.BinaryOperation)
-    if code_of(value.left) == target.value:
-        return target.value, value.right
-    return (target.value, value.left) if code_of(value.right) == target.value else None
+_OF_MATH = {
+    **{name: name for name in ("sqrt", "log", "log2", "log10", "exp", "ceil", "floor", "prod")},
+    "product": "prod",
+}
+"""Functions of ``numpy`` by what ``math`` calls them: Dynamo keeps some of these symbolic."""
 
 
 # -- other ways to write it -----------------------------------------------------------------------
@@ -384,13 +297,12 @@ def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | No
 
 def _filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
     """``torch.tensor([c] * n)`` becomes ``torch.full((n,), c)``, also through a variable."""
-    repeated = m.BinaryOperation(
-        left=m.List([m.Element()]), operator=m.Multiply(), right=m.DoNotCare()
-    )
-    for product in m.findall(function.body, repeated):
-        assert isinstance(product, cst.BinaryOperation)
-        assert isinstance(product.left, cst.List)
-        value, count = site.code(product.left.elements[0].value), site.code(product.right)
+    for product in m.findall(function.body, m.BinaryOperation() | m.ListComp()):
+        assert isinstance(product, (cst.BinaryOperation, cst.ListComp))
+        repeated = _repeated(product)
+        if repeated is None:
+            continue
+        value, count = map(code_of, repeated)
         full = f"torch.full(({count},), {value})"
         names = [
             target.value
@@ -413,19 +325,51 @@ def _filled(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
                 yield _candidate(site, "Fill a tensor instead of a list", changes, "full")  # type: ignore[arg-type]
 
 
-def _chunks(site: Site) -> Iterator[Candidate]:
-    """``x.split([2, 2])`` becomes ``x.chunk(2)``: parts of one size."""
-    expression = site.expression
-    if not m.matches(expression, m.Call(func=m.Attribute(attr=m.Name("split")))):  # type: ignore[arg-type]
-        return
-    call = cst.ensure_type(expression, cst.Call)
-    given = call.args[0].value if call.args else None
-    if not isinstance(given, (cst.List, cst.Tuple)):
-        return
-    parts = {site.code(element.value) for element in given.elements}
-    if len(parts) != 1:
-        return
-    func = cst.ensure_type(call.func, cst.Attribute)
-    args = [cst.Arg(cst.Integer(str(len(given.elements)))), *call.args[1:]]
-    new = call.with_changes(func=func.with_changes(attr=cst.Name("chunk")), args=args)
-    yield _candidate(site, "Split into equal parts with `chunk`", [(call, new)], "chunk")
+def _repeated(
+    made: cst.BinaryOperation | cst.ListComp,
+) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """The value and the count of ``[c] * n`` and of ``[c for _ in range(n)]``."""
+    if isinstance(made, cst.ListComp):
+        loop = made.for_in
+        if not m.matches(loop, m.CompFor(iter=m.Call(m.Name("range"), [m.Arg()]), ifs=[])):
+            return None
+        if loop.inner_for_in is not None or names_in(loop.target) & names_in(made.elt):
+            return None
+        return made.elt, cst.ensure_type(loop.iter, cst.Call).args[0].value
+    if not m.matches(made, m.BinaryOperation(m.List([m.Element()]), m.Multiply())):
+        return None
+    return cst.ensure_type(made.left, cst.List).elements[0].value, made.right
+
+
+def _parts(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+    """``x.split([2, 2])`` becomes ``x.chunk(2)``, parts of one size; of others, such as
+    ``[2, 6]``, one becomes the rest."""
+    here = site.statement
+    for call in m.findall(here, m.Call(func=m.Attribute(attr=m.Name("split")))) if here else ():
+        assert isinstance(call, cst.Call)
+        func = cst.ensure_type(call.func, cst.Attribute)
+        first = 1 if code_of(func.value) == "torch" else 0
+        given = call.args[first].value if len(call.args) > first else None
+        if not isinstance(given, (cst.List, cst.Tuple)):
+            continue
+        codes = [site.code(element.value) for element in given.elements]
+        if len(set(codes)) == 1:
+            args = list(call.args)
+            args[first] = args[first].with_changes(value=cst.Integer(str(len(codes))))
+            new = call.with_changes(func=func.with_changes(attr=cst.Name("chunk")), args=args)
+            yield _candidate(site, "Split into equal parts with `chunk`", [(call, new)], "chunk")
+            continue
+        known = {id(node): value for node, value in constants(site, function)}
+        pairs = list(zip(given.elements, codes, strict=True))
+        # What grows is mostly the largest.
+        pairs.sort(key=lambda pair: -known.get(id(pair[0].value), 0))
+        for element, code in pairs:
+            others = "".join(f" - {operand(other)}" for other in _without(codes, code))
+            rest = cst.parse_expression(size.code + others)
+            title = f"Write what the others leave for {_in_words(element.value)}"
+            yield _candidate(site, title, [(element.value, rest)], "size-of-input")
+
+
+def _without(codes: list[str], code: str) -> list[str]:
+    at = codes.index(code)
+    return [*codes[:at], *codes[at + 1 :]]

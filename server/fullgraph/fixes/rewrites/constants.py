@@ -1,0 +1,123 @@
+"""A size that became a constant, and the constants of a function that are known from the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.syntax import reads, targets
+from fullgraph.fixes.site import Site
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size that became a constant, as the function can write it."""
+
+    name: str
+    axis: int
+    value: int
+
+    @property
+    def code(self) -> str:
+        return f"{self.name}.shape[{self.axis}]"
+
+    @property
+    def node(self) -> cst.BaseExpression:
+        return cst.parse_expression(self.code)
+
+
+def constants(site: Site, function: cst.FunctionDef) -> Iterator[tuple[cst.BaseExpression, int]]:
+    """The expressions of a function that are an integer by what the text says, in its order:
+    literals, names of the module that are assigned once, entries of its dictionaries, defaults of
+    arguments, and attributes that the constructor of the class gives a number."""
+    values = _of_module(site) | _of_arguments(function) | _of_class(site)
+    bound = {
+        name.value
+        for one in descendants(function.body)
+        if isinstance(one, cst.BaseSmallStatement)
+        for target in targets(one)
+        for name in descendants(target)
+        if isinstance(name, cst.Name)
+    }
+    yield from _known(function.body, {key: values[key] for key in values if key not in bound})
+
+
+def _known(node: cst.CSTNode, values: dict[str, int]) -> Iterator[tuple[cst.BaseExpression, int]]:
+    """Those below a node; a keyword or attribute of a name is no use of it."""
+    if isinstance(node, cst.Integer):
+        yield node, node.evaluated_value
+        return
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+        value = values.get(_key(node))
+        if value is not None:
+            yield node, value
+            return
+    if isinstance(node, (cst.Attribute, cst.Arg)):
+        yield from _known(node.value, values)
+        return
+    if isinstance(node, (cst.AssignTarget, cst.FunctionDef, cst.ClassDef)):
+        return
+    for child in node.children:
+        yield from _known(child, values)
+
+
+def _key(node: cst.CSTNode) -> str:
+    return "".join(cst.Module([]).code_for_node(node).split()).replace("'", '"')
+
+
+def _of_module(site: Site) -> dict[str, int]:
+    """Names that a statement of the module assigns an integer, or a dictionary with some."""
+    found: dict[str, int] = {}
+    several: set[str] = set()
+    for assign in m.findall(site.module, m.Assign(targets=[m.AssignTarget(m.Name())])):
+        if site.text.parent(site.text.parent(assign) or assign) is not site.module:
+            continue
+        assert isinstance(assign, cst.Assign)
+        name = cst.ensure_type(assign.targets[0].target, cst.Name)
+        if name.value in found:
+            several.add(name.value)
+        if isinstance(assign.value, cst.Integer):
+            found[name.value] = assign.value.evaluated_value
+        for entry in assign.value.elements if isinstance(assign.value, cst.Dict) else ():
+            if m.matches(entry, m.DictElement(m.SimpleString(), m.Integer())):
+                key = cst.ensure_type(entry, cst.DictElement).key
+                number = cst.ensure_type(entry.value, cst.Integer)
+                found[f"{name.value}[{_key(key)}]"] = number.evaluated_value
+    return {key: value for key, value in found.items() if key not in several}
+
+
+def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
+    """Arguments whose default is an integer: for calls that do not give another one."""
+    params = function.params
+    return {
+        param.name.value: param.default.evaluated_value
+        for param in (*params.params, *params.kwonly_params)
+        if isinstance(param.default, cst.Integer)
+    }
+
+
+def _of_class(site: Site) -> dict[str, int]:
+    """Attributes that a constructor gives an integer, or one of its arguments that has one."""
+    of_class = site.enclosing((cst.ClassDef,))
+    found: dict[str, int] = {}
+    for made in m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ():
+        assert isinstance(made, cst.FunctionDef)
+        defaults = _of_arguments(made)
+        to_self = m.AssignTarget(m.Attribute(m.Name("self")))
+        for assign in m.findall(made.body, m.Assign(targets=[to_self])):
+            assert isinstance(assign, cst.Assign)
+            value = assign.value
+            number = (
+                value.evaluated_value
+                if isinstance(value, cst.Integer)
+                else defaults.get(value.value)
+                if isinstance(value, cst.Name) and reads(made.body, value.value)
+                else None
+            )
+            if number is not None:
+                found[_key(assign.targets[0].target)] = number
+    return found

@@ -1,0 +1,162 @@
+"""What a call keeps for the next one of the same size, such as a mask: computed in each call.
+
+In compiled code that costs little, and what was kept is guarded: each new size recompiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.if_conversion import above, statements_of
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read
+from fullgraph.fixes.rewrites.placing import in_place_of, siblings
+from fullgraph.fixes.rewrites.syntax import names_in, reads, targets
+from fullgraph.fixes.site import Change, Replacing, Site
+from fullgraph_engine.protocol.evidence import (
+    ForecastEvidence,
+    GuardEvidence,
+    SpecializationEvidence,
+)
+
+_OF_SIZES = ("shape", "device", "dtype", "ndim", "size", "dim")
+"""What code asks of a tensor without reading its elements."""
+
+
+_ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign)
+
+
+def kept(site: Site) -> Iterator[Candidate]:
+    """``if self.mask is None or …: self.mask = …`` without the condition."""
+    evidence = site.finding.evidence
+    function = site.function
+    if not isinstance(evidence, (ForecastEvidence, GuardEvidence, SpecializationEvidence)):
+        return
+    if not isinstance(function, cst.FunctionDef):
+        return
+    for branch in _branches(site, function):
+        if branch.orelse is not None or siblings(site, branch) is None:
+            continue
+        body = statements_of(branch.body)
+        if not _of_sizes(function, body):
+            continue
+        yield from _by_key(site, function, branch)
+        if _is_kept(branch, body):
+            first, *rest = body
+            changes = in_place_of(site, branch, [above(first, branch.leading_lines), *rest])
+            yield _candidate(site, changes)
+
+
+def _candidate(site: Site, changes: Sequence[tuple[cst.CSTNode, Change]]) -> Candidate:
+    return Candidate(
+        "not-kept",
+        "Compute in each call what was kept for the next",
+        site.replaced(changes),
+        gives_up="It is computed in each call, in eager mode too.",
+        loses=("state",),
+        extends=True,
+    )
+
+
+def _branches(site: Site, function: cst.FunctionDef) -> Iterator[cst.If]:
+    """The condition around the finding, or those that ask for the variable that is assigned."""
+    branch = site.enclosing((cst.If,))
+    if branch is not None:
+        yield branch
+        return
+    here = site.statement
+    small = here.body[0] if isinstance(here, cst.SimpleStatementLine) else None
+    names = {code_of(one) for one in targets(small)} if small is not None else set()
+    for one in m.findall(function.body, m.If()):
+        assert isinstance(one, cst.If)
+        if names & names_in(one.test):
+            yield one
+
+
+def _is_kept(branch: cst.If, body: Sequence[cst.CSTNode]) -> bool:
+    """Whether a condition asks for what its side assigns, in attributes that stay."""
+    bound = [name for name in names_bound(*body) if not name.isidentifier()]
+    asked = set(names_read(branch.test))
+    return bool(bound) and any(
+        name in asked or any(one.startswith(f"{name}.") for one in asked) for name in bound
+    )
+
+
+def _by_key(site: Site, function: cst.FunctionDef, branch: cst.If) -> Iterator[Candidate]:
+    """``if n not in self.masks: self.masks[n] = …`` as a variable, in place of the entry."""
+    asked = m.Comparison(comparisons=[m.ComparisonTarget(m.NotIn())])
+    if not m.matches(branch.test, asked):
+        return
+    assert isinstance(branch.test, cst.Comparison)
+    key = branch.test.left
+    place = f"{code_of(branch.test.comparisons[0].comparator)}[{code_of(key)}]"
+    *_, last = body = statements_of(branch.body)
+    small = last.body[0] if isinstance(last, cst.SimpleStatementLine) else None
+    if not isinstance(small, cst.Assign) or [code_of(one) for one in targets(small)] != [place]:
+        return
+    name = "kept"
+    uses = [one for one in descendants(function.body) if code_of(one) == place]
+    uses = [one for one in uses if all(one is not each for each in descendants(branch))]
+    if name in names_in(function) or not uses or names_in(key) - names_read(key).keys():
+        return
+    made = small.with_changes(targets=[cst.AssignTarget(cst.Name(name))])
+    *before, _ = body
+    new = [*before, cst.SimpleStatementLine([made])]
+    changes = in_place_of(site, branch, [above(new[0], branch.leading_lines), *new[1:]])
+    changes += [(one, cst.Name(name)) for one in uses]
+    removed = _key_alone(function, key, branch, uses)
+    if removed is not None:
+        changes.append((removed, cst.RemoveFromParent()))
+    yield _candidate(site, changes)
+
+
+def _key_alone(
+    function: cst.FunctionDef,
+    key: cst.BaseExpression,
+    branch: cst.If,
+    uses: Sequence[cst.CSTNode],
+) -> cst.SimpleStatementLine | None:
+    """The statement that makes the key, where nothing else needs it."""
+    if not isinstance(key, cst.Name):
+        return None
+    inside = sum(len(reads(one, key.value)) for one in uses)
+    body = statements_of(branch.body)
+    value = cst.ensure_type(cst.ensure_type(body[-1], cst.SimpleStatementLine).body[0], cst.Assign)
+    elsewhere = [value.value, *body[:-1]]
+    if any(reads(one, key.value) for one in elsewhere):
+        return None
+    made = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name(key.value))])])
+    found = m.findall(function.body, made)
+    known = inside + len(reads(branch, key.value)) + 1
+    if len(found) != 1 or len(reads(function.body, key.value)) != known:
+        return None
+    return cst.ensure_type(found[0], cst.SimpleStatementLine)
+
+
+def _of_sizes(function: cst.FunctionDef, body: Sequence[cst.CSTNode]) -> bool:
+    """Whether statements read no elements of what the function is given, so that they compute
+    the same for all calls with tensors of the same sizes."""
+    params = function.params
+    given = {one.name.value for one in (*params.posonly_params, *params.params)}
+    data = (given | {one.name.value for one in params.kwonly_params}) - {"self"}
+    inside = {id(node) for one in body for node in descendants(one)}
+    for small in descendants(function.body):
+        made = small.value if isinstance(small, _ASSIGNS) and id(small) not in inside else None
+        if made is not None and isinstance(small, _ASSIGNS) and data & _read(made):
+            data |= {name for one in targets(small) for name in names_in(one)} - {"self"}
+    return not data & {name for one in body for name in _read(one)}
+
+
+def _read(node: cst.CSTNode) -> set[str]:
+    """Names whose elements are read: not those that are only asked for a size."""
+    asked: list[tuple[cst.CSTNode, Change]] = [
+        (one, cst.Name("_"))
+        for one in descendants(node)
+        if m.matches(one, m.Attribute(m.Name(), m.OneOf(*map(m.Name, _OF_SIZES))))
+        or m.matches(one, m.Call(m.Name("len"), [m.Arg(m.Name())]))
+    ]
+    rest = node.visit(Replacing(asked))
+    return names_in(rest) if isinstance(rest, cst.CSTNode) else set()

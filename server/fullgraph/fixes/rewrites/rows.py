@@ -1,0 +1,481 @@
+"""Loops over the rows of a tensor, which are as long as the size is, done for all rows at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.constants import Size
+from fullgraph.fixes.rewrites.if_conversion import Statement, above, block, statements_of
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
+from fullgraph.fixes.rewrites.syntax import names_in, reads
+from fullgraph.fixes.site import Change, Replacing, Site
+
+_Changes = Sequence[tuple[cst.CSTNode, Change]]
+_LEAVING = (cst.Return, cst.Raise, cst.Break, cst.Continue, cst.Yield, cst.Await)
+
+
+@dataclass
+class _Mapped:
+    """What is computed for each row: ``names`` stand for a row of ``sources``, along ``axes``."""
+
+    names: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    axes: list[int] = field(default_factory=list)
+    zipped: bool = False
+    """The loop also takes tensors of which some are longer."""
+
+    def add(self, name: str, source: str, axis: int) -> None:
+        self.names.append(name)
+        self.sources.append(source)
+        self.axes.append(axis)
+
+    def call(self, function: str, out: int = 0) -> str:
+        """``torch.vmap`` of a function, called with the tensors."""
+        axes = self.axes[0] if len(set(self.axes)) == 1 else tuple(self.axes)
+        options = f", in_dims={axes}" if any(self.axes) else ""
+        options += f", out_dims={out}" if out else ""
+        return f"torch.vmap({function}{options})({', '.join(self.sources)})"
+
+    def of(self, value: str, out: int = 0) -> str:
+        return self.call(f"lambda {', '.join(self.names)}: {value}", out)
+
+
+def rows(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
+    """``torch.stack([f(row) for row in x])`` becomes ``torch.vmap(lambda row: f(row))(x)``."""
+    for call in m.findall(function.body, m.Call()):
+        assert isinstance(call, cst.Call)
+        yield from _comprehension(site, function, call, size)
+    for loop in m.findall(function.body, m.For(orelse=None)):
+        assert isinstance(loop, cst.For)
+        yield from _loop(site, function, loop, size)
+        yield from _scanned(site, function, loop, size)
+
+
+def _vmap(site: Site, size: Size, mapped: _Mapped, changes: _Changes) -> Candidate:
+    zipped = mapped.zipped
+    return Candidate(
+        "vmap",
+        f"Compute all rows of `{size.name}` at once with `torch.vmap`",
+        site.replaced(changes, imports=["torch"]),
+        gives_up="It raises where the tensors are not equally long." if zipped else "",
+        extends=True,
+        computes_more=zipped,
+    )
+
+
+# -- what a loop is over --------------------------------------------------------------------------
+
+
+def _rows_of(
+    site: Site,
+    function: cst.FunctionDef,
+    target: cst.BaseExpression,
+    iterated: cst.BaseExpression,
+    body: Sequence[cst.CSTNode],
+    size: Size,
+) -> tuple[_Mapped, list[cst.CSTNode]] | None:
+    """What stands for rows in a loop, and its body in terms of that."""
+    names, code = [code_of(target)], code_of(iterated)
+    if isinstance(target, cst.Tuple):
+        names = [code_of(element.value) for element in target.elements]
+    if not all(name.isidentifier() for name in names):
+        return None
+    mapped = _Mapped()
+    if m.matches(iterated, m.Call(m.Name("zip"))):
+        given = [_unbound(arg.value) for arg in cst.ensure_type(iterated, cst.Call).args]
+        given = [one for one in given if one]
+        if size.axis or size.name not in given or len(given) != len(names):
+            return None
+        mapped.zipped = True
+        for name, source in zip(names, given, strict=True):
+            mapped.add(name, source, 0)
+        return mapped, list(body)
+    if code == f"enumerate({size.name})" and len(names) == 2 and not size.axis:
+        used = any(reads(one, names[0]) for one in body)
+        if used:
+            mapped.add(names[0], _numbers(size), 0)
+        mapped.add(names[1], size.name, 0)
+        return mapped, list(body)
+    if len(names) != 1:
+        return None
+    if _unbound(iterated) == size.name and not size.axis:
+        mapped.add(names[0], size.name, 0)
+        return mapped, list(body)
+    if not _counts(function, iterated, size):
+        return None
+    return _by_number(names[0], body, size)
+
+
+def _unbound(node: cst.BaseExpression) -> str:
+    """The tensor that an iteration is over the rows of; empty for anything else than a name."""
+    match = re.fullmatch(r"(\w+)(\.unbind\((0|dim=0)?\))?|torch\.unbind\((\w+)\)", code_of(node))
+    return (match[1] or match[4]) if match else ""
+
+
+def _counts(function: cst.FunctionDef, iterated: cst.BaseExpression, size: Size) -> bool:
+    """Whether it is ``range`` of the size, also by the name of a variable."""
+    match = re.fullmatch(r"range\((.+)\)", code_of(iterated))
+    if match is None:
+        return False
+    spelled = {f"{size.name}.{form}" for form in (f"shape[{size.axis}]", f"size({size.axis})")}
+    spelled |= {f"len({size.name})"} if size.axis == 0 else set()
+    if match[1] in spelled:
+        return True
+    if not match[1].isidentifier():
+        return False
+    found = []
+    for assign in m.findall(function.body, m.Assign()):
+        assert isinstance(assign, cst.Assign)
+        target, value = assign.targets[0].target, code_of(assign.value)
+        if code_of(target) == match[1]:
+            found.append(value in spelled)
+        elif isinstance(target, cst.Tuple) and match[1] in names_in(target):
+            names = [code_of(element.value) for element in target.elements]
+            whole = value in (f"{size.name}.shape", f"{size.name}.size()")
+            found.append(whole and names.index(match[1]) == size.axis)
+    return found == [True]
+
+
+def _numbers(size: Size) -> str:
+    return f"torch.arange({size.code}, device={size.name}.device)"
+
+
+def _by_number(
+    index: str, body: Sequence[cst.CSTNode], size: Size
+) -> tuple[_Mapped, list[cst.CSTNode]] | None:
+    """``x[i]`` and ``x[:, i]`` by a name for the row."""
+    taken: dict[tuple[str, int], list[cst.Subscript]] = {}
+    bound = set(names_bound(*body))
+    for one in body:
+        for node in descendants(one):
+            if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name):
+                axis = _axis(node, index)
+                if axis is not None and node.value.value not in bound:
+                    taken.setdefault((node.value.value, axis), []).append(node)
+    mapped = _Mapped()
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    known = set().union(*map(names_in, body))
+    for (source, axis), places in taken.items():
+        name = "row" if len(taken) == 1 else f"{source}_row"
+        if name in known:
+            return None
+        mapped.add(name, source, axis)
+        changes += [(place, cst.Name(name)) for place in places]
+    new = [one.visit(Replacing(changes)) for one in body]
+    if not mapped.sources or not all(isinstance(one, cst.CSTNode) for one in new):
+        return None
+    mapped.zipped = len(taken) > 1
+    nodes = [one for one in new if isinstance(one, cst.CSTNode)]
+    if any(reads(one, index) for one in nodes):
+        mapped.names.insert(0, index)
+        mapped.sources.insert(0, _numbers(size))
+        mapped.axes.insert(0, 0)
+    return mapped, nodes
+
+
+def _axis(node: cst.Subscript, index: str) -> int | None:
+    """The dimension that ``x[:, i]`` takes a row of, where it does nothing else."""
+    slices = [code_of(element.slice) for element in node.slice]
+    if slices.count(index) != 1 or any(one not in (":", index) for one in slices):
+        return None
+    return slices.index(index)
+
+
+# -- what becomes of the rows ---------------------------------------------------------------------
+
+
+def _dimension(args: Sequence[cst.Arg]) -> int | None:
+    """The dimension that results are stacked in, of the arguments behind them."""
+    codes = [code_of(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args]
+    match = re.fullmatch(r"(?:(?:dim|axis) ?= ?)?(\d)", codes[0]) if len(codes) == 1 else None
+    return 0 if not codes else int(match[1]) if match is not None else None
+
+
+def _joined(mapped: _Mapped, call: cst.Call, function: str) -> str | None:
+    """What ``torch.stack`` or ``torch.cat`` of all results is."""
+    name, out = code_of(call.func), _dimension(call.args[1:])
+    if name not in ("torch.stack", "torch.cat", "torch.concat") or out is None:
+        return None
+    whole = mapped.call(function, out)
+    return whole if name == "torch.stack" else f"{whole}.flatten({out}, {out + 1})"
+
+
+def _comprehension(
+    site: Site, function: cst.FunctionDef, call: cst.Call, size: Size
+) -> Iterator[Candidate]:
+    made = call.args[0].value if call.args else None
+    removed: list[tuple[cst.CSTNode, Change]] = []
+    if isinstance(made, cst.Name) and len(reads(function.body, made.value)) == 2:
+        target = m.AssignTarget(m.Name(made.value))
+        line = m.SimpleStatementLine([m.Assign([target], m.ListComp())])
+        for assign in m.findall(function.body, line):
+            removed = [(assign, cst.RemoveFromParent())]
+            made = cst.ensure_type(
+                cst.ensure_type(assign, cst.SimpleStatementLine).body[0], cst.Assign
+            ).value
+    if not isinstance(made, (cst.ListComp, cst.GeneratorExp)):
+        return
+    loop = made.for_in
+    if loop.inner_for_in is not None or loop.ifs:
+        return
+    name = code_of(call.func)
+    found = _rows_of(site, function, loop.target, loop.iter, [made.elt], size)
+    if found is not None:
+        mapped, (value,) = found
+        of_row = f"lambda {', '.join(mapped.names)}: {code_of(value)}"
+        new = f"{mapped.call(of_row)}.sum(0)" if name == "sum" and len(call.args) == 1 else None
+        new = new or _joined(mapped, call, of_row)
+        if new is not None:
+            yield _vmap(site, size, mapped, [*removed, (call, cst.parse_expression(new))])
+    yield from _in_chunks(site, call, made, size, removed)
+
+
+def _in_chunks(
+    site: Site, call: cst.Call, made: cst.ListComp | cst.GeneratorExp, size: Size, removed: _Changes
+) -> Iterator[Candidate]:
+    """``cat([f(x[:, i : i + 4]) for i in range(0, n, 4)], dim=1)`` becomes ``f(x)``."""
+    loop = made.for_in
+    counted = m.Call(m.Name("range"), [m.Arg(m.Integer("0")), m.Arg(), m.Arg()])
+    if code_of(call.func) not in ("torch.cat", "torch.concat") or not m.matches(loop.iter, counted):
+        return
+    index = code_of(loop.target)
+    step = code_of(cst.ensure_type(loop.iter, cst.Call).args[2].value)
+    part = f"{':,' * size.axis}{index}:{index}+{step}"
+    changes: list[tuple[cst.CSTNode, Change]] = [
+        (node, node.value)
+        for node in descendants(made.elt)
+        if isinstance(node, cst.Subscript) and code_of(node.value) == size.name
+        if "".join(code_of(node).split()) == f"{size.name}[{part}]"
+    ]
+    whole = made.elt.visit(Replacing(changes))
+    if not changes or not isinstance(whole, cst.BaseExpression) or reads(whole, index):
+        return
+    yield Candidate(
+        "whole",
+        f"Compute all of `{size.name}` at once",
+        site.replaced([*removed, (call, whole)]),
+        gives_up="It takes the memory that the parts were to save.",
+        extends=True,
+    )
+
+
+def _loop(site: Site, function: cst.FunctionDef, loop: cst.For, size: Size) -> Iterator[Candidate]:
+    """A loop that ends with ``results.append(…)``, ``out[i] = …`` or ``total += …``."""
+    *before, last = statements_of(loop.body)
+    if not isinstance(last, cst.SimpleStatementLine) or len(last.body) != 1:
+        return
+    if any(isinstance(one, _LEAVING) for one in walk(*before)) or not _are_own(
+        function, loop, before
+    ):
+        return
+    small = last.body[0]
+    appended = _appended(small)
+    index = code_of(loop.target)
+    value = appended[1] if appended is not None else _assigned(small)
+    if value is None:
+        return
+    found = _rows_of(site, function, loop.target, loop.iter, [*before, value], size)
+    if found is None:
+        return
+    mapped, (*steps, result) = found
+    first, of_row = _as_function(function, mapped, steps, code_of(result))
+    if appended is not None:
+        yield from _listed(site, function, loop, appended[0], mapped, first, of_row, size)
+        return
+    added = _added(last)
+    new = ""
+    if added is not None and not any(reads(one, added[0]) for one in (*before, value)):
+        new = f"{added[0]} = {added[0]} + {mapped.call(of_row)}.sum(0)"
+    elif isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target = small.targets[0].target
+        written = isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name)
+        axis = _axis(target, index) if written and isinstance(target, cst.Subscript) else None
+        name = code_of(target.value) if isinstance(target, cst.Subscript) else ""
+        if axis is not None and not any(reads(one, name) for one in (*before, value)):
+            new = f"{name}[:] = {mapped.call(of_row, axis)}"
+    if new:
+        yield _vmap(
+            site, size, mapped, [(loop, _in_place(loop, [*first, cst.parse_statement(new)]))]
+        )
+
+
+def _are_own(function: cst.FunctionDef, loop: cst.For, body: Sequence[Statement]) -> bool:
+    """Whether the variables of a body are of one iteration: nothing else reads them, and none
+    of them before it is assigned."""
+    bound = set(names_bound(*body))
+    if not all(name.isidentifier() for name in bound):
+        return False
+    read: set[str] = set()
+    known: set[str] = set()
+    for one in body:
+        read |= set(names_read(one)) - known
+        known |= set(names_bound(one))
+    return not read & bound and all(
+        len(reads(function.body, name)) == len(reads(loop, name)) for name in bound
+    )
+
+
+def _as_function(
+    function: cst.FunctionDef, mapped: _Mapped, steps: Sequence[cst.CSTNode], result: str
+) -> tuple[list[Statement], str]:
+    """What is computed for a row: a function of its own, in statements, or a ``lambda``."""
+    if not steps:
+        return [], f"lambda {', '.join(mapped.names)}: {result}"
+    name = _fresh(function, "of_row")
+    made = cst.parse_statement(f"def {name}({', '.join(mapped.names)}):\n    return {result}\n")
+    assert isinstance(made, cst.FunctionDef)
+    body = [
+        one
+        for one in steps
+        if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    ]
+    return [made.with_changes(body=block([*body, *statements_of(made.body)]))], name
+
+
+def _fresh(function: cst.FunctionDef, name: str) -> str:
+    while name in names_in(function):
+        name += "_"
+    return name
+
+
+def _in_place(loop: cst.For, new: Sequence[cst.CSTNode]) -> cst.FlattenSentinel[cst.CSTNode]:
+    first, *rest = (
+        one for one in new if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    )
+    return cst.FlattenSentinel([above(first, loop.leading_lines), *rest])
+
+
+def _listed(
+    site: Site,
+    function: cst.FunctionDef,
+    loop: cst.For,
+    name: str,
+    mapped: _Mapped,
+    first: list[Statement],
+    of_row: str,
+    size: Size,
+) -> Iterator[Candidate]:
+    """Results in a list, which is stacked once."""
+    stacked = [
+        call
+        for call in m.findall(function.body, m.Call(args=[m.Arg(m.Name(name)), m.ZeroOrMore()]))
+        if isinstance(call, cst.Call)
+    ]
+    empty = m.findall(
+        function.body,
+        m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name(name))], m.List([]))]),
+    )
+    if len(stacked) != 1 or len(empty) != 1 or len(reads(function.body, name)) != 3:
+        return
+    whole = _joined(mapped, stacked[0], of_row)
+    if whole is None:
+        return
+    instead = _in_place(loop, first) if first else cst.RemoveFromParent()
+    yield _vmap(
+        site,
+        size,
+        mapped,
+        [
+            (empty[0], cst.RemoveFromParent()),
+            (loop, instead),
+            (stacked[0], cst.parse_expression(whole)),
+        ],
+    )
+
+
+def _appended(small: cst.BaseSmallStatement) -> tuple[str, cst.BaseExpression] | None:
+    """The list that a statement appends to, and what."""
+    call = m.Expr(m.Call(m.Attribute(m.Name(), m.Name("append")), [m.Arg()]))
+    if not m.matches(small, call):
+        return None
+    made = cst.ensure_type(cst.ensure_type(small, cst.Expr).value, cst.Call)
+    return code_of(cst.ensure_type(made.func, cst.Attribute).value), made.args[0].value
+
+
+def _assigned(small: cst.BaseSmallStatement) -> cst.BaseExpression | None:
+    """What a statement adds, or assigns to an element."""
+    added = _added(cst.SimpleStatementLine([small]))
+    if added is not None:
+        return added[1]
+    return small.value if isinstance(small, cst.Assign) else None
+
+
+def _added(line: cst.SimpleStatementLine) -> tuple[str, cst.BaseExpression] | None:
+    """The variable that a statement adds something to, and what."""
+    node = line.body[0] if len(line.body) == 1 else None
+    if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name):
+        return (node.target.value, node.value) if isinstance(node.operator, cst.AddAssign) else None
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return None
+    target, value = node.targets[0].target, node.value
+    is_sum = isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add)
+    if not isinstance(target, cst.Name) or not is_sum:
+        return None
+    assert isinstance(value, cst.BinaryOperation)
+    if code_of(value.left) == target.value:
+        return target.value, value.right
+    return (target.value, value.left) if code_of(value.right) == target.value else None
+
+
+# -- rows that need those before ------------------------------------------------------------------
+
+
+def _scanned(
+    site: Site, function: cst.FunctionDef, loop: cst.For, size: Size
+) -> Iterator[Candidate]:
+    """A loop with variables that go on from row to row, by ``scan``."""
+    body = statements_of(loop.body)
+    bound = list(names_bound(*body))
+    if any(isinstance(one, _LEAVING) for one in walk(*body)):
+        return
+    if not all(name.isidentifier() for name in bound):
+        return
+    read: dict[str, None] = {}
+    known: set[str] = set()
+    for one in body:
+        read |= {name: None for name in names_read(one) if name not in known}
+        known |= set(names_bound(one))
+    carried = [name for name in bound if name in read]
+    others = [name for name in bound if name not in read]
+    inside = [len(reads(function.body, name)) == len(reads(loop, name)) for name in others]
+    found = _rows_of(site, function, loop.target, loop.iter, body, size)
+    if found is None or not carried or not all(inside) or len(set(found[0].axes)) != 1:
+        return
+    mapped, steps = found
+    name = _fresh(function, "step")
+    state = carried[0] if len(carried) == 1 else f"({', '.join(carried)})"
+    given = mapped.names[0] if len(mapped.names) == 1 else f"({', '.join(mapped.names)})"
+    sources = mapped.sources[0] if len(mapped.names) == 1 else f"({', '.join(mapped.sources)})"
+    first = [f"{state} = carried\n"] if len(carried) > 1 else []
+    first += [f"{given} = rows\n"] if len(mapped.names) > 1 else []
+    params = (
+        state if len(carried) == 1 else "carried",
+        given if len(mapped.names) == 1 else "rows",
+    )
+    made = cst.parse_statement(
+        f"def {name}({', '.join(params)}):\n    return {state}, {carried[0]}.clone()\n"
+    )
+    assert isinstance(made, cst.FunctionDef)
+    nodes = [
+        one
+        for one in steps
+        if isinstance(one, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+    ]
+    inner = [cst.parse_statement(line) for line in first]
+    made = made.with_changes(body=block([*inner, *nodes, *statements_of(made.body)]))
+    scan = "torch._higher_order_ops.scan"
+    dim = f", dim={mapped.axes[0]}" if mapped.axes[0] else ""
+    call = cst.parse_statement(f"{state}, _ = {scan}({name}, {state}, {sources}{dim})\n")
+    yield Candidate(
+        "scan",
+        f"Go through the rows of `{size.name}` with `scan`",
+        site.replaced([(loop, _in_place(loop, [made, call]))], imports=["torch"]),
+        gives_up="`scan` is a prototype in torch, and takes no rows at all for an error.",
+        extends=True,
+    )
