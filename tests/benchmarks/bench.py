@@ -15,9 +15,11 @@
     one target to the end of the analysis, against the same target traced warm in one process. From
     an edit while a text is traced to the end of the processes that do it.
 (g) ``fullgraph check`` of a file, and of a tree of them, for the first and for the second time.
-(i) With ``--models``: (a) for each file of a folder that has ``Model``, ``get_init_inputs`` and
-    ``get_inputs``, as those of KernelBench have; and when the last finding came, and the target's
-    own trace was through.
+(i) With ``--models``: (a) for each file that has ``Model``, ``get_init_inputs`` and ``get_inputs``,
+    as those of KernelBench have; and when the last finding came, and the target's own trace was
+    through. Each file is printed when it is measured, with the medians of those so far.
+(j) Memory that ten open files take of their own, beside that of the engine host alone.
+(k) A file that imports a large library: edits of a body, against the same file without it.
 (h) ``fullgraph check`` of twenty lines: the first call, later ones with the engine that it left,
     and calls that leave none.
 
@@ -322,7 +324,10 @@ def models(paths: list[Path], repetitions: int) -> None:
         middle = statistics.median(warm)
         for name, values in taken.items():
             ratios[name].append(statistics.median(values) / middle)
-        shown = "  ".join(f"{name} {values[-1]:5.2f}" for name, values in ratios.items())
+        shown = "  ".join(
+            f"{name} {values[-1]:5.2f} ({statistics.median(values):.2f})"
+            for name, values in ratios.items()
+        )
         print(f"  {path.name:<34}warm {middle:6.3f} s   {shown}", flush=True)
     print(f"\n{len(ratios['end'])} models, against the same traced warm in one process")
     for name, aim in (("first", 0.5), ("last", 1.1), ("end", None)):
@@ -501,6 +506,93 @@ def superseded(repetitions: int) -> None:
     print("    (aim: at most 20)")
 
 
+FILES = 10
+
+
+def files_open() -> None:
+    """(j): what each of some open files takes, edited once so that its imports are kept."""
+    text = (FIXTURES / CASES[0][0]).read_text()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        editors = _Opened(folder, [f"open{number}.py" for number in range(FILES)], text)
+        alone = _private(editors.host())
+        editors.edit_all()
+        editors.come_to_rest()
+        host, *others = [editors.host(), *editors.host().children(recursive=True)]
+        held = sum(map(_private, others))
+        print(f"\n{FILES} open files")
+        print(f"  private memory of the host   {alone:.0f} MiB before, {_private(host):.0f} after")
+        print(f"  of {len(others)} other processes       {held:.0f} MiB")
+        grown = held + _private(host) - alone
+        ratio("MiB for each file", grown / FILES, "aim: at most 60")
+        editors.client.close()
+
+
+def _private(process: psutil.Process) -> float:
+    """MiB that nobody shares with a process."""
+    try:
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024
+
+
+class _Opened(Editor):
+    """Further files in the same server."""
+
+    def __init__(self, folder: Path, names: list[str], text: str) -> None:
+        (folder / "first.py").write_text(text)
+        super().__init__(folder / "first.py", folder)
+        self.uris = [(folder / one).as_uri() for one in names]
+        self.others = folder, names, text
+
+    def host(self) -> psutil.Process:
+        return self.processes()[1]
+
+    def come_to_rest(self) -> None:
+        """Wait until nothing is started or ended any more."""
+        before, since = set[int](), time.perf_counter()
+        while time.perf_counter() - since < 2:
+            time.sleep(0.1)
+            now = {process.pid for process in self.processes()}
+            if now != before:
+                before, since = now, time.perf_counter()
+
+    def edit_all(self) -> None:
+        folder, names, text = self.others
+        for name in names:
+            (folder / name).write_text(text)
+            self.uri, self.path, self.version = (folder / name).as_uri(), folder / name, 0
+            item = {"uri": self.uri, "languageId": "python", "version": 0, "text": text}
+            self.client.notify("textDocument/didOpen", {"textDocument": item})
+            self.wait(time.perf_counter())
+            self.become(f"{text}\nedited = 1\n", -1)
+
+
+def library(name: str, repetitions: int) -> None:
+    """(k): edits in turns, so that both see the same machine."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+        text = (FIXTURES / CASES[0][0]).read_text()
+        taken: dict[str, list[float]] = {"with": [], "without": []}
+        editors: dict[str, Editor] = {}
+        for place, which in ((folder, "with"), (other, "without")):
+            source = Path(place) / "model.py"
+            source.write_text(f"import {name}\n{text}" if which == "with" else text)
+            editors[which] = Editor(source, Path(place))
+            editors[which].edit()
+            editors[which].edit()
+        for _ in range(2 * repetitions):
+            for which, editor in editors.items():
+                taken[which].append(editor.edit()[1])
+        for editor in editors.values():
+            editor.client.close()
+    print(f"\nfile that imports {name}")
+    for which, values in taken.items():
+        row(f"edit to end, {which}", values, "s")
+    middle = statistics.median(taken["with"]) / statistics.median(taken["without"])
+    ratio("with / without", middle, "aim: at most 1.10")
+
+
 def _lives(process: psutil.Process) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE
@@ -540,6 +632,7 @@ def reuse(repetitions: int) -> None:
     warm = [float(words[1]) for words in lines[1:]]
     print(f"\n{TARGETS} encoders in a file")
     row("comment to diagnostics", comments, "ms")
+    print("    (aim: at most 20)")
     row("edit of one to last finding", edits, "s")
     row("warm trace of one", warm, "s")
     middle = statistics.median(edits)
@@ -644,17 +737,24 @@ def main() -> None:
     parser.add_argument("--only-reuse", action="store_true")
     parser.add_argument("--tree", type=Path, action="append", default=[], help="checked twice")
     parser.add_argument("--only-checks", action="store_true")
-    parser.add_argument("--models", type=Path, nargs="+", help="files; nothing else is measured")
+    parser.add_argument("--library", action="append", help="that a file is to import")
+    parser.add_argument("--models", type=Path, nargs="+", help="files; alone, or with --only-reuse")
     options = parser.parse_args()
+    # A run that is stopped has printed what it had measured.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     if options.models:
         models(options.models, options.repetitions)
-        return
+        if not options.only_reuse:
+            return
     if options.only_checks:
         checks(options.repetitions)
         return
     if not options.only_requests:
         reuse(options.repetitions)
         superseded(options.repetitions)
+        files_open()
+        for name in options.library or ["lsprotocol.types"]:
+            library(name, options.repetitions)
         kept(options.tree)
     if options.only_reuse:
         return
