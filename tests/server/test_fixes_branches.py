@@ -1092,6 +1092,17 @@ def test_an_attribute_may_keep_its_tensor() -> None:
     assert f"    self.steps.copy_({chosen})\n" in kept
 
 
+def test_a_side_may_have_to_fit_what_is_kept() -> None:
+    body = """
+        def f(x, y):
+            if x.sum() > 0:
+                x = x + y
+            return x
+        """
+    fitted = rewritten(body, "x.sum() > 0", "where", nth=1)
+    assert "    x = torch.where(x.sum() > 0, x + y, x).view_as(x)\n" in fitted
+
+
 def test_a_choice_does_not_claim_to_mean_the_same_for_every_input() -> None:
     # Gradients of what was not chosen are zeros instead of None, for one thing.
     for before, expression, _ in WHERE.values():
@@ -1116,7 +1127,7 @@ def test_a_number_that_data_decide_becomes_a_tensor_where_it_decides() -> None:
     finding = dataclasses.replace(
         found(text, "n > 3"), context="attempted to jump with SymNodeVariable()"
     )
-    (where,) = (one for one in candidates(Text(text), finding) if one.rewrite == "where")
+    where, _ = (one for one in candidates(Text(text), finding) if one.rewrite == "where")
     assert "x = torch.where(torch.tensor(n > 3), x * 2, x)" in where.text
 
 

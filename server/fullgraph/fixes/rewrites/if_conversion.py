@@ -119,11 +119,13 @@ class Converter:
 
     ``in_place`` changes the tensor that a place holds where the code changes it with ``+=``, or
     assigns an attribute: other names of it then see the change, and it keeps its identity.
+    ``sized`` raises where a side that is not taken would broadcast what the other one keeps.
     """
 
-    def __init__(self, site: Site, *, in_place: bool = False) -> None:
+    def __init__(self, site: Site, *, in_place: bool = False, sized: bool = False) -> None:
         self._site = site
         self._in_place = in_place
+        self._sized = sized
         self.conditions = Conditions(site)
         function = site.function
         around = function if function is not None else site.module
@@ -368,6 +370,8 @@ class Converter:
                 else:
                     codes.append(side.names[key])
             chosen = choice(code, *codes)
+            if self._sized and key in codes and chosen != key:
+                chosen = f"{chosen}.view_as({key})"
             if key in self.optional and codes[1] == key:
                 chosen = f"{operand(codes[0])} if {key} is None else {chosen}"
             new = self.statement(self._stored(key, chosen))
