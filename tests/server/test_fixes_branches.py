@@ -1092,6 +1092,23 @@ def test_an_attribute_may_keep_its_tensor() -> None:
     assert f"    self.steps.copy_({chosen})\n" in kept
 
 
+def test_elements_of_what_a_side_makes_are_assigned_where_they_were() -> None:
+    body = """
+        def f(x, y):
+            if x.sum() > 0:
+                z = y.clone()
+                z[0] = 1
+                x = x + z
+            return x
+        """
+    after = rewritten(body, "x.sum() > 0", "where")
+    assert "    z = y.clone()\n    z[0] = 1\n    x = torch.where(x.sum() > 0, x + z, x)\n" in after
+    # What others may see is chosen.
+    for value in ("y", "y.view(-1)", "y.clone()[1:]"):
+        seen = rewritten(body.replace("y.clone()", value), "x.sum() > 0", "where")
+        assert "z[0] = torch.where(condition, 1, z[0])" in seen
+
+
 def test_a_side_may_have_to_fit_what_is_kept() -> None:
     body = """
         def f(x, y):

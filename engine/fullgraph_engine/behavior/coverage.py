@@ -178,8 +178,8 @@ def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
-    """By the offset of a conditional jump, or of its prefix, and of the instruction behind it: which
-    side that is."""
+    """By the offset of a conditional jump, or of its prefix, and of the instruction behind it:
+    which side that is."""
     found: dict[int, dict[int, Side]] = {}
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
