@@ -47,6 +47,15 @@ def test_lines_that_two_texts_do_not_have_in_common() -> None:
     assert differing(f"a\n{many}", f"b\n{many[::-1]}b\n")[0][0] == 0
 
 
+def test_both_sides_of_a_condition_over_much_code() -> None:
+    # Its jump has an argument of more than a byte, which an instruction of its own holds.
+    body = "".join(f"        y = y * x + {number}\n" for number in range(200))
+    text = f"def f(x):\n    y = x\n    if x > 0:\n{body}    return y\n"
+    assert missing(text, {2}, 1) == (2,)
+    assert missing(text, {2}, -1) == (2,)
+    assert missing(text, {2}, 1, -1) == ()
+
+
 @pytest.mark.parametrize(
     ("body", "one", "both"),
     [

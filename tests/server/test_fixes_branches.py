@@ -1092,6 +1092,34 @@ def test_an_attribute_may_keep_its_tensor() -> None:
     assert f"    self.steps.copy_({chosen})\n" in kept
 
 
+def test_elements_of_what_a_side_makes_are_assigned_where_they_were() -> None:
+    body = """
+        def f(x, y):
+            if x.sum() > 0:
+                z = y.clone()
+                z[0] = 1
+                x = x + z
+            return x
+        """
+    after = rewritten(body, "x.sum() > 0", "where")
+    assert "    z = y.clone()\n    z[0] = 1\n    x = torch.where(x.sum() > 0, x + z, x)\n" in after
+    # What others may see is chosen.
+    for value in ("y", "y.view(-1)", "y.clone()[1:]"):
+        seen = rewritten(body.replace("y.clone()", value), "x.sum() > 0", "where")
+        assert "z[0] = torch.where(condition, 1, z[0])" in seen
+
+
+def test_a_side_may_have_to_fit_what_is_kept() -> None:
+    body = """
+        def f(x, y):
+            if x.sum() > 0:
+                x = x + y
+            return x
+        """
+    fitted = rewritten(body, "x.sum() > 0", "where", nth=1)
+    assert "    x = torch.where(x.sum() > 0, x + y, x).view_as(x)\n" in fitted
+
+
 def test_a_choice_does_not_claim_to_mean_the_same_for_every_input() -> None:
     # Gradients of what was not chosen are zeros instead of None, for one thing.
     for before, expression, _ in WHERE.values():
@@ -1116,7 +1144,7 @@ def test_a_number_that_data_decide_becomes_a_tensor_where_it_decides() -> None:
     finding = dataclasses.replace(
         found(text, "n > 3"), context="attempted to jump with SymNodeVariable()"
     )
-    (where,) = (one for one in candidates(Text(text), finding) if one.rewrite == "where")
+    where, _ = (one for one in candidates(Text(text), finding) if one.rewrite == "where")
     assert "x = torch.where(torch.tensor(n > 3), x * 2, x)" in where.text
 
 

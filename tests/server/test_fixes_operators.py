@@ -6,7 +6,7 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.custom_operators import faked, of_function, wrapped
+from fullgraph.fixes.rewrites.custom_operators import faked, of_block, of_function, wrapped
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Position, Range
 from fullgraph_engine.protocol.evidence import (
@@ -245,6 +245,141 @@ def test_a_method_that_needs_no_module_becomes_an_operator() -> None:
         "    return _g_eager(x)\n\n\n"
         "class M:\n    def g(self, x):\n        return _g(x)\n"
     )
+
+
+def test_parameters_have_the_types_of_what_the_calls_give() -> None:
+    source = (
+        "def g(x, ids, p, *, k=1):\n    return x * «x.item()»\n\n\n"
+        "def f(x):\n    return g(x, (1, 2), p=0.5) + g(x, [3], 1.5)\n"
+    ).replace(", *, k=1", "")
+    (made,) = of_functions(source)
+    assert "def _g(x: torch.Tensor, ids: list[int], p: float) -> torch.Tensor:" in made.text
+    # Without a constant in one of the calls, nothing is known.
+    (made,) = of_functions(source.replace("[3], 1.5", "x, 1.5"))
+    assert "def _g(x: torch.Tensor, ids: torch.Tensor, p: float)" in made.text
+
+
+MODULE = """\
+class M:
+    def __init__(self, width, eps=1e-5):
+        self.w = torch.nn.Parameter(torch.ones(width))
+        self.register_buffer("steps", torch.zeros(()))
+        self.bias = None
+        self.bias = torch.zeros(width)
+        self.eps = eps
+        self.half = width // 2
+        self.layer = torch.nn.Linear(width, width)
+
+    def g(self, x):
+        n = «x.sum().item()»
+        return {value}
+
+
+def build():
+    return M(8)
+"""
+
+
+def test_what_a_method_reads_of_its_module_is_given_to_the_operator() -> None:
+    value = "x * self.w.sum() * n + self.eps * self.steps + self.w + self.half"
+    (made,) = of_functions(MODULE.format(value=value))
+    assert (
+        "def _g_eager(x, w, eps, steps, half):\n    n = x.sum().item()\n"
+        "    return x * w.sum() * n + eps * steps + w + half\n" in made.text
+    )
+    assert (
+        "def _g(x: torch.Tensor, w: torch.Tensor, eps: float, steps: torch.Tensor, half: int)"
+        " -> torch.Tensor:" in made.text
+    )
+    assert "        return _g(x, self.w, self.eps, self.steps, self.half)\n" in made.text
+
+
+def test_a_name_of_the_function_is_not_taken_by_an_attribute() -> None:
+    (made,) = of_functions(MODULE.format(value="[w * n + self.w for w in (x, x)][0]"))
+    assert "    return [w * n + w_ for w in (x, x)][0]\n" in made.text
+    assert "        return _g(x, self.w)\n" in made.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("self.layer(x) * n", id="a module that is called"),
+        pytest.param("self.layer * n", id="a module"),
+        pytest.param("self.other * n", id="nothing that the class assigns"),
+        pytest.param("h(self, n)", id="itself"),
+        pytest.param("self.h(n)", id="a method"),
+    ],
+)
+def test_more_of_a_module_than_values_is_no_operator(value: str) -> None:
+    assert of_functions(MODULE.format(value=value)) == []
+
+
+def test_what_a_method_assigns_is_no_operator() -> None:
+    source = MODULE.format(value="x").replace("n = «", "self.eps = «")
+    assert of_functions(source) == []
+
+
+# -- blocks -------------------------------------------------------------------------------------
+
+
+def of_blocks(marked: str) -> list[Candidate]:
+    return list(of_block(site_of(marked, "graph-break/GB0170", "Data-dependent branching")))
+
+
+def test_a_branch_becomes_an_operator() -> None:
+    source = (
+        "class M:\n    def __init__(self):\n        self.w = torch.ones(3)\n\n"
+        "    def f(self, x, y):\n        rows = x.shape[0]\n        z = x + 1\n        # why\n"
+        "        if «x.sum() > 0»:\n            part = [i + y for i in x[x > rows]]\n"
+        "            z = z + len(part) * self.w\n            kept = z\n"
+        "        return z + y\n"
+    )
+    (made,) = of_blocks(source)
+    assert made.text == (
+        f"{IMPORTS}def _f_eager(x, y, rows, z, w):\n    if x.sum() > 0:\n"
+        "        part = [i + y for i in x[x > rows]]\n        z = z + len(part) * w\n"
+        "        kept = z\n    return z.clone()\n\n\n"
+        '@torch.library.custom_op("custom::f", mutates_args=())\n'
+        "def _f(x: torch.Tensor, y: torch.Tensor, rows: int, z: torch.Tensor, w: torch.Tensor)"
+        " -> torch.Tensor:\n    return _f_eager(x, y, rows, z, w)\n\n\n"
+        "class M:\n    def __init__(self):\n        self.w = torch.ones(3)\n\n"
+        "    def f(self, x, y):\n        rows = x.shape[0]\n        z = x + 1\n        # why\n"
+        "        z = _f(x, y, rows, z, self.w)\n        return z + y\n"
+    )
+    assert (made.preserves, made.parts) == (False, ("export",))
+
+
+def test_loops_around_a_break_become_operators_too() -> None:
+    source = (
+        "def f(x):\n    y = z = x\n    for row in x:\n        if row.sum() > 0:\n"
+        "            y = y * «row.item()»\n        z = y\n    return y, z\n"
+    )
+    inner, outer = of_blocks(source)
+    # What the next iteration reads is a result as well.
+    assert "        y = _f(row, y)\n        z = y\n" in inner.text
+    assert "    y, z = _f(x, y, z)\n    return y, z\n" in outer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("return x", id="return"),
+        pytest.param("raise ValueError", id="raise"),
+        pytest.param("break", id="break"),
+        pytest.param("y[0] = 1", id="in place"),
+        pytest.param("self.y = x", id="attribute"),
+        pytest.param("del x", id="del"),
+        pytest.param("z = x", id="nothing that is read"),
+        pytest.param("y = lambda: super()", id="super"),
+        pytest.param("y = self.h(x)", id="method"),
+    ],
+)
+def test_what_block_is_no_operator(body: str) -> None:
+    source = (
+        "class M:\n    def f(self, x, y):\n        for _ in range(2):\n"
+        f"            if «x.sum()» > 0:\n                {body}\n        return y\n"
+    )
+    assert [one for one in of_blocks(source) if "of the `if`" in one.title] == []
 
 
 @pytest.mark.parametrize(

@@ -310,6 +310,53 @@ async def test_an_operator_of_a_function_has_its_gradient(engine: Engine) -> Non
     assert not [one for one in found["changed"].fixes if "operator" in one.candidate.rewrite]
 
 
+OWN_BLOCKS = """\
+import torch
+
+
+class Plain(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        self.scale = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        y = self.layer(x)
+        for step in range(int(x.abs().max().nan_to_num(1.0).clamp(1, 5).item())):
+            y = y * self.scale + step
+        return y.sin()
+
+
+class Aliased(Plain):
+    def forward(self, x):
+        y = self.layer(x)
+        z = y.view(-1)
+        for step in range(int(x.abs().max().nan_to_num(1.0).clamp(1, 5).item())):
+            z.mul_(2)
+            y = y + step
+        return y.sin() + z.sum()
+
+
+torch.compile(Plain())(torch.rand(4, 8))
+torch.compile(Aliased())(torch.rand(4, 8))
+"""
+
+
+async def test_an_operator_of_a_block_changes_nothing_that_others_see(engine: Engine) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", OWN_BLOCKS, parts=("first",))
+    found = {
+        one.target: await Verifier(engine, request).fixes(one, [one.target])
+        for one in (await traced(engine, request)).findings
+        if one.code.startswith("graph-break")
+    }
+    best = found["Plain"].fixes[0]
+    assert best.candidate.rewrite == "operator-of-block+fake-kernel-and-gradient"
+    assert best.grade == "unsafe"
+    # It changes the memory of `y` through `z`, which an operator of this kind may not.
+    assert not [one for one in found["Aliased"].fixes if "operator" in one.candidate.rewrite]
+    assert [one for one in found["Aliased"].refused if "operator" in one.candidate.rewrite]
+
+
 NO_ELEMENTS = """\
 import torch
 

@@ -178,20 +178,27 @@ def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _jumps(code: types.CodeType) -> dict[int, dict[int, Side]]:
-    """By the offset of a conditional jump and of the instruction behind it: which side that is."""
+    """By the offset of a conditional jump, or of its prefix, and of the instruction behind it:
+    which side that is."""
     found: dict[int, dict[int, Side]] = {}
     instructions = list(dis.get_instructions(code))
     line = code.co_firstlineno
+    before, begun = "", None
     for number, one in enumerate(instructions):
         line = code_objects.line_begun(one) or line
-        before = instructions[number - 1].opname if number else ""
-        conditional = _CONDITIONAL in one.opname and "EXC" not in one.opname
-        if not conditional or before in _NOT_ASKED or number + 1 == len(instructions):
+        if one.opname == "EXTENDED_ARG":
+            # The event of an instruction with a large argument may be at its prefix.
+            begun = one.offset if begun is None else begun
             continue
-        at = code_objects.position(code, one.offset)
-        row = (at.lineno if at is not None else line) - 1
-        ways = {one.argval, instructions[number + 1].offset}
-        found[one.offset] = {offset: _side(code, row, offset) for offset in ways}
+        conditional = _CONDITIONAL in one.opname and "EXC" not in one.opname
+        if conditional and before not in _NOT_ASKED and number + 1 < len(instructions):
+            at = code_objects.position(code, one.offset)
+            row = (at.lineno if at is not None else line) - 1
+            ways = {one.argval, instructions[number + 1].offset}
+            found[one.offset] = {offset: _side(code, row, offset) for offset in ways}
+            if begun is not None:
+                found[begun] = found[one.offset]
+        before, begun = one.opname, None
     return found
 
 

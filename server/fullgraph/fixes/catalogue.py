@@ -82,6 +82,7 @@ REWRITES: tuple[Rewrite, ...] = (
     dynamic_outputs.padded_places,
     custom_operators.wrapped,
     custom_operators.of_function,
+    custom_operators.of_block,
     disable.left_untraced,
 )
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""

@@ -376,7 +376,8 @@ def _settles(fix: Fix) -> bool:
 def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
     """Refused candidates with a candidate for the break that each of them brings."""
     further: list[Candidate] = []
-    for one in refused:
+    # An operator without a fake kernel lacks nothing but that.
+    for one in sorted(refused, key=_brings_break):
         if one.instead is None or one.candidate.suggestion:
             continue
         try:
@@ -385,6 +386,10 @@ def _continued(refused: Sequence[Refused]) -> tuple[Candidate, ...]:
             continue
         further += [one.candidate.then(each) for each in made if not each.suggestion]
     return tuple({each.text: each for each in further}.values())
+
+
+def _brings_break(refused: Refused) -> bool:
+    return refused.instead is None or not isinstance(refused.instead.evidence, ExportEvidence)
 
 
 _EMPTY_OR_ONE = re.compile(r"\[(?:[^\]]*, )?[01](?:, [^\]]*)?\]")

@@ -175,8 +175,8 @@ def _hollow(line: Statement, call: cst.Call) -> str:
 
 def _where(site: Site, node: cst.If) -> Iterator[Candidate]:
     top = _top(site, node)
-    for in_place in (False, True):
-        converter = Converter(site, in_place=in_place)
+    for in_place, sized in ((False, False), (True, False), (False, True)):
+        converter = Converter(site, in_place=in_place, sized=sized)
         new = converter.branch(top)
         if not new and not converter.dropped:
             return

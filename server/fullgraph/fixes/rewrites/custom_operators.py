@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.branches import CHOSEN
 from fullgraph.fixes.rewrites.disable import free_name, global_names, in_function, smallest_call
-from fullgraph.fixes.rewrites.if_conversion import Statement
-from fullgraph.fixes.rewrites.names import code_of, descendants, walk
-from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, targets
-from fullgraph.fixes.site import Replacing, Site
+from fullgraph.fixes.rewrites.if_conversion import Outside, Statement
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
+from fullgraph.fixes.rewrites.operands import of_locals, of_module, of_signature
+from fullgraph.fixes.rewrites.placing import siblings
+from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, reads, targets
+from fullgraph.fixes.site import Change, Replacing, Site
 from fullgraph_engine.protocol.evidence import (
     BreakEvidence,
     ExportEvidence,
@@ -86,7 +91,6 @@ def _definition(
 
 _BLANK = [cst.EmptyLine(indent=False)] * 2
 """Lines between definitions."""
-_PLAIN = ("int", "float", "bool", "str")
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
 """What a function may be decorated with that becomes an operator."""
 _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
@@ -94,7 +98,7 @@ _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
 
 def of_function(site: Site) -> Iterator[Candidate]:
     """The function of the file that the break is in, as an operator: its body stays as it is, in
-    a function that Dynamo does not look into."""
+    a function that Dynamo does not look into. What a method reads of its module is given to it."""
     syntax = Syntax(site)
     function = syntax.function
     if function is None or not site.finding.code.startswith("graph-break"):
@@ -103,103 +107,229 @@ def of_function(site: Site) -> Iterator[Candidate]:
     method = isinstance(above[0], cst.ClassDef)
     if above[int(method) :] != [site.module] or function.asynchronous is not None:
         return
-    parameters = _typed(syntax, function)
+    parameters = of_signature(syntax, function)
     moved = _moved(function)
-    names = names_in(function.body)
     static = len(moved) < len(function.decorators)
+    values = _Values([], [])
     if method and not static:
-        if not parameters or parameters[0][0] in names:
+        found = _values(syntax, function, [function.body]) if parameters else None
+        if found is None:
             return
-        parameters = parameters[1:]
+        values, parameters = found, parameters[1:]
     returned = _returned(function)
     known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
-    if not parameters or returned is None or not known:
+    if not (parameters or values.of_module) or returned is None or not known:
         return
     if any(isinstance(one, _NOT_MOVED) for one in descendants(function.body)):
         return
-    if "super" in names:
+    if "super" in names_in(function.body):
         return
-    yield _as_operator(syntax, function, parameters, returned)
+    name = free_name(site, function.name, "_")
+    given = [*(one for one, _ in parameters), *(place for _, _, place in values.of_module)]
+    parameters = [*parameters, *((one, kind) for one, kind, _ in values.of_module)]
+    body = function.body.visit(Replacing(values.changes))
+    plain = _plain(name, parameters)
+    eager = function.with_changes(
+        name=plain.name,
+        params=plain.params,
+        returns=None,
+        decorators=moved,
+        body=body,
+        leading_lines=(),
+    )
+    changed = function.with_changes(
+        body=cst.IndentedBlock([cst.parse_statement(f"return {name}({', '.join(given)})")]),
+        decorators=[one for one in function.decorators if one not in moved],
+    )
+    title = f"Make an operator of `{function.name.value}`"
+    text = _as_operator(syntax, name, parameters, returned, eager, (function, changed))
+    yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
+
+
+_GIVES_UP = "Compiled code calls it as it is: nothing in it is compiled."
+_LEAVING = (cst.Return, cst.Raise, cst.Import, cst.ImportFrom, cst.Del, *_NOT_MOVED)
+_BLOCKS = (cst.If, cst.For, cst.While)
+
+
+def of_block(site: Site) -> Iterator[Candidate]:
+    """A branch or a loop around the break as an operator: what it reads is given to it, and what is
+    read behind it comes back."""
+    syntax = Syntax(site)
+    function = syntax.function
+    if function is None or site.statement is None or function.asynchronous is not None:
+        return
+    if not site.finding.code.startswith("graph-break"):
+        return
+    for node in (site.statement, *syntax.text.ancestors(site.statement)):
+        if node is function:
+            return
+        if isinstance(node, _BLOCKS) and siblings(site, node) is not None:
+            text = _block(syntax, function, node)
+            if text is not None:
+                word = {cst.If: "if", cst.For: "for", cst.While: "while"}[type(node)]
+                yield Candidate(
+                    "operator-of-block",
+                    f"Make an operator of the `{word}`",
+                    text,
+                    gives_up=_GIVES_UP,
+                    loses=CHOSEN,
+                    parts=("export",),
+                )
+
+
+def _block(
+    syntax: Syntax, function: cst.FunctionDef, node: cst.BaseCompoundStatement
+) -> str | None:
+    """The text with a statement as an operator; None where it does more than assign variables."""
+    site = syntax.site
+    inside = list(descendants(node))
+    if any(isinstance(one, (*_LEAVING, cst.FunctionDef, cst.ClassDef)) for one in inside):
+        return None
+    if _leaves(node) or {"super", "locals"} & names_in(node):
+        return None
+    outside = Outside.of(site, function, node)
+    variables = {
+        target for one in inside if isinstance(one, cst.CompFor) for target in names_in(one.target)
+    }
+    variables |= {one.name.value for one in inside if isinstance(one, cst.Param)}
+    stored = list(names_bound(node))
+    for key in stored:
+        root = re.split(r"[.\[]", key)[0]
+        if root not in stored or (key != root and root in outside.before):
+            return None  # it changes what others see
+    later = _read_later(syntax, function, node)
+    returned = [key for key in stored if key.isidentifier() and key in later]
+    values = _values(syntax, function, [node])
+    if not returned or values is None:
+        return None
+    itself = {one.name.value for one in function.params.params[:1]} if values.changes else set()
+    elsewhere = (
+        global_names(syntax) | set(dir(builtins)) | variables | set(stored)
+    ) - outside.before
+    span = site.text.span(node)
+    kinds = of_locals(syntax, function, span[0] if span is not None else 0)
+    tensor = syntax.spelled("torch.Tensor")
+    read = [key for key in names_read(node) if key.isidentifier() and key not in elsewhere]
+    read += [key for key in returned if key in outside.before]
+    given = [key for key in dict.fromkeys(read) if key not in itself]
+    parameters = [(key, kinds.get(key, tensor)) for key in given]
+    parameters += [(one, kind) for one, kind, _ in values.of_module]
+    given += [place for _, _, place in values.of_module]
+    if not parameters:
+        return None
+    name = free_name(site, function.name, "_")
+    # An operator returns none of its inputs, and nothing that shares their memory.
+    results = ", ".join(f"{key}.clone()" for key in returned)
+    plain = _plain(name, parameters)
+    body = node.visit(Replacing(values.changes))
+    assert isinstance(body, cst.BaseCompoundStatement)
+    end = cst.parse_statement(f"return {results}")
+    eager = plain.with_changes(body=cst.IndentedBlock([body.with_changes(leading_lines=()), end]))
+    call = cst.parse_statement(f"{', '.join(returned)} = {name}({', '.join(given)})")
+    assert isinstance(call, cst.SimpleStatementLine)
+    call = call.with_changes(leading_lines=node.leading_lines)
+    several = len(returned) if len(returned) > 1 else 0
+    return _as_operator(syntax, name, parameters, several, eager, (node, call))
+
+
+def _leaves(node: cst.CSTNode) -> bool:
+    """Whether a ``break`` or ``continue`` in a statement is of a loop around it."""
+    if isinstance(node, (cst.Break, cst.Continue)):
+        return True
+    if isinstance(node, (cst.For, cst.While)):
+        return node.orelse is not None and _leaves(node.orelse)
+    return any(map(_leaves, node.children))
+
+
+def _read_later(syntax: Syntax, function: cst.FunctionDef, node: cst.CSTNode) -> set[str]:
+    """Names in the code that may be executed after a statement of a function."""
+    loops = []
+    for one in syntax.text.ancestors(node):
+        if one is function:
+            break
+        if isinstance(one, (cst.For, cst.While)):
+            loops.append(one)
+    own = syntax.text.span(node) or (0, 0)
+    around = syntax.text.span(loops[-1]) if loops else None
+    found: set[str] = set()
+    for one in descendants(function.body):
+        span = syntax.text.span(one)
+        if not isinstance(one, cst.Name) or span is None or own[0] <= span[0] < own[1]:
+            continue
+        if span[0] >= own[1] or (around is not None and span[0] >= around[0]):
+            found.add(one.value)
+    return found
+
+
+@dataclass(frozen=True)
+class _Values:
+    """What code reads of its module: parameters by name, type and place, and the changes that make
+    it read these."""
+
+    of_module: Sequence[tuple[str, str, str]]
+    changes: Sequence[tuple[cst.CSTNode, Change]]
+
+
+def _values(
+    syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
+) -> _Values | None:
+    """None where the code does more with its module than to read tensors and constants."""
+    found = of_module(syntax, function, nodes)
+    if found is None:
+        return None
+    taken = names_in(function)
+    of: list[tuple[str, str, str]] = []
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for attribute, (kind, places) in found.items():
+        name = attribute.lstrip("_") or "value"
+        while name in taken - {attribute} or (name == attribute and _is_variable(function, name)):
+            name += "_"
+        of.append((name, kind, code_of(places[0])))
+        changes += [(place, cst.Name(name)) for place in places]
+    return _Values(of, changes)
+
+
+def _is_variable(function: cst.FunctionDef, name: str) -> bool:
+    return name in names_bound(function.params, function.body) or bool(reads(function.body, name))
+
+
+def _plain(name: str, parameters: Sequence[tuple[str, str]]) -> cst.FunctionDef:
+    """The head of the function that an operator calls."""
+    given = ", ".join(one for one, _ in parameters)
+    parsed = cst.parse_statement(f"def {name}_eager({given}):\n    pass\n")
+    assert isinstance(parsed, cst.FunctionDef)
+    return parsed
 
 
 def _as_operator(
-    syntax: Syntax, function: cst.FunctionDef, parameters: Sequence[tuple[str, str]], returned: int
-) -> Candidate:
-    site = syntax.site
-    name = free_name(site, function.name, "_")
-    plain = f"{name}_eager"
+    syntax: Syntax,
+    name: str,
+    parameters: Sequence[tuple[str, str]],
+    returned: int,
+    eager: cst.FunctionDef,
+    change: tuple[cst.CSTNode, cst.BaseStatement],
+) -> str:
+    """The text with an operator of a function in front of what a change is in."""
+    site, (node, changed) = syntax.site, change
+    top = next(one for one in (node, *syntax.text.ancestors(node)) if one in site.module.body)
     given = ", ".join(one for one, _ in parameters)
-    top = next(
-        one for one in (function, *syntax.text.ancestors(function)) if one in site.module.body
-    )
-    parsed = cst.parse_statement(f"def {plain}({given}):\n    pass\n")
-    assert isinstance(parsed, cst.FunctionDef)
-    eager = function.with_changes(
-        name=parsed.name,
-        params=parsed.params,
-        returns=None,
-        decorators=_moved(function),
-        leading_lines=getattr(top, "leading_lines", ()),
-    )
     operator = cst.parse_statement(
-        _definition(syntax, name, parameters, returned, f"{plain}({given})")
+        _definition(syntax, name, parameters, returned, f"{name}_eager({given})")
     )
-    call = cst.parse_statement(f"return {name}({given})")
-    changed = function.with_changes(
-        body=cst.IndentedBlock([call]),
-        decorators=[one for one in function.decorators if one not in _moved(function)],
-    )
-    rest = changed if top is function else top.visit(Replacing([(function, changed)]))
+    rest = changed if top is node else top.visit(Replacing([change]))
     assert isinstance(rest, cst.BaseCompoundStatement)
     assert isinstance(operator, cst.FunctionDef)
     new = [
-        eager,
+        eager.with_changes(leading_lines=getattr(top, "leading_lines", ())),
         operator.with_changes(leading_lines=_BLANK),
         rest.with_changes(leading_lines=_BLANK),
     ]
-    return Candidate(
-        "operator-of-function",
-        f"Make an operator of `{function.name.value}`",
-        site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch")),
-        gives_up="Compiled code calls it as it is: nothing in it is compiled.",
-        parts=("export",),
-    )
+    return site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch"))
 
 
 def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
     """The decorators that go with the body."""
     return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
-
-
-def _typed(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
-    """Names and types of the parameters; nothing where an operator cannot have them."""
-    params = function.params
-    others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
-    if any(others) or isinstance(params.star_arg, cst.Param):
-        return []
-    tensor = syntax.spelled("torch.Tensor")
-    found: list[tuple[str, str]] = []
-    for number, one in enumerate(params.params):
-        written = one.annotation.annotation if one.annotation is not None else None
-        default = code_of(one.default) if one.default is not None else ""
-        if written is not None:
-            kind = tensor if syntax.name(written) == "torch.Tensor" else code_of(written)
-            if kind != tensor and kind not in _PLAIN:
-                return []
-        elif default == "None":
-            kind = f"{tensor} | None"
-        elif default in ("True", "False"):
-            kind = "bool"
-        elif isinstance(one.default, cst.Integer):
-            kind = "int"
-        elif isinstance(one.default, cst.Float):
-            kind = "float"
-        elif one.default is not None and number:
-            return []
-        else:
-            kind = tensor
-        found.append((one.name.value, kind))
-    return found
 
 
 def _returned(function: cst.FunctionDef) -> int | None:

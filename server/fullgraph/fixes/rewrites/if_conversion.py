@@ -46,6 +46,7 @@ _NOT_TENSORS = (
     cst.GeneratorExp,
 )
 _LOGS = re.compile("debug|info|warn|warning|warning_once|error|exception|critical|log")
+_MAKES = re.compile("clone|(new_)?(zeros|ones|empty|full)(_like)?|new_tensor|rand_?n?(_like)?")
 _LARGE = 3
 """So many statements are not repeated."""
 
@@ -119,11 +120,13 @@ class Converter:
 
     ``in_place`` changes the tensor that a place holds where the code changes it with ``+=``, or
     assigns an attribute: other names of it then see the change, and it keeps its identity.
+    ``sized`` raises where a side that is not taken would broadcast what the other one keeps.
     """
 
-    def __init__(self, site: Site, *, in_place: bool = False) -> None:
+    def __init__(self, site: Site, *, in_place: bool = False, sized: bool = False) -> None:
         self._site = site
         self._in_place = in_place
+        self._sized = sized
         self.conditions = Conditions(site)
         function = site.function
         around = function if function is not None else site.module
@@ -218,7 +221,11 @@ class Converter:
             self._kept |= {*_augmented(then), *_augmented(other)}
             self._kept |= {key for key in _assigned([*then, *other]) if key.startswith("self.")}
         in_both = set(_assigned(then)) & set(_assigned(other))
-        keys = list(dict.fromkeys([*_assigned(then), *_assigned(other)]))
+        keys = [
+            key
+            for key in dict.fromkeys([*_assigned(then), *_assigned(other)])
+            if not _is_own(key, then, other, outside)
+        ]
         merged = _merged(then, other, outside)
         apart = [*merged, *(key for key in keys if key in in_both and key not in merged)]
         test_names = names_read(cst.parse_expression(condition.code))
@@ -368,6 +375,8 @@ class Converter:
                 else:
                     codes.append(side.names[key])
             chosen = choice(code, *codes)
+            if self._sized and key in codes and chosen != key:
+                chosen = f"{chosen}.view_as({key})"
             if key in self.optional and codes[1] == key:
                 chosen = f"{operand(codes[0])} if {key} is None else {chosen}"
             new = self.statement(self._stored(key, chosen))
@@ -409,10 +418,34 @@ def _merged(then: Sequence[Statement], other: Sequence[Statement], outside: Outs
     return [
         key
         for key in dict.fromkeys([*first, *second])
-        if not key.isidentifier()
+        if (not key.isidentifier() and not _is_own(key, then, other, outside))
         or key in outside.before
         or (key in first and key in second and key in outside.read)
     ]
+
+
+def _is_own(
+    key: str, then: Sequence[Statement], other: Sequence[Statement], outside: Outside
+) -> bool:
+    """Whether a place is an element of a new tensor, which each side that assigns it has made: no
+    one else sees it."""
+    root = re.split(r"[.\[]", key)[0]
+    sides = [side for side in (then, other) if key in _assigned(side)]
+    made = all(_makes(side, root) for side in sides)
+    return key != root and made and root not in {*outside.before, *outside.read}
+
+
+def _makes(statements: Sequence[Statement], name: str) -> bool:
+    """Whether all that statements assign to a variable are tensors with memory of their own."""
+    values = [
+        one.value
+        for one in walk(*statements)
+        if isinstance(one, (cst.Assign, cst.AnnAssign)) and name in names_bound(one)
+    ]
+    return bool(values) and all(
+        isinstance(value, cst.Call) and _MAKES.fullmatch(code_of(value.func).rpartition(".")[2])
+        for value in values
+    )
 
 
 @dataclass

@@ -1,0 +1,248 @@
+"""What an operator is given: the values that code reads of its function and its module, by type.
+
+Types are those of operators' schemas, as annotations have them. What is not known is taken for a
+tensor: whoever tries the operator finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from fullgraph.fixes.rewrites.names import code_of, descendants, walk
+from fullgraph.fixes.rewrites.syntax import Syntax, arguments, bound, dotted, targets
+
+PLAIN = ("int", "float", "bool", "str")
+"""Types of values that are no tensors."""
+_CONVERSIONS = {"int": "int", "len": "int", "float": "float", "bool": "bool", "str": "str"}
+_NO_TENSORS = ("device", "dtype", "finfo", "iinfo", "Size", "Generator", "compile")
+"""Functions and classes of torch whose results are no tensors."""
+_NUMBERS = ("int", "float", "bool")
+_SIZES = ("size", "dim", "numel", "ndimension")
+
+
+def tensor_type(syntax: Syntax) -> str:
+    """How the text refers to the type of tensors."""
+    return syntax.spelled("torch.Tensor")
+
+
+def of_signature(syntax: Syntax, function: cst.FunctionDef) -> list[tuple[str, str]]:
+    """Names and types of the parameters; nothing where an operator cannot have them."""
+    params = function.params
+    others = (params.kwonly_params, params.posonly_params, params.star_kwarg)
+    if any(others) or isinstance(params.star_arg, cst.Param):
+        return []
+    found: list[tuple[str, str]] = []
+    for number, one in enumerate(params.params):
+        kind = _of_parameter(syntax, function, number)
+        if kind is None:
+            return []
+        found.append((one.name.value, kind or tensor_type(syntax)))
+    return found
+
+
+def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str | None:
+    """The type of a parameter, by its annotation, its default or the calls in the file; empty for
+    one that is not known, None for one that no operator has."""
+    one, tensor = function.params.params[number], tensor_type(syntax)
+    written = one.annotation.annotation if one.annotation is not None else None
+    if written is not None:
+        kind = tensor if syntax.name(written) == "torch.Tensor" else code_of(written)
+        return kind if kind == tensor or kind in PLAIN else None
+    if one.default is None:
+        return _of_calls(syntax, function, number)
+    if code_of(one.default) == "None":
+        return f"{tensor} | None"
+    return kind_of(syntax, one.default, {}) or (None if number else "")
+
+
+def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
+    """The type of what the calls in the file give for a parameter, where all give constants."""
+    name, place = function.name.value, number
+    above = syntax.text.ancestors(function)
+    owner = next((one for one in above if isinstance(one, (cst.ClassDef, cst.FunctionDef))), None)
+    if isinstance(owner, cst.ClassDef):
+        place -= not any(dotted(one.decorator) == "staticmethod" for one in function.decorators)
+        name = owner.name.value if name == "__init__" else name
+    parameter = function.params.params[number].name.value
+    kinds: set[str] = set()
+    for call in descendants(syntax.module):
+        if not isinstance(call, cst.Call) or dotted(call.func).rpartition(".")[2] != name:
+            continue
+        named = [one.value for one in call.args if _keyword(one) == parameter]
+        plain = [one.value for one in call.args if one.keyword is None]
+        given = named or plain[place : place + 1]
+        if any(one.star for one in call.args) or not given:
+            return ""
+        kinds.add(kind_of(syntax, given[0], {}))
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _keyword(arg: cst.Arg) -> str:
+    return arg.keyword.value if arg.keyword is not None else ""
+
+
+def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) -> str:
+    """The type of an expression of numbers, strings, lists of numbers and sizes; empty for others.
+
+    ``known`` are types of variables.
+    """
+    if isinstance(node, cst.Name):
+        return "bool" if node.value in ("True", "False") else known.get(node.value, "")
+    if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString)):
+        return {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str"}[type(node)]
+    if isinstance(node, cst.UnaryOperation):
+        inner = kind_of(syntax, node.expression, known)
+        return "bool" if inner and isinstance(node.operator, cst.Not) else inner
+    if isinstance(node, (cst.Tuple, cst.List)):
+        kinds = {kind_of(syntax, one.value, known) for one in node.elements}
+        one = "float" if kinds == {"int", "float"} else next(iter(kinds), "")
+        return f"list[{one}]" if one in _NUMBERS and kinds <= {"int", one} else ""
+    if isinstance(node, cst.BinaryOperation):
+        pair = {kind_of(syntax, side, known) for side in (node.left, node.right)}
+        if not pair <= set(_NUMBERS):
+            return ""
+        whole = pair <= {"int", "bool"} and not isinstance(node.operator, (cst.Divide, cst.Power))
+        return "int" if whole else "float"
+    if isinstance(node, cst.Subscript):
+        return "int" if _is_shape(node.value) and _is_index(node) else ""
+    if isinstance(node, cst.Attribute):
+        return "int" if node.attr.value == "ndim" else ""
+    if isinstance(node, cst.Call):
+        name = syntax.called(node)
+        if name.startswith("math."):
+            return "float"
+        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+        if method in _SIZES and (method != "size" or node.args):
+            return "int"
+        return _CONVERSIONS.get(name, "")
+    return ""
+
+
+def _is_shape(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
+    return isinstance(node, cst.Attribute) and node.attr.value == "shape"
+
+
+def _is_index(node: cst.Subscript) -> bool:
+    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
+
+
+def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[str, str]:
+    """Types of the variables of a function that are no tensors, as its code has assigned them up
+    to a byte of the text."""
+    found: dict[str, str] = {}
+    tensor = tensor_type(syntax)
+    for number, one in enumerate(function.params.params):
+        kind = _of_parameter(syntax, function, number)
+        if kind and kind != tensor:
+            found[one.name.value] = kind
+    for node in walk(function.body):
+        span = syntax.text.span(node)
+        if not isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)) or span is None:
+            continue
+        if span[0] >= before or node.value is None:
+            continue
+        for target in targets(node):
+            names = bound(target) or []
+            sizes = isinstance(target, (cst.Tuple, cst.List)) and _is_shape(node.value)
+            kind = "int" if sizes else kind_of(syntax, node.value, found)
+            for name in names:
+                found.pop(name, None)
+                if kind and (sizes or isinstance(target, cst.Name)):
+                    found[name] = kind
+    return found
+
+
+def of_module(
+    syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
+) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
+    """The tensors and constants of its module that code of a method reads: by the name of the
+    attribute its type, and where it is read. None where the code does more with the module, or
+    types are not known."""
+    cls = next((one for one in syntax.text.ancestors(function) if _is_scope(one)), None)
+    first = function.params.params[:1]
+    if not isinstance(cls, cst.ClassDef) or not first:
+        return {}
+    kinds = _of_attributes(syntax, cls)
+    found: dict[str, tuple[str, list[cst.Attribute]]] = {}
+    for node in (one for each in nodes for one in descendants(each)):
+        if not isinstance(node, cst.Name) or node.value != first[0].name.value:
+            continue
+        place = syntax.text.parent(node)
+        if node in (getattr(place, "attr", None), getattr(place, "keyword", None)):
+            continue  # an attribute or a keyword of this name
+        if not isinstance(place, cst.Attribute):
+            return None
+        name, user = place.attr.value, syntax.text.parent(place)
+        called = isinstance(user, cst.Call) and user.func is place
+        stored = isinstance(user, (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)) and (
+            user.target is place
+        )
+        if called or stored or not kinds.get(name):
+            return None
+        found.setdefault(name, (kinds[name], []))[1].append(place)
+    return found
+
+
+def _is_scope(node: cst.CSTNode) -> bool:
+    return isinstance(node, (cst.ClassDef, cst.FunctionDef))
+
+
+def _of_attributes(syntax: Syntax, cls: cst.ClassDef) -> dict[str, str]:
+    """Types of the attributes of a module, by what its class assigns to them."""
+    tensor = tensor_type(syntax)
+    found: dict[str, set[str]] = {"training": {"bool"}}
+    for name, kind in _assigned(syntax, cls):
+        found.setdefault(name, set()).add(kind)
+    kinds: dict[str, str] = {}
+    for name, several in found.items():
+        if several == {tensor, "None"}:
+            kinds[name] = f"{tensor} | None"
+        elif len(several) == 1:
+            kinds[name] = several.pop().replace("None", "")
+    return kinds
+
+
+def _assigned(syntax: Syntax, cls: cst.ClassDef) -> Iterator[tuple[str, str]]:
+    for method in cls.body.body:
+        if not isinstance(method, cst.FunctionDef) or not method.params.params:
+            continue
+        itself = method.params.params[0].name.value
+        known = {
+            one.name.value: _of_parameter(syntax, method, number) or ""
+            for number, one in enumerate(method.params.params)
+        }
+        for node in walk(method.body):
+            if isinstance(node, cst.Call) and dotted(node.func) in (
+                f"{itself}.register_buffer",
+                f"{itself}.register_parameter",
+            ):
+                given = arguments(node) or [arg.value for arg in node.args]
+                first = given[0] if given else None
+                text = first.evaluated_value if isinstance(first, cst.SimpleString) else None
+                if isinstance(text, str) and len(given) > 1:
+                    yield text, _of_value(syntax, given[1], known, buffer=True)
+            if not isinstance(node, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
+                continue
+            for target in targets(node):
+                head, _, name = dotted(target).partition(".")
+                if head == itself and name and "." not in name and node.value is not None:
+                    yield name, _of_value(syntax, node.value, known)
+
+
+def _of_value(
+    syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str], *, buffer: bool = False
+) -> str:
+    if code_of(node) == "None":
+        return "None"
+    if buffer:
+        return tensor_type(syntax)
+    package, _, function = syntax.called(node).rpartition(".")
+    if package == "torch" and function not in _NO_TENSORS:
+        return tensor_type(syntax)
+    if syntax.called(node) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+        return tensor_type(syntax)
+    return kind_of(syntax, node, known)
