@@ -698,6 +698,52 @@ def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
 def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
     items.sort()
     return x + items[0]
+== unverified a function that does something else when it is called
+def f(x):  # fullgraph: x=f32[4]
+    return x * 2, lambda y: y + 1
+----
+def f(x):  # fullgraph: x=f32[4]
+    return x + x, lambda y: y + 2
+== unverified a function that calls another one of the file
+def helper(x):
+    return x * 2
+def f(x):  # fullgraph: x=f32[4]
+    return helper(x), lambda y: helper(y)
+----
+def helper(x):
+    return x + x
+def f(x):  # fullgraph: x=f32[4]
+    return helper(x), lambda y: helper(y)
+== differs a function that keeps another number (result)
+def f(x):  # fullgraph: x=f32[4]
+    n = 2
+    return lambda y: y * n
+----
+def f(x):  # fullgraph: x=f32[4]
+    n = 3
+    return lambda y: y * n
+== differs a method of an object that has other values (result)
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    return Scale(x.sum()).apply
+----
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    return Scale(x.mean()).apply
+== differs the objects that are sorted are others (aliasing)
+def f(x, y):  # fullgraph: x=f32[], y=f32[]
+    return sorted([x, y])
+----
+def f(x, y):  # fullgraph: x=f32[], y=f32[]
+    return list(torch.stack([x, y]).sort().values)
 """
 )
 
@@ -903,5 +949,39 @@ class Net(nn.Module):  # fullgraph: forward(f32[2, 3])
     def forward(self, x):
         y = self.linear(x)
         return torch.where(y.sum() > 0, y * 2, y * 0.5)
+== exact a method of an object that is made
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    torch._dynamo.graph_break()
+    return Scale(x * 2).apply
+----
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    return Scale(x + x).apply
+== exact a module that is given compiled
+class Inner(nn.Module):
+    def forward(self, y):
+        return y * 2
+inner = Inner()
+inner = torch.compiler.disable(inner)
+def f(inner, x):
+    return inner(x) * 2
+torch.compile(f, backend="eager")(inner, torch.rand(4))
+----
+class Inner(nn.Module):
+    def forward(self, y):
+        return y * 2
+inner = Inner()
+def f(inner, x):
+    return inner(x) + inner(x)
+torch.compile(f, backend="eager")(inner, torch.rand(4))
 """
 )

@@ -124,14 +124,100 @@ def test_an_offset_in_the_same_memory_is_told() -> None:
 
 
 def test_what_cannot_be_taken_apart_is_opaque() -> None:
-    def facts(value: Any) -> list[Fact]:
-        walk = Walk("result", keep, Memory())
-        walk.value("r", value)
-        return walk.facts
+    assert [fact.opaque for fact in _facts(lambda: 1)] == [True, False, False]
+    assert [fact.opaque for fact in _facts(iter([1]))] == [True]
+    assert [fact.opaque for fact in _facts([1, 2.0])] == [False, False, False]
 
-    assert [fact.opaque for fact in facts(lambda: 1)] == [True]
-    assert [fact.opaque for fact in facts(iter([1]))] == [True]
-    assert [fact.opaque for fact in facts([1, 2.0])] == [False, False, False]
+
+FUNCTIONS = """
+import functools, json
+SCALE = 2.0
+TABLE = [1]
+def helper(x):
+    return x + 1
+class Base:
+    kind = "a"
+    def inner(self):
+        return 1
+class Thing(Base):
+    def __init__(self, n):
+        self.n = n
+    def method(self):
+        return self.inner()
+    @property
+    def size(self):
+        return 1
+    @staticmethod
+    def plain():
+        return 2
+def made(n):
+    def inner(x, by=3):
+        return helper(x) * n * by * SCALE
+    return inner
+def parts():
+    return functools.partial(helper, x=1)
+def tables():
+    return lambda: TABLE
+def things():
+    return lambda: Thing(1)
+def members():
+    return lambda x: x in {"a", "b", "c"}
+"""
+
+
+def function_facts(expression: str, *changes: tuple[str, str]) -> list[Fact]:
+    """Of a function that an expression makes in a changed text."""
+    text = FUNCTIONS
+    for was, by in changes:
+        assert was in text
+        text = text.replace(was, by)
+    namespace: dict[str, Any] = {"__name__": "model"}
+    exec(compile(text, PATH, "exec"), namespace)
+    walk = Walk("result", keep, Memory(), "model")
+    walk.value("r", eval(expression, namespace))
+    return walk.facts
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["made(2)", "Thing(1).method", "Thing.plain", "parts()", "things()", "members()", "json.dumps"],
+)
+def test_a_function_that_is_a_result_has_code(expression: str) -> None:
+    facts = function_facts(expression)
+    assert any(fact.code for fact in facts)
+    assert all(fact.code for fact in facts if fact.opaque)
+    # Where it is written does not matter.
+    assert function_facts(expression, ("import functools", "\n\nimport functools")) == facts
+
+
+@pytest.mark.parametrize(
+    ("expression", "was", "by"),
+    [
+        ("made(2)", "x) * n", "x) + n"),
+        ("made(2)", "x + 1", "x + 2"),
+        ("made(2)", "SCALE = 2.0", "SCALE = 3.0"),
+        ("made(2)", "by=3", "by=4"),
+        ("made(2)", "def made(n):", "def made(n):\n    n = n + 1"),
+        ("Thing(1).method", "return 1\nclass", "return 3\nclass"),
+        ("Thing(1).method", 'kind = "a"', 'kind = "b"'),
+        ("Thing(1).method", "return 1\n    @static", "return 3\n    @static"),
+        ("Thing(1).method", "return 2", "return 3"),
+        ("Thing(1).method", "self.n = n", "self.n = n + 1"),
+        ("parts()", "x=1", "x=2"),
+        ("parts()", "x + 1", "x - 1"),
+        ("things()", "self.n = n", "self.n = -n"),
+        ("things()", "Thing(1)", "Thing(2)"),
+        ("members()", '"c"}', '"d"}'),
+    ],
+)
+def test_a_function_that_does_something_else_has_other_facts(
+    expression: str, was: str, by: str
+) -> None:
+    assert function_facts(expression) != function_facts(expression, (was, by))
+
+
+def test_what_a_function_names_and_cannot_be_told_apart_leaves_it_without_code() -> None:
+    assert not any(fact.code for fact in function_facts("tables()"))
 
 
 class Evil:

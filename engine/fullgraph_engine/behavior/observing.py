@@ -175,7 +175,8 @@ class Observer:
         end = rng.state()
         memory = Memory()
         after, kept = self._surroundings(known, given, memory)
-        walk = Walk("result", known.keep, memory)
+        home = str(self._tracee.namespace.get("__name__"))
+        walk = Walk("result", known.keep, memory, home)
         facts = [_outcome(error)]
         if error is None:
             walk.value("the result", result)
