@@ -6,7 +6,12 @@ import pytest
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.custom_operators import faked, of_function, wrapped
+from fullgraph.fixes.rewrites.custom_operators import (
+    faked,
+    of_function,
+    raising_fake,
+    wrapped,
+)
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Position, Range
 from fullgraph_engine.protocol.evidence import (
@@ -354,3 +359,35 @@ f.register_autograd(f_gradient, setup_context=f_inputs)
 )
 def test_what_has_no_gradient(text: str, call: OperatorCall) -> None:
     assert gradients(text, call) == []
+
+
+RAISING = """\
+@torch.library.custom_op("mine::f", mutates_args=())
+def op(x: torch.Tensor) -> torch.Tensor:
+    return x.sin()
+
+
+@op.register_fake
+def _(x):
+    "Not yet."
+    raise NotImplementedError
+
+
+def f(x):
+    return «op(x)»
+"""
+
+
+def test_a_fake_kernel_that_only_raises_makes_room_for_another() -> None:
+    title = "NotImplementedError/UnsupportedFakeTensorException when running FX node"
+    (made,) = raising_fake(site_of(RAISING, "graph-break/GB0087", title))
+    assert "register_fake" not in made.text
+    assert (made.preserves, made.parts) == (False, ("export",))
+    assert not list(raising_fake(site_of(RAISING, "graph-break/GB0087", "Another")))
+    for was, by in (
+        ("raise NotImplementedError", "return x"),
+        ('"Not yet."', "if x.dim():"),
+        ("@op.register_fake\n", ""),
+    ):
+        other = RAISING.replace(was, by).replace(":\n    raise", ":\n        raise")
+        assert not list(raising_fake(site_of(other, "graph-break/GB0087", title)))

@@ -293,6 +293,33 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
 
 
+_NO_FAKE = "NotImplementedError/UnsupportedFakeTensorException"
+
+
+def raising_fake(site: Site) -> Iterator[Candidate]:
+    """A fake kernel of the file that does nothing but raise, removed: another one is made of the
+    calls of the operator, once it was tried."""
+    if not getattr(site.finding.evidence, "title", "").startswith(_NO_FAKE):
+        return
+    for function in m.findall(site.module, m.FunctionDef()):
+        assert isinstance(function, cst.FunctionDef)
+        registers = [callee(one.decorator) for one in function.decorators]
+        fake = any(dotted(one).endswith((".register_fake", ".impl_abstract")) for one in registers)
+        lines = function.body.body
+        last = lines[-1].body[0] if isinstance(lines[-1], cst.SimpleStatementLine) else lines[-1]
+        only = len(lines) == 1 + m.matches(lines[0], _DOCSTRING)
+        if fake and only and isinstance(last, cst.Raise):
+            yield Candidate(
+                "drop-fake-kernel",
+                "Remove the fake kernel that only raises",
+                site.replaced([(function, cst.RemoveFromParent())]),
+                parts=("export",),
+            )
+
+
+_DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString())])
+
+
 def _derivative(
     syntax: Syntax, function: cst.FunctionDef, calls: Sequence[OperatorCall]
 ) -> list[Statement]:

@@ -199,17 +199,41 @@ def _extracted(
     return in_function(syntax, part, function, f"{name}({parameters})")
 
 
+def once_at_import(site: Site) -> Iterator[Candidate]:
+    """A call of an imported function with constants, made where the module is imported."""
+    syntax = Syntax(site)
+    part = smallest_call(syntax)
+    if not isinstance(part, cst.Call) or isinstance(syntax.text.parent(part), cst.Expr):
+        return
+    name = syntax.called(part)
+    root = name.partition(".")[0]
+    if root not in syntax.imported.values() or name.startswith(("torch.", *_CHANGING)):
+        return
+    imported = {*syntax.imported, *_BUILTINS}
+    if _used(syntax, part) != [] or not set(_names(part)) <= imported:
+        return
+    kept = free_name(site, part, "_")
+    text = in_function(syntax, part, f"{kept} = {site.code(part)}", kept)
+    if text is not None:
+        yield Candidate(
+            "once-at-import",
+            f"Call `{site.code(part.func)}` once, when the module is imported",
+            text,
+            gives_up="It has one result for the whole program, as it is at the import.",
+        )
+
+
 def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:
-    """The text with the definition of a function in front of what an expression is in, and a call
-    of it in place of the expression."""
+    """The text with the definition of a function or variable in front of what an expression is in,
+    and what uses it in place of the expression."""
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:
         return None
     function = cst.parse_statement(definition, site.module.config_for_parsing)
-    assert isinstance(function, cst.FunctionDef)
+    assert isinstance(function, (cst.FunctionDef, cst.SimpleStatementLine))
     blank = cst.EmptyLine(indent=False)
     leading = getattr(top, "leading_lines", ())
     function = function.with_changes(leading_lines=[one for one in leading if not one.comment])
