@@ -738,6 +738,46 @@ class Scale:
         return y * self.by
 def f(x):  # fullgraph: x=f32[4]
     return Scale(x.mean()).apply
+== differs an iterator that is gone after the first loop (result)
+def f(pairs):
+    first = sum(a * b for a, b in pairs)
+    return first + sum(a + b for a, b in pairs)
+f(zip([torch.rand(4), torch.rand(4)], [torch.rand(4), torch.rand(4)]))
+torch.compile(f)(zip([torch.ones(4), torch.ones(4)], [torch.ones(4), torch.ones(4)]))
+----
+def f(pairs):
+    first = sum(a * b for a, b in pairs)
+    return first + sum(a + b for a, b in pairs)
+f(zip([torch.rand(4), torch.rand(4)], [torch.rand(4), torch.rand(4)]))
+torch.compile(f)(tuple(zip([torch.ones(4), torch.ones(4)], [torch.ones(4), torch.ones(4)])))
+== differs the next of a tuple (outcome)
+def f(x, values):
+    return x * next(values)
+torch.compile(f)(torch.ones(4), map(abs, [-2.0, 3.0]))
+----
+def f(x, values):
+    return x * next(values)
+torch.compile(f)(torch.ones(4), tuple(map(abs, [-2.0, 3.0])))
+== unverified a tuple of other values
+def f(x, values):
+    return sum((x * value for value in values), x)
+torch.compile(f)(torch.ones(4), {"a": 2.0, "b": 3.0}.values())
+----
+def f(x, values):
+    return sum((x * value for value in values), x)
+torch.compile(f)(torch.ones(4), tuple({"a": 3.0, "b": 2.0}.values()))
+== differs a type that is asked for (result)
+import types
+def f(x, values):
+    factor = 2 if isinstance(values, types.GeneratorType) else 3
+    return x * factor
+torch.compile(f)(torch.ones(4), (n for n in range(3)))
+----
+import types
+def f(x, values):
+    factor = 2 if isinstance(values, types.GeneratorType) else 3
+    return x * factor
+torch.compile(f)(torch.ones(4), tuple(n for n in range(3)))
 == differs the objects that are sorted are others (aliasing)
 def f(x, y):  # fullgraph: x=f32[], y=f32[]
     return sorted([x, y])
@@ -983,5 +1023,31 @@ inner = Inner()
 def f(inner, x):
     return inner(x) + inner(x)
 torch.compile(f, backend="eager")(inner, torch.rand(4))
+== exact a tuple of pairs
+def f(x, pairs):
+    for a, b in pairs:
+        x = x + a * b
+    return x
+torch.compile(f)(torch.ones(4), zip([torch.ones(4)], [torch.ones(4)]))
+----
+def f(x, pairs):
+    for a, b in pairs:
+        x = x + b * a
+    return x
+torch.compile(f)(torch.ones(4), tuple(zip([torch.ones(4)], [torch.ones(4)])))
+== exact a tuple of what a dictionary has
+def f(x, items):
+    result = {}
+    for name, value in items:
+        result[name] = x * value
+    return result
+torch.compile(f)(torch.ones(4), {"a": torch.ones(4), "b": torch.rand(4)}.items())
+----
+def f(x, items):
+    result = {}
+    for name, value in items:
+        result[name] = value * x
+    return result
+torch.compile(f)(torch.ones(4), tuple({"a": torch.ones(4), "b": torch.rand(4)}.items()))
 """
 )

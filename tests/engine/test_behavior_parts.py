@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ import torch
 
 from fullgraph_engine.behavior.coverage import Coverage, Wanted, wanted
 from fullgraph_engine.behavior.facts import Data, Fact, Memory, Walk, digest
+from fullgraph_engine.behavior.iterables import made_anew, taken_apart
 from fullgraph_engine.host.comparison import differing
+from fullgraph_engine.targets import Call
 
 PATH = "/nowhere/model.py"
 
@@ -218,6 +222,47 @@ def test_a_function_that_does_something_else_has_other_facts(
 
 def test_what_a_function_names_and_cannot_be_told_apart_leaves_it_without_code() -> None:
     assert not any(fact.code for fact in function_facts("tables()"))
+
+
+def numbers() -> Iterator[int]:
+    yield from (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: zip([1, 2], "ab", strict=True),
+        lambda: zip([], [], strict=True),
+        lambda: map(abs, [-1, 2]),
+        lambda: filter(None, [0, 1, 2]),
+        lambda: enumerate("ab", 5),
+        lambda: enumerate(""),
+        numbers,
+        lambda: iter([1, 2]),
+        lambda: reversed([1, 2]),
+        lambda: {"a": 1, "b": 2}.items(),
+        lambda: {"a": 1, "b": 2}.values(),
+        lambda: itertools.chain([1], [2]),
+        lambda: itertools.islice([1, 2, 3], 2),
+    ],
+)
+def test_an_iterator_is_made_anew_for_each_call(make: Callable[[], Any]) -> None:
+    def function(x: int, values: Any) -> Any:
+        return x, values
+
+    given, expected = make(), list(make())
+    for _ in range(2):
+        call = taken_apart(Call(function, (1, given), {}))
+        assert call.args == (1, tuple(expected))
+        args, kwargs = made_anew(call, call.args, call.kwargs)
+        assert (type(args[1]), list(args[1]), kwargs) == (type(given), expected, {})
+
+
+def test_what_is_no_iterator_is_left_alone() -> None:
+    call = Call(lambda *values, **named: 0, ([1], (2,), {3: 4}, {5}), {"a": range(3)})
+    assert taken_apart(call) is call
+    endless = Call(lambda values: 0, (itertools.count(),), {})
+    assert taken_apart(endless) is endless
 
 
 class Evil:

@@ -545,6 +545,63 @@ def test_a_call_of_what_may_change_stays_where_it_is(expression: str) -> None:
     assert "once-at-import" not in tried(IMPORTS + source, SKIPPED)
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("f(zip(a, b), x)", "f(tuple(zip(a, b)), x)"),
+        (
+            "torch.compile(f, backend='eager')(d.items(), x)",
+            "torch.compile(f, backend='eager')(tuple(d.items()), x)",
+        ),
+        (
+            "fast = torch.compile(f)\nfast(xs=map(abs, a), y=x)",
+            "fast = torch.compile(f)\nfast(xs=tuple(map(abs, a)), y=x)",
+        ),
+        (
+            "f((n for n in a), model.parameters())",
+            "f(tuple((n for n in a)), tuple(model.parameters()))",
+        ),
+    ],
+)
+def test_iterators_are_passed_as_tuples(call: str, expected: str) -> None:
+    source = "def f(xs, y):\n    for one in «xs»:\n        y = y + one\n    return y\n"
+    (made,) = tried(f"{IMPORTS}{source}{call}\n", "missing tp_iter")["tuple-argument"]
+    assert made.text.endswith(f"    return y\n{expected}\n")
+    assert not made.preserves
+    assert "tuple-argument" not in tried(f"{IMPORTS}{source}{call}\n", SKIPPED)
+
+
+@pytest.mark.parametrize("call", ["g(zip(a, b))", "f(pairs, x)", "f(*zip(a, b))", "f([a, b], x)"])
+def test_what_something_else_may_use_stays_as_it_is(call: str) -> None:
+    source = "def f(xs, y):\n    for one in «xs»:\n        y = y + one\n    return y\n"
+    assert "tuple-argument" not in tried(f"{IMPORTS}{source}{call}\n", "missing tp_iter")
+
+
+def test_an_import_that_fails_is_tried_at_the_top() -> None:
+    source = (
+        "# about f\ndef f(x):\n    try:\n        «from fast.ops import g as h»\n"
+        "        return h(x)\n    except ImportError:\n        return -x\n"
+    )
+    (made,) = tried(IMPORTS + source, "Import failure")["import-at-top"]
+    assert body(made.text) == (
+        "try:\n    from fast.ops import g as h\nexcept ImportError:\n    h = None\n\n\n"
+        "# about f\ndef f(x):\n    try:\n        if h is None:\n"
+        "            raise ModuleNotFoundError(\"No module named 'fast.ops'\")\n"
+        "        return h(x)\n    except ImportError:\n        return -x\n"
+    )
+    assert (made.preserves, bool(made.gives_up)) == (False, True)
+    for was, by in (
+        ("    try:\n        «", "    if x.dim():\n        «"),  # nothing handles it
+        ("return h(x)", "h = h or abs\n        return h(x)"),  # a variable of the function
+        ("g as h", "g as math"),  # another global
+        ("import g as h", "import *"),
+    ):
+        other = source.replace(was, by)
+        if "try" not in other:
+            other = other.replace("    except ImportError:\n        return -x\n", "")
+        assert "import-at-top" not in tried(IMPORTS + other, "Import failure")
+
+
 DISABLED = "Skip inlining `torch.compiler.disable()`d function"
 
 

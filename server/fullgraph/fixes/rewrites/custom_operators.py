@@ -10,7 +10,13 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.disable import free_name, global_names, in_function, smallest_call
+from fullgraph.fixes.rewrites.disable import (
+    BLANK,
+    free_name,
+    global_names,
+    in_function,
+    smallest_call,
+)
 from fullgraph.fixes.rewrites.if_conversion import Statement
 from fullgraph.fixes.rewrites.names import code_of, descendants, walk
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, targets
@@ -71,12 +77,18 @@ def wrapped(site: Site) -> Iterator[Candidate]:
 
 
 def _definition(
-    syntax: Syntax, name: str, parameters: Sequence[tuple[str, str]], several: int, value: str
+    syntax: Syntax,
+    name: str,
+    parameters: Sequence[tuple[str, str]],
+    several: int | None,
+    value: str,
 ) -> str:
     """An operator that returns a value, with parameters by name and type. ``several``: how many
-    tensors it returns in a tuple, 0 for one that is in none."""
+    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number."""
     tensor = syntax.spelled("torch.Tensor")
     returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
+    if several is None:
+        returned = f"list[{tensor}]"
     typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
     return (
         f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
@@ -84,8 +96,51 @@ def _definition(
     )
 
 
-_BLANK = [cst.EmptyLine(indent=False)] * 2
-"""Lines between definitions."""
+_NO_META = "Dynamic shape operator (no meta kernel)"
+
+
+def without_meta(site: Site) -> Iterator[Candidate]:
+    """A function of torch whose operator has no meta kernel, as an operator of the file, without a
+    fake kernel: that one is made of the calls of it, once it was tried."""
+    if getattr(site.finding.evidence, "title", "") != _NO_META:
+        return
+    syntax = Syntax(site)
+    call = smallest_call(syntax)
+    function = syntax.called(call) if isinstance(call, cst.Call) else ""
+    if not isinstance(call, cst.Call) or not function.startswith("torch."):
+        return
+    parameters, arguments, inside = _arguments(call)
+    if not parameters:
+        return
+    name = free_name(site, call, "_")
+    tensor = syntax.spelled("torch.Tensor")
+    typed = [(one, tensor) for one in parameters]
+    value = f"{site.code(call.func)}({', '.join(inside)})"
+    again = f"{name}({', '.join(arguments)})"
+    named = syntax.spelled(f"torch.return_types.{function[len('torch.') :].replace('.', '_')}")
+    part = syntax.text.parent(call)
+    ways: list[tuple[cst.BaseExpression, str, int | None, str]]
+    if isinstance(part, cst.Attribute):
+        ways = [(part, f"{value}.{part.attr.value}", 0, again)]
+    elif count := _taken_apart(syntax, call):
+        ways = [(call, value, count, again)]
+    else:
+        ways = [(call, value, 0, again), (call, f"list({value})", None, f"{named}({again})")]
+    for old, result, several, instead in ways:
+        plain = f"{name}_eager"
+        given = ", ".join(parameters)
+        operator = _definition(syntax, name, typed, several, f"{plain}({given})")
+        eager = f"def {plain}({given}):\n    return {result}\n"
+        text = in_function(syntax, old, eager + operator, instead)
+        if text is not None:
+            yield Candidate(
+                "custom-operator",
+                f"Make an operator of `{site.code(call.func)}`",
+                text,
+                parts=("export",),
+            )
+
+
 _PLAIN = ("int", "float", "bool", "str")
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
 """What a function may be decorated with that becomes an operator."""
@@ -132,6 +187,7 @@ def _as_operator(
     top = next(
         one for one in (function, *syntax.text.ancestors(function)) if one in site.module.body
     )
+    leading = getattr(top, "leading_lines", ())
     parsed = cst.parse_statement(f"def {plain}({given}):\n    pass\n")
     assert isinstance(parsed, cst.FunctionDef)
     eager = function.with_changes(
@@ -139,7 +195,7 @@ def _as_operator(
         params=parsed.params,
         returns=None,
         decorators=_moved(function),
-        leading_lines=getattr(top, "leading_lines", ()),
+        leading_lines=[one for one in leading if not one.comment],
     )
     operator = cst.parse_statement(
         _definition(syntax, name, parameters, returned, f"{plain}({given})")
@@ -154,8 +210,9 @@ def _as_operator(
     assert isinstance(operator, cst.FunctionDef)
     new = [
         eager,
-        operator.with_changes(leading_lines=_BLANK),
-        rest.with_changes(leading_lines=_BLANK),
+        operator.with_changes(leading_lines=BLANK),
+        # A comment may be its probe.
+        rest.with_changes(leading_lines=[*BLANK, *(one for one in leading if one.comment)]),
     ]
     return Candidate(
         "operator-of-function",
@@ -272,7 +329,7 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
             assert isinstance(kernel, cst.FunctionDef)
             new: list[Statement] = [_checked(syntax, function, evidence.calls, outputs)]
-            new += [kernel.with_changes(leading_lines=_BLANK)]
+            new += [kernel.with_changes(leading_lines=BLANK)]
             yield Candidate(
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
@@ -282,7 +339,7 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
             if not formula:
                 continue
-            new += [one.with_changes(leading_lines=_BLANK) for one in formula]
+            new += [one.with_changes(leading_lines=BLANK) for one in formula]
             yield Candidate(
                 "fake-kernel-and-gradient",
                 f"Register a fake kernel and the gradient of `{name}`",

@@ -232,18 +232,22 @@ def in_function(
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:
         return None
-    function = cst.parse_statement(definition, site.module.config_for_parsing)
-    assert isinstance(function, (cst.FunctionDef, cst.SimpleStatementLine))
-    blank = cst.EmptyLine(indent=False)
-    leading = getattr(top, "leading_lines", ())
-    function = function.with_changes(leading_lines=[one for one in leading if not one.comment])
+    leading = [one for one in getattr(top, "leading_lines", ()) if not one.comment]
+    made: list[cst.CSTNode] = []
+    for one in cst.parse_module(definition, site.module.config_for_parsing).body:
+        assert isinstance(one, (cst.FunctionDef, cst.SimpleStatementLine))
+        made.append(one.with_changes(leading_lines=BLANK if made else leading))
     rest = top.visit(Replacing([(part, syntax.expression(instead))]))
     assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     comments = [one for one in rest.leading_lines if one.comment]
-    rest = rest.with_changes(leading_lines=[blank, blank, *comments])
+    rest = rest.with_changes(leading_lines=[*BLANK, *comments])
     return site.replaced(
-        [(top, cst.FlattenSentinel([function, rest]))], imports=syntax.lacking("torch")
+        [(top, cst.FlattenSentinel([*made, rest]))], imports=syntax.lacking("torch")
     )
+
+
+BLANK = [cst.EmptyLine(indent=False)] * 2
+"""Lines between definitions."""
 
 
 def free_name(site: Site, part: cst.BaseExpression, prefix: str) -> str:
