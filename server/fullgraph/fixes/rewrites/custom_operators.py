@@ -119,13 +119,18 @@ def without_meta(site: Site) -> Iterator[Candidate]:
     again = f"{name}({', '.join(arguments)})"
     named = syntax.spelled(f"torch.return_types.{function[len('torch.') :].replace('.', '_')}")
     part = syntax.text.parent(call)
+    # A fake kernel says nothing of strides.
+    each = f"one.contiguous() for one in {value}"
     ways: list[tuple[cst.BaseExpression, str, int | None, str]]
     if isinstance(part, cst.Attribute):
-        ways = [(part, f"{value}.{part.attr.value}", 0, again)]
+        ways = [(part, f"{value}.{part.attr.value}.contiguous()", 0, again)]
     elif count := _taken_apart(syntax, call):
-        ways = [(call, value, count, again)]
+        ways = [(call, f"tuple({each})", count, again)]
     else:
-        ways = [(call, value, 0, again), (call, f"list({value})", None, f"{named}({again})")]
+        ways = [
+            (call, f"{value}.contiguous()", 0, again),
+            (call, f"[{each}]", None, f"{named}({again})"),
+        ]
     for old, result, several, instead in ways:
         plain = f"{name}_eager"
         given = ", ".join(parameters)
