@@ -698,6 +698,92 @@ def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
 def f(x, items):  # fullgraph: x=f32[4], items=[3, 2, 1]
     items.sort()
     return x + items[0]
+== unverified a function that does something else when it is called
+def f(x):  # fullgraph: x=f32[4]
+    return x * 2, lambda y: y + 1
+----
+def f(x):  # fullgraph: x=f32[4]
+    return x + x, lambda y: y + 2
+== unverified a function that calls another one of the file
+def helper(x):
+    return x * 2
+def f(x):  # fullgraph: x=f32[4]
+    return helper(x), lambda y: helper(y)
+----
+def helper(x):
+    return x + x
+def f(x):  # fullgraph: x=f32[4]
+    return helper(x), lambda y: helper(y)
+== differs a function that keeps another number (result)
+def f(x):  # fullgraph: x=f32[4]
+    n = 2
+    return lambda y: y * n
+----
+def f(x):  # fullgraph: x=f32[4]
+    n = 3
+    return lambda y: y * n
+== differs a method of an object that has other values (result)
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    return Scale(x.sum()).apply
+----
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    return Scale(x.mean()).apply
+== differs an iterator that is gone after the first loop (result)
+def f(pairs):
+    first = sum(a * b for a, b in pairs)
+    return first + sum(a + b for a, b in pairs)
+f(zip([torch.rand(4), torch.rand(4)], [torch.rand(4), torch.rand(4)]))
+torch.compile(f)(zip([torch.ones(4), torch.ones(4)], [torch.ones(4), torch.ones(4)]))
+----
+def f(pairs):
+    first = sum(a * b for a, b in pairs)
+    return first + sum(a + b for a, b in pairs)
+f(zip([torch.rand(4), torch.rand(4)], [torch.rand(4), torch.rand(4)]))
+torch.compile(f)(tuple(zip([torch.ones(4), torch.ones(4)], [torch.ones(4), torch.ones(4)])))
+== differs the next of a tuple (outcome)
+def f(x, values):
+    return x * next(values)
+torch.compile(f)(torch.ones(4), map(abs, [-2.0, 3.0]))
+----
+def f(x, values):
+    return x * next(values)
+torch.compile(f)(torch.ones(4), tuple(map(abs, [-2.0, 3.0])))
+== unverified a tuple of other values
+def f(x, values):
+    return sum((x * value for value in values), x)
+torch.compile(f)(torch.ones(4), {"a": 2.0, "b": 3.0}.values())
+----
+def f(x, values):
+    return sum((x * value for value in values), x)
+torch.compile(f)(torch.ones(4), tuple({"a": 3.0, "b": 2.0}.values()))
+== differs a type that is asked for (result)
+import types
+def f(x, values):
+    factor = 2 if isinstance(values, types.GeneratorType) else 3
+    return x * factor
+torch.compile(f)(torch.ones(4), (n for n in range(3)))
+----
+import types
+def f(x, values):
+    factor = 2 if isinstance(values, types.GeneratorType) else 3
+    return x * factor
+torch.compile(f)(torch.ones(4), tuple(n for n in range(3)))
+== differs the objects that are sorted are others (aliasing)
+def f(x, y):  # fullgraph: x=f32[], y=f32[]
+    return sorted([x, y])
+----
+def f(x, y):  # fullgraph: x=f32[], y=f32[]
+    return list(torch.stack([x, y]).sort().values)
 """
 )
 
@@ -903,5 +989,65 @@ class Net(nn.Module):  # fullgraph: forward(f32[2, 3])
     def forward(self, x):
         y = self.linear(x)
         return torch.where(y.sum() > 0, y * 2, y * 0.5)
+== exact a method of an object that is made
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    torch._dynamo.graph_break()
+    return Scale(x * 2).apply
+----
+class Scale:
+    def __init__(self, by):
+        self.by = by
+    def apply(self, y):
+        return y * self.by
+def f(x):  # fullgraph: x=f32[4]
+    return Scale(x + x).apply
+== exact a module that is given compiled
+class Inner(nn.Module):
+    def forward(self, y):
+        return y * 2
+inner = Inner()
+inner = torch.compiler.disable(inner)
+def f(inner, x):
+    return inner(x) * 2
+torch.compile(f, backend="eager")(inner, torch.rand(4))
+----
+class Inner(nn.Module):
+    def forward(self, y):
+        return y * 2
+inner = Inner()
+def f(inner, x):
+    return inner(x) + inner(x)
+torch.compile(f, backend="eager")(inner, torch.rand(4))
+== exact a tuple of pairs
+def f(x, pairs):
+    for a, b in pairs:
+        x = x + a * b
+    return x
+torch.compile(f)(torch.ones(4), zip([torch.ones(4)], [torch.ones(4)]))
+----
+def f(x, pairs):
+    for a, b in pairs:
+        x = x + b * a
+    return x
+torch.compile(f)(torch.ones(4), tuple(zip([torch.ones(4)], [torch.ones(4)])))
+== exact a tuple of what a dictionary has
+def f(x, items):
+    result = {}
+    for name, value in items:
+        result[name] = x * value
+    return result
+torch.compile(f)(torch.ones(4), {"a": torch.ones(4), "b": torch.rand(4)}.items())
+----
+def f(x, items):
+    result = {}
+    for name, value in items:
+        result[name] = value * x
+    return result
+torch.compile(f)(torch.ones(4), tuple({"a": torch.ones(4), "b": torch.rand(4)}.items()))
 """
 )

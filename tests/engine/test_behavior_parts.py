@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ import torch
 
 from fullgraph_engine.behavior.coverage import Coverage, Wanted, wanted
 from fullgraph_engine.behavior.facts import Data, Fact, Memory, Walk, digest
+from fullgraph_engine.behavior.iterables import made_anew, taken_apart
 from fullgraph_engine.host.comparison import differing
+from fullgraph_engine.targets import Call
 
 PATH = "/nowhere/model.py"
 
@@ -133,14 +137,141 @@ def test_an_offset_in_the_same_memory_is_told() -> None:
 
 
 def test_what_cannot_be_taken_apart_is_opaque() -> None:
-    def facts(value: Any) -> list[Fact]:
-        walk = Walk("result", keep, Memory())
-        walk.value("r", value)
-        return walk.facts
+    assert [fact.opaque for fact in _facts(lambda: 1)] == [True, False, False]
+    assert [fact.opaque for fact in _facts(iter([1]))] == [True]
+    assert [fact.opaque for fact in _facts([1, 2.0])] == [False, False, False]
 
-    assert [fact.opaque for fact in facts(lambda: 1)] == [True]
-    assert [fact.opaque for fact in facts(iter([1]))] == [True]
-    assert [fact.opaque for fact in facts([1, 2.0])] == [False, False, False]
+
+FUNCTIONS = """
+import functools, json
+SCALE = 2.0
+TABLE = [1]
+def helper(x):
+    return x + 1
+class Base:
+    kind = "a"
+    def inner(self):
+        return 1
+class Thing(Base):
+    def __init__(self, n):
+        self.n = n
+    def method(self):
+        return self.inner()
+    @property
+    def size(self):
+        return 1
+    @staticmethod
+    def plain():
+        return 2
+def made(n):
+    def inner(x, by=3):
+        return helper(x) * n * by * SCALE
+    return inner
+def parts():
+    return functools.partial(helper, x=1)
+def tables():
+    return lambda: TABLE
+def things():
+    return lambda: Thing(1)
+def members():
+    return lambda x: x in {"a", "b", "c"}
+"""
+
+
+def function_facts(expression: str, *changes: tuple[str, str]) -> list[Fact]:
+    """Of a function that an expression makes in a changed text."""
+    text = FUNCTIONS
+    for was, by in changes:
+        assert was in text
+        text = text.replace(was, by)
+    namespace: dict[str, Any] = {"__name__": "model"}
+    exec(compile(text, PATH, "exec"), namespace)
+    walk = Walk("result", keep, Memory(), "model")
+    walk.value("r", eval(expression, namespace))
+    return walk.facts
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["made(2)", "Thing(1).method", "Thing.plain", "parts()", "things()", "members()", "json.dumps"],
+)
+def test_a_function_that_is_a_result_has_code(expression: str) -> None:
+    facts = function_facts(expression)
+    assert any(fact.code for fact in facts)
+    assert all(fact.code for fact in facts if fact.opaque)
+    # Where it is written does not matter.
+    assert function_facts(expression, ("import functools", "\n\nimport functools")) == facts
+
+
+@pytest.mark.parametrize(
+    ("expression", "was", "by"),
+    [
+        ("made(2)", "x) * n", "x) + n"),
+        ("made(2)", "x + 1", "x + 2"),
+        ("made(2)", "SCALE = 2.0", "SCALE = 3.0"),
+        ("made(2)", "by=3", "by=4"),
+        ("made(2)", "def made(n):", "def made(n):\n    n = n + 1"),
+        ("Thing(1).method", "return 1\nclass", "return 3\nclass"),
+        ("Thing(1).method", 'kind = "a"', 'kind = "b"'),
+        ("Thing(1).method", "return 1\n    @static", "return 3\n    @static"),
+        ("Thing(1).method", "return 2", "return 3"),
+        ("Thing(1).method", "self.n = n", "self.n = n + 1"),
+        ("parts()", "x=1", "x=2"),
+        ("parts()", "x + 1", "x - 1"),
+        ("things()", "self.n = n", "self.n = -n"),
+        ("things()", "Thing(1)", "Thing(2)"),
+        ("members()", '"c"}', '"d"}'),
+    ],
+)
+def test_a_function_that_does_something_else_has_other_facts(
+    expression: str, was: str, by: str
+) -> None:
+    assert function_facts(expression) != function_facts(expression, (was, by))
+
+
+def test_what_a_function_names_and_cannot_be_told_apart_leaves_it_without_code() -> None:
+    assert not any(fact.code for fact in function_facts("tables()"))
+
+
+def numbers() -> Iterator[int]:
+    yield from (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: zip([1, 2], "ab", strict=True),
+        lambda: zip([], [], strict=True),
+        lambda: map(abs, [-1, 2]),
+        lambda: filter(None, [0, 1, 2]),
+        lambda: enumerate("ab", 5),
+        lambda: enumerate(""),
+        numbers,
+        lambda: iter([1, 2]),
+        lambda: reversed([1, 2]),
+        lambda: {"a": 1, "b": 2}.items(),
+        lambda: {"a": 1, "b": 2}.values(),
+        lambda: itertools.chain([1], [2]),
+        lambda: itertools.islice([1, 2, 3], 2),
+    ],
+)
+def test_an_iterator_is_made_anew_for_each_call(make: Callable[[], Any]) -> None:
+    def function(x: int, values: Any) -> Any:
+        return x, values
+
+    given, expected = make(), list(make())
+    for _ in range(2):
+        call = taken_apart(Call(function, (1, given), {}))
+        assert call.args == (1, tuple(expected))
+        args, kwargs = made_anew(call, call.args, call.kwargs)
+        assert (type(args[1]), list(args[1]), kwargs) == (type(given), expected, {})
+
+
+def test_what_is_no_iterator_is_left_alone() -> None:
+    call = Call(lambda *values, **named: 0, ([1], (2,), {3: 4}, {5}), {"a": range(3)})
+    assert taken_apart(call) is call
+    endless = Call(lambda values: 0, (itertools.count(),), {})
+    assert taken_apart(endless) is endless
 
 
 class Evil:

@@ -339,6 +339,21 @@ def test_a_decorator_that_disables_is_removed() -> None:
     assert "enable" not in tried(IMPORTS + source, title, "<function other>")
 
 
+def test_all_that_an_argument_may_be_is_let_be_compiled() -> None:
+    source = (
+        "@torch.compiler.disable\ndef g(x):\n    return x\n"
+        "@torch.compiler.disable(reason='r')\ndef h(x):\n    return -x\n"
+        "def f(called, x):\n    return «called(x)»\n"
+    )
+    title = "Skip calling `torch.compiler.disable()`d function"
+    one, both = tried(IMPORTS + source, title, "<function g>")["enable"]
+    assert (one.title, both.title) == ("Let `g` be compiled", "Let `g` and `h` be compiled")
+    assert "disable" not in body(both.text)
+    assert both.gives_up == "`g` and `h` are compiled, which `torch.compiler.disable` prevented."
+    direct = source.replace("«called(x)»", "«g(x)»")
+    assert len(tried(IMPORTS + direct, title, "<function g>")["enable"]) == 1
+
+
 def test_a_module_that_was_disabled_is_let_be_compiled() -> None:
     source = 'm = torch.compiler.disable(m, reason="r")\ndef f(m, x):\n    return «m(x)»\n'
     title = "Unsupported function call (delayed)"
@@ -378,6 +393,11 @@ def test_a_class_moves_out_of_its_function() -> None:
     assert rewritten("move-class", source, "Invalid call to __build_class__") == (
         "\nclass P:\n    a = 1\n# about f\ndef f(x):\n    return x + P.a\n"
     )
+    named = tried(IMPORTS + source, "Invalid call to __build_class__")["move-class"][1]
+    assert '\nclass P:\n    __qualname__ = "f.<locals>.P"\n    a = 1\n' in named.text
+    inner = "class M:\n    def f(self):\n        «class P: 'text'»\n        return P\n"
+    named = tried(IMPORTS + inner, "Invalid call to __build_class__")["move-class"][1]
+    assert "class P:\n    __qualname__ = \"M.f.<locals>.P\"\n    'text'\n" in named.text
     closed = "def f(x):\n    y = 1\n    «class P:\n        a = y\n»    return x + P.a\n"
     assert "move-class" not in tried(IMPORTS + closed, "Invalid call to __build_class__")
 
@@ -448,6 +468,147 @@ def test_nothing_is_made_for_other_findings() -> None:
         evidence=SpecializationEvidence("s0", "L['x']", "3"),
     )
     assert candidates(Text(text), finding) == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("return «torch.equal(x, x)»", "return (x == x).all().item()"),
+        (
+            "return not «torch.equal(x, self.y)»",
+            "return not (x.shape == self.y.shape and (x == self.y).all().item())",
+        ),
+        ("return «torch.allclose(x, y)»", "return torch.isclose(x, y).all().item()"),
+        ("return «torch.is_nonzero(x)»", "return (x != 0).item()"),
+    ],
+)
+def test_comparisons_are_read_out_of_tensors(statement: str, expected: str) -> None:
+    (made,) = tried(f"{IMPORTS}def f(self, x, y):\n    {statement}\n")["compare-as-symbol"]
+    assert made.text.endswith(f"def f(self, x, y):\n    {expected}\n")
+    assert "\ntorch._dynamo.config.capture_scalar_outputs = True\n" in made.text
+    assert made.gives_up
+    twice = "def f(x, y):\n    return «torch.equal(g(x), y)»\n"
+    assert "compare-as-symbol" not in tried(IMPORTS + twice)
+
+
+def test_a_setting_that_is_there_is_not_made_twice() -> None:
+    setting = "torch._dynamo.config.capture_scalar_outputs = True\n"
+    source = f"{IMPORTS}{setting}def f(x):\n    return «torch.equal(x, x)»\n"
+    (made,) = tried(source)["compare-as-symbol"]
+    assert made.text == source.replace("«torch.equal(x, x)»", "(x == x).all().item()")
+    assert made.gives_up == ""
+
+
+def test_a_call_for_nothing_is_left_out_when_compiling() -> None:
+    source = "def f(x):\n    «F.note(x)»\n    return x\n"
+    (made,) = tried(IMPORTS + source, SKIPPED)["not-when-compiling"]
+    assert body(made.text) == f"def f(x):\n    {GUARD}\n        F.note(x)\n    return x\n"
+    # What compiled code does is compared: the call may change something.
+    assert body(made.compiled) == "def f(x):\n    pass\n    return x\n"
+    assert (made.preserves, bool(made.gives_up), made.suggestion) == (False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "title"),
+    [
+        pytest.param("y = «F.note(x)»", SKIPPED, id="its result is used"),
+        pytest.param("«os.remove('a')»", SKIPPED, id="files"),
+        pytest.param("«F.note(json.dump(x, file))»", SKIPPED, id="files in an argument"),
+        pytest.param("«torch.distributed.barrier()»", SKIPPED, id="other processes"),
+        pytest.param("«F.note(x)»", DYNAMIC, id="traced, but for its sizes"),
+    ],
+)
+def test_a_call_that_may_reach_further_is_made(statement: str, title: str) -> None:
+    source = f"import json\n{IMPORTS}def f(x, file):\n    {statement}\n    return x\n"
+    made = tried(source, title).get("not-when-compiling", [])
+    assert not any(one.compiled for one in made)
+
+
+def test_a_call_with_constants_is_made_at_the_import() -> None:
+    source = "# about f\ndef f(x):\n    # why\n    return x, «math.nothing('a', sys.platform)»\n"
+    (made,) = tried(IMPORTS + source, SKIPPED)["once-at-import"]
+    assert body(made.text) == (
+        "_nothing = math.nothing('a', sys.platform)\n\n\n"
+        "# about f\ndef f(x):\n    # why\n    return x, _nothing\n"
+    )
+    assert (made.preserves, bool(made.gives_up)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("«math.nothing(x)»", id="reads a variable"),
+        pytest.param("«math.nothing(SIZE)»", id="reads a global"),
+        pytest.param("«g('a')»", id="of the file"),
+        pytest.param("«random.choice('ab')»", id="random"),
+        pytest.param("«np.random.rand(2)»", id="random numbers of NumPy"),
+        pytest.param("«time.localtime()»", id="the time"),
+        pytest.param("«os.getcwd()»", id="the process"),
+        pytest.param("«torch.special('a')»", id="of torch"),
+        pytest.param("[«math.nothing(i)» for i in (1, 2)]", id="in a comprehension"),
+        pytest.param("(lambda: «math.nothing()»)()", id="in a lambda"),
+    ],
+)
+def test_a_call_of_what_may_change_stays_where_it_is(expression: str) -> None:
+    source = f"SIZE = 3\ndef g(x):\n    pass\ndef f(x):\n    return {expression}\n"
+    assert "once-at-import" not in tried(IMPORTS + source, SKIPPED)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("f(zip(a, b), x)", "f(tuple(zip(a, b)), x)"),
+        (
+            "torch.compile(f, backend='eager')(d.items(), x)",
+            "torch.compile(f, backend='eager')(tuple(d.items()), x)",
+        ),
+        (
+            "fast = torch.compile(f)\nfast(xs=map(abs, a), y=x)",
+            "fast = torch.compile(f)\nfast(xs=tuple(map(abs, a)), y=x)",
+        ),
+        (
+            "f((n for n in a), model.parameters())",
+            "f(tuple((n for n in a)), tuple(model.parameters()))",
+        ),
+    ],
+)
+def test_iterators_are_passed_as_tuples(call: str, expected: str) -> None:
+    source = "def f(xs, y):\n    for one in «xs»:\n        y = y + one\n    return y\n"
+    (made,) = tried(f"{IMPORTS}{source}{call}\n", "missing tp_iter")["tuple-argument"]
+    assert made.text.endswith(f"    return y\n{expected}\n")
+    assert not made.preserves
+    assert "tuple-argument" not in tried(f"{IMPORTS}{source}{call}\n", SKIPPED)
+
+
+@pytest.mark.parametrize("call", ["g(zip(a, b))", "f(pairs, x)", "f(*zip(a, b))", "f([a, b], x)"])
+def test_what_something_else_may_use_stays_as_it_is(call: str) -> None:
+    source = "def f(xs, y):\n    for one in «xs»:\n        y = y + one\n    return y\n"
+    assert "tuple-argument" not in tried(f"{IMPORTS}{source}{call}\n", "missing tp_iter")
+
+
+def test_an_import_that_fails_is_tried_at_the_top() -> None:
+    source = (
+        "# about f\ndef f(x):\n    try:\n        «from fast.ops import g as h»\n"
+        "        return h(x)\n    except ImportError:\n        return -x\n"
+    )
+    (made,) = tried(IMPORTS + source, "Import failure")["import-at-top"]
+    assert body(made.text) == (
+        "try:\n    from fast.ops import g as h\nexcept ImportError:\n    h = None\n\n\n"
+        "# about f\ndef f(x):\n    try:\n        if h is None:\n"
+        "            raise ModuleNotFoundError(\"No module named 'fast.ops'\")\n"
+        "        return h(x)\n    except ImportError:\n        return -x\n"
+    )
+    assert (made.preserves, bool(made.gives_up)) == (False, True)
+    for was, by in (
+        ("    try:\n        «", "    if x.dim():\n        «"),  # nothing handles it
+        ("return h(x)", "h = h or abs\n        return h(x)"),  # a variable of the function
+        ("g as h", "g as math"),  # another global
+        ("import g as h", "import *"),
+    ):
+        other = source.replace(was, by)
+        if "try" not in other:
+            other = other.replace("    except ImportError:\n        return -x\n", "")
+        assert "import-at-top" not in tried(IMPORTS + other, "Import failure")
 
 
 DISABLED = "Skip inlining `torch.compiler.disable()`d function"

@@ -18,6 +18,7 @@ from ..protocol import Fill
 from ..protocol.packing import unpacked
 from ..targets import Call, notation, tensors
 from ..tracing.variations import Inputs, can_be_resized, resized
+from .iterables import made_anew
 
 NUMBER_SEED = 7919
 """Apart from the seed that targets are built with."""
@@ -176,9 +177,9 @@ def prepare(
     words = ", ".join(
         f"`{name}` = {tensors.describe((value,), {})}" for name, value in list(named.items())[:6]
     )
-    return Prepared(
-        call.function, args, kwargs, _arguments(call.function, args, kwargs), differentiated, words
-    )
+    arguments = _arguments(call.function, args, kwargs)
+    args, kwargs = made_anew(call, args, kwargs)
+    return Prepared(call.function, args, kwargs, arguments, differentiated, words)
 
 
 def _arguments(

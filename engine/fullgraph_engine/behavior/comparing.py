@@ -352,7 +352,8 @@ class _Calls:
         if fact.layout != other.layout:
             note = f"{fact.path} has the strides {other.layout} in place of {fact.layout}"
             self._judged.notes.append(note)
-        if fact.opaque and fact.aspect == "result":
+        alike = fact.code and fact.code == other.code
+        if fact.opaque and fact.aspect == "result" and not alike:
             words = f"{self._what(fact)} is {fact.words}, which cannot be compared."
             self._judged.doubtful = words
         if fact.data is None or other.data is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import hashlib
 import math
 import re
@@ -21,6 +22,7 @@ import torch
 
 from ..protocol import Aspect
 from ..targets import tensors
+from ..targets.probes import unwrap
 
 MOST_FACTS, MOST_OF_ONE = 20_000, 500
 """In one walk, and of one global variable."""
@@ -50,7 +52,7 @@ class Data:
 class Fact:
     """``words`` is what has to be equal. ``layout`` may differ: it is only told.
 
-    ``opaque``: there is more to it than could be taken apart.
+    ``opaque``: there is more to it than could be taken apart, which is the same where ``code`` is.
     """
 
     aspect: Aspect
@@ -59,6 +61,8 @@ class Fact:
     data: Union[Data, None] = None
     layout: str = ""
     opaque: bool = False
+    code: str = ""
+    """Of a function that is a result: a digest of what it executes."""
 
 
 NOTHING = f"{type(None).__name__} {None!r}"
@@ -161,10 +165,11 @@ def _signed(offset: int) -> str:
 
 
 class Walk:
-    """Takes values apart into facts of one aspect. ``known`` may go on from other walks."""
+    """Takes values apart into facts of one aspect. ``known`` may go on from other walks, ``home``
+    is the name of the file's module."""
 
-    def __init__(self, aspect: Aspect, keep: Keep, memory: Memory) -> None:
-        self.aspect, self._keep, self._memory = aspect, keep, memory
+    def __init__(self, aspect: Aspect, keep: Keep, memory: Memory, home: str = "") -> None:
+        self.aspect, self._keep, self._memory, self._home = aspect, keep, memory, home
         self.facts: list[Fact] = []
         self.tensors: list[tuple[str, torch.Tensor]] = []
         self._most = MOST_FACTS
@@ -286,9 +291,14 @@ class Walk:
         elif isinstance(value, (set, frozenset)):
             self.add(path, f"{kind} {sorted(map(_key, value))}")
         elif isinstance(value, torch.nn.Module):
-            self.module(path, value, depth)
+            # How an argument is compiled is no behavior.
+            self.module(path, unwrap(value) if self.aspect == "input" else value, depth)
         elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
-            self.add(path, f"function {getattr(value, '__qualname__', '')}", opaque=True)
+            self.function(path, value, depth)
+        elif type(value) is functools.partial and self.aspect == "result":
+            self.add(path, kind)
+            for name, item in (("func", value.func), ("args", value.args), ("kw", value.keywords)):
+                self.value(f"{path}.{name}", item, depth)
         elif type(value).__module__.partition(".")[0] in _LIBRARIES:
             self.add(path, kind, opaque=True)
         elif dataclasses.is_dataclass(value) or hasattr(value, "__dict__") or _slots(value):
@@ -301,6 +311,24 @@ class Walk:
         """Those of an object that are its own."""
         for name, item in _attributes(value):
             self.value(f"{path}.{name}", item, depth)
+
+    def function(self, path: str, function: Any, depth: int) -> None:
+        """A function or method. One that is a result also by what it executes and what it has: its
+        object, default values and variables around it."""
+        words = f"function {getattr(function, '__qualname__', '')}"
+        if self.aspect != "result":
+            self.add(path, words, opaque=True)
+            return
+        plain = getattr(function, "__func__", function)
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, types.ModuleType):
+            owner = None
+        self.add(path, words, opaque=True, code=code_digest(plain, owner, self._home))
+        if owner is not None:
+            self.value(f"{path}.__self__", owner, depth)
+        if isinstance(plain, types.FunctionType):
+            for name, item in _kept_by(plain):
+                self.value(f"{path}.{name}", item, depth)
 
     def module(self, path: str, module: torch.nn.Module, depth: int) -> None:
         """Parameters, buffers, submodules and plain attributes."""
@@ -322,6 +350,98 @@ class Walk:
 _LIBRARIES = sys.stdlib_module_names - {"types", "collections", "__main__"}
 """What objects of theirs have inside is no state of the program: a logger has all loggers."""
 _QUIET = frozenset({"_is_full_backward_hook", "call_super_init", "_compiled_call_impl"})
+
+
+def _kept_by(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function has besides its code."""
+    yield "__defaults__", function.__defaults__
+    yield "__kwdefaults__", function.__kwdefaults__
+    yield from vars(function).items()
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield f"<closure>.{name}", cell.cell_contents
+        except ValueError:  # not bound yet
+            yield f"<closure>.{name}", "not bound"
+
+
+def code_digest(function: Any, owner: Any, home: str) -> str:
+    """Of what a function executes, wherever that is written: its code, and what of the functions,
+    classes and constants of the file, the module ``home``, the code names, or the class of its
+    object has. Empty where it names something else that the file may have changed."""
+    if not isinstance(function, _FOREIGN):
+        return ""
+    executed = _Executed(home)
+    executed.named("", function)
+    executed.named("", type(owner))
+    if executed.unknown:
+        return ""
+    text = "\n".join(executed.parts)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+_FOREIGN = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+
+
+class _Executed:
+    """What a function executes, as texts."""
+
+    def __init__(self, home: str) -> None:
+        self.parts: list[str] = []
+        self.unknown = False
+        self._home = home
+        self._seen: set[int] = set()
+
+    def named(self, name: str, value: Any) -> None:
+        """What code refers to by a name."""
+        if id(value) in self._seen:
+            self.parts.append(name)
+            return
+        home = getattr(value, "__module__", "")
+        if isinstance(value, types.FunctionType) and home == self._home:
+            self._seen.add(id(value))
+            self.parts.append(f"{name} {value.__qualname__}")
+            self._code(value.__code__, value.__globals__)
+        elif isinstance(value, type) and home == self._home:
+            self._seen.add(id(value))
+            self.parts.append(f"{name} {value.__qualname__}")
+            for kind in value.__mro__[:-1]:
+                self._class(kind)
+        elif isinstance(value, _FOREIGN):
+            line = getattr(getattr(value, "__code__", None), "co_firstlineno", "")
+            path = f"{home}.{getattr(value, '__qualname__', value.__name__)}"
+            self.parts.append(f"{name} {_name(value)} {path} {line}")
+        elif value is None or type(value) in (bool, int, float, complex, str, bytes):
+            self.parts.append(f"{name} {type(value).__name__} {value!r}")
+        else:
+            self.unknown = True
+
+    def _class(self, kind: type) -> None:
+        if kind.__module__ != self._home:
+            self.parts.append(f"{kind.__module__}.{kind.__qualname__}")
+            return
+        for name, item in vars(kind).items():
+            if isinstance(item, property):
+                for part in (item.fget, item.fset, item.fdel):
+                    self.named(name, part)
+            elif isinstance(item, (staticmethod, classmethod)):
+                self.named(f"{name} {type(item).__name__}", item.__func__)
+            elif isinstance(item, types.FunctionType) or not name.startswith("__"):
+                self.named(name, item)
+
+    def _code(self, code: types.CodeType, namespace: Mapping[str, Any]) -> None:
+        counts = (code.co_flags, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
+        names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+        self.parts.append(f"{counts} {names} {code.co_code.hex()}")
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self._code(constant, namespace)
+            elif isinstance(constant, frozenset):  # in another order in each process
+                self.parts.append(f"frozenset {sorted(map(repr, constant))}")
+            else:
+                self.parts.append(f"{type(constant).__name__} {constant!r}")
+        for name in code.co_names:
+            if name in namespace:
+                self.named(name, namespace[name])
 
 
 def _name(value: Any) -> str:

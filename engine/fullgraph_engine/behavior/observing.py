@@ -26,6 +26,7 @@ from .clock import steady
 from .coverage import Coverage, Wanted, wanted
 from .facts import Data, Fact, Memory, Walk, cut, digest, raw_bytes, without_addresses
 from .files import SeenCall, SeenCase, Writer
+from .iterables import taken_apart
 from .output import Capture, Output
 from .state import subject_of, walk_state
 
@@ -77,7 +78,7 @@ class Calls:
         """
         if self._known is not None:
             return self._known
-        call = self.tracee.call()
+        call = taken_apart(self.tracee.call())
         if self.shared:
             self._known = call
         return call
@@ -175,7 +176,8 @@ class Observer:
         end = rng.state()
         memory = Memory()
         after, kept = self._surroundings(known, given, memory)
-        walk = Walk("result", known.keep, memory)
+        home = str(self._tracee.namespace.get("__name__"))
+        walk = Walk("result", known.keep, memory, home)
         facts = [_outcome(error)]
         if error is None:
             walk.value("the result", result)

@@ -31,6 +31,8 @@ _ORDINARY = (
     "tracing is non-recursively disabled",
 )
 
+_SETS_ATTRIBUTES = "__setattr__ frames are not compiled"
+
 
 def of_break(record: Break, source: SourceText, fallback: Range) -> Finding:
     """A break at the innermost user line, with what it led to behind it."""
@@ -99,6 +101,8 @@ def of_skip(skip: Skip, source: SourceText) -> Finding | None:
         if skip.callers:
             return None  # it runs by itself only because its caller was given up
         code, words = "frame-skipped/generator", "it is a generator"
+    elif reason.startswith(_SETS_ATTRIBUTES) and skip.callers:
+        return None  # Dynamo traces it in what assigns the attribute, which was given up
     else:
         code, words = f"frame-skipped/{slug(reason)}", reason.rstrip(".")
     place = source.locate(skip.callers, where)

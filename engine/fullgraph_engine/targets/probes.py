@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -40,6 +40,7 @@ class Call:
     ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
     call comes from, if only making it could tell; ``comment`` is then what to write as a probe.
     What a doubtful one raises may be no fault of the program: perhaps there is one ``otherwise``.
+    ``iterated`` are parameters whose arguments were taken apart, and the types that these have.
     """
 
     function: Callable[..., Any]
@@ -51,6 +52,7 @@ class Call:
     comment: str = ""
     is_doubtful: bool = False
     otherwise: Callable[[], Call] | None = field(default=None, repr=False)
+    iterated: Mapping[str, type] = field(default_factory=dict)
 
     @property
     def inputs(self) -> str:

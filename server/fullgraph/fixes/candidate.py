@@ -37,6 +37,9 @@ class Candidate:
     """It is to accept inputs that the original raises for: there they may differ."""
     computes_more: bool = False
     """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
+    compiled: str = ""
+    """The text as compiled code executes it, where it does without something that eager code has:
+    that is compared with the original as well."""
     parts: tuple[Part, ...] = ()
     """What it is verified with besides the parts that show the finding."""
     restricts: bool = False
@@ -57,9 +60,11 @@ class Candidate:
             loses=tuple(dict.fromkeys((*self.loses, *further.loses))),
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,
+            compiled=further.compiled,
             parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,
-            suggestion=self.suggestion or further.suggestion,
+            # What compiled code does with both is no text that was made.
+            suggestion=self.suggestion or further.suggestion or bool(self.compiled),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites import (
+    arguments,
     autograd,
     branches,
     checks,
@@ -17,6 +18,7 @@ from fullgraph.fixes.rewrites import (
     dynamic_outputs,
     effects,
     exports,
+    imports,
     kept,
     loops,
     masks,
@@ -80,7 +82,13 @@ REWRITES: tuple[Rewrite, ...] = (
     autograd.effects_in_checkpoint,
     python.watching_function,
     dynamic_outputs.padded_places,
+    arguments.tuples_of_iterators,
+    imports.tried_at_the_top,
+    effects.call_without_effect,
+    disable.once_at_import,
+    custom_operators.raising_fake,
     custom_operators.wrapped,
+    custom_operators.without_meta,
     custom_operators.of_function,
     custom_operators.of_block,
     disable.left_untraced,

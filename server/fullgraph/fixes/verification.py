@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import re
 import time
 from collections.abc import Sequence
@@ -255,8 +256,9 @@ class Verifier:
                     # Beside comparing, which most candidates pass.
                     looking = asyncio.create_task(self._further(candidate, finding, targets, parts))
                 quick = hurried and names is targets
-                for target in names:
-                    one = await self._compared(candidate, target, seconds, quick=quick)
+                texts = [candidate.text, *filter(None, [candidate.compiled])]
+                for target, changed in itertools.product(names, texts):
+                    one = await self._compared(candidate, changed, target, seconds, quick=quick)
                     if one.outcome == "differs" and not _allowed(candidate, one):
                         return Refused(candidate, one.reason, differs=True)
                     compared.append(one)
@@ -334,25 +336,26 @@ class Verifier:
         )
 
     async def _compared(
-        self, candidate: Candidate, target: str, seconds: float, *, quick: bool
+        self, candidate: Candidate, changed: str, target: str, seconds: float, *, quick: bool
     ) -> Compared:
-        """``quick``: it most probably differs, and is looked at for a short time before."""
+        """``changed`` is a text of the candidate. ``quick``: it most probably differs, and is
+        looked at for a short time before."""
         if quick and self._slow:
-            one = await self._comparison(candidate, target, QUICK_SECONDS, backend=False)
+            one = await self._comparison(changed, target, QUICK_SECONDS, backend=False)
             if one.outcome == "differs" and not _allowed(candidate, one):
                 return one
-        one = await self._comparison(candidate, target, seconds, backend=self._backend)
+        one = await self._comparison(changed, target, seconds, backend=self._backend)
         self._slow = one.seconds > COMPARE_SECONDS
         return one
 
     async def _comparison(
-        self, candidate: Candidate, target: str, seconds: float, *, backend: bool
+        self, changed: str, target: str, seconds: float, *, backend: bool
     ) -> Compared:
         request = Compare(
             request=0,
             analyze=self._request,
             target=target,
-            changed=candidate.text,
+            changed=changed,
             seconds=seconds,
             backend=backend,
         )

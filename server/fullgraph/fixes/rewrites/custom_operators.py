@@ -13,7 +13,13 @@ import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.branches import CHOSEN
-from fullgraph.fixes.rewrites.disable import free_name, global_names, in_function, smallest_call
+from fullgraph.fixes.rewrites.disable import (
+    BLANK,
+    free_name,
+    global_names,
+    in_function,
+    smallest_call,
+)
 from fullgraph.fixes.rewrites.if_conversion import Outside, Statement
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
 from fullgraph.fixes.rewrites.operands import of_locals, of_module, of_signature
@@ -76,12 +82,18 @@ def wrapped(site: Site) -> Iterator[Candidate]:
 
 
 def _definition(
-    syntax: Syntax, name: str, parameters: Sequence[tuple[str, str]], several: int, value: str
+    syntax: Syntax,
+    name: str,
+    parameters: Sequence[tuple[str, str]],
+    several: int | None,
+    value: str,
 ) -> str:
     """An operator that returns a value, with parameters by name and type. ``several``: how many
-    tensors it returns in a tuple, 0 for one that is in none."""
+    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number."""
     tensor = syntax.spelled("torch.Tensor")
     returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
+    if several is None:
+        returned = f"list[{tensor}]"
     typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
     return (
         f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
@@ -89,8 +101,56 @@ def _definition(
     )
 
 
-_BLANK = [cst.EmptyLine(indent=False)] * 2
-"""Lines between definitions."""
+_NO_META = "Dynamic shape operator (no meta kernel)"
+
+
+def without_meta(site: Site) -> Iterator[Candidate]:
+    """A function of torch whose operator has no meta kernel, as an operator of the file, without a
+    fake kernel: that one is made of the calls of it, once it was tried."""
+    if getattr(site.finding.evidence, "title", "") != _NO_META:
+        return
+    syntax = Syntax(site)
+    call = smallest_call(syntax)
+    function = syntax.called(call) if isinstance(call, cst.Call) else ""
+    if not isinstance(call, cst.Call) or not function.startswith("torch."):
+        return
+    parameters, arguments, inside = _arguments(call)
+    if not parameters:
+        return
+    name = free_name(site, call, "_")
+    tensor = syntax.spelled("torch.Tensor")
+    typed = [(one, tensor) for one in parameters]
+    value = f"{site.code(call.func)}({', '.join(inside)})"
+    again = f"{name}({', '.join(arguments)})"
+    named = syntax.spelled(f"torch.return_types.{function[len('torch.') :].replace('.', '_')}")
+    part = syntax.text.parent(call)
+    # A fake kernel says nothing of strides.
+    each = f"one.contiguous() for one in {value}"
+    ways: list[tuple[cst.BaseExpression, str, int | None, str]]
+    if isinstance(part, cst.Attribute):
+        ways = [(part, f"{value}.{part.attr.value}.contiguous()", 0, again)]
+    elif count := _taken_apart(syntax, call):
+        ways = [(call, f"tuple({each})", count, again)]
+    else:
+        ways = [
+            (call, f"{value}.contiguous()", 0, again),
+            (call, f"[{each}]", None, f"{named}({again})"),
+        ]
+    for old, result, several, instead in ways:
+        plain = f"{name}_eager"
+        given = ", ".join(parameters)
+        operator = _definition(syntax, name, typed, several, f"{plain}({given})")
+        eager = f"def {plain}({given}):\n    return {result}\n"
+        text = in_function(syntax, old, eager + operator, instead)
+        if text is not None:
+            yield Candidate(
+                "custom-operator",
+                f"Make an operator of `{site.code(call.func)}`",
+                text,
+                parts=("export",),
+            )
+
+
 _DECORATORS = ("torch.no_grad", "torch.inference_mode")
 """What a function may be decorated with that becomes an operator."""
 _NOT_MOVED = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
@@ -313,6 +373,7 @@ def _as_operator(
     site, (node, changed) = syntax.site, change
     top = next(one for one in (node, *syntax.text.ancestors(node)) if one in site.module.body)
     given = ", ".join(one for one, _ in parameters)
+    leading = getattr(top, "leading_lines", ())
     operator = cst.parse_statement(
         _definition(syntax, name, parameters, returned, f"{name}_eager({given})")
     )
@@ -320,9 +381,10 @@ def _as_operator(
     assert isinstance(rest, cst.BaseCompoundStatement)
     assert isinstance(operator, cst.FunctionDef)
     new = [
-        eager.with_changes(leading_lines=getattr(top, "leading_lines", ())),
-        operator.with_changes(leading_lines=_BLANK),
-        rest.with_changes(leading_lines=_BLANK),
+        eager.with_changes(leading_lines=[one for one in leading if not one.comment]),
+        operator.with_changes(leading_lines=BLANK),
+        # A comment may be its probe.
+        rest.with_changes(leading_lines=[*BLANK, *(one for one in leading if one.comment)]),
     ]
     return site.replaced([(top, cst.FlattenSentinel(new))], imports=syntax.lacking("torch"))
 
@@ -402,7 +464,7 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
             assert isinstance(kernel, cst.FunctionDef)
             new: list[Statement] = [_checked(syntax, function, evidence.calls, outputs)]
-            new += [kernel.with_changes(leading_lines=_BLANK)]
+            new += [kernel.with_changes(leading_lines=BLANK)]
             yield Candidate(
                 "fake-kernel",
                 f"Register a fake kernel of `{name}`",
@@ -412,7 +474,7 @@ def faked(site: Site) -> Iterator[Candidate]:
             )
             if not formula:
                 continue
-            new += [one.with_changes(leading_lines=_BLANK) for one in formula]
+            new += [one.with_changes(leading_lines=BLANK) for one in formula]
             yield Candidate(
                 "fake-kernel-and-gradient",
                 f"Register a fake kernel and the gradient of `{name}`",
@@ -421,6 +483,33 @@ def faked(site: Site) -> Iterator[Candidate]:
                 " computes it again.",
                 parts=("export",),
             )
+
+
+_NO_FAKE = "NotImplementedError/UnsupportedFakeTensorException"
+
+
+def raising_fake(site: Site) -> Iterator[Candidate]:
+    """A fake kernel of the file that does nothing but raise, removed: another one is made of the
+    calls of the operator, once it was tried."""
+    if not getattr(site.finding.evidence, "title", "").startswith(_NO_FAKE):
+        return
+    for function in m.findall(site.module, m.FunctionDef()):
+        assert isinstance(function, cst.FunctionDef)
+        registers = [callee(one.decorator) for one in function.decorators]
+        fake = any(dotted(one).endswith((".register_fake", ".impl_abstract")) for one in registers)
+        lines = function.body.body
+        last = lines[-1].body[0] if isinstance(lines[-1], cst.SimpleStatementLine) else lines[-1]
+        only = len(lines) == 1 + m.matches(lines[0], _DOCSTRING)
+        if fake and only and isinstance(last, cst.Raise):
+            yield Candidate(
+                "drop-fake-kernel",
+                "Remove the fake kernel that only raises",
+                site.replaced([(function, cst.RemoveFromParent())]),
+                parts=("export",),
+            )
+
+
+_DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString())])
 
 
 def _derivative(

@@ -199,27 +199,55 @@ def _extracted(
     return in_function(syntax, part, function, f"{name}({parameters})")
 
 
+def once_at_import(site: Site) -> Iterator[Candidate]:
+    """A call of an imported function with constants, made where the module is imported."""
+    syntax = Syntax(site)
+    part = smallest_call(syntax)
+    if not isinstance(part, cst.Call) or isinstance(syntax.text.parent(part), cst.Expr):
+        return
+    name = syntax.called(part)
+    root = name.partition(".")[0]
+    if root not in syntax.imported.values() or name.startswith(("torch.", *_CHANGING)):
+        return
+    imported = {*syntax.imported, *_BUILTINS}
+    if _used(syntax, part) != [] or not set(_names(part)) <= imported:
+        return
+    kept = free_name(site, part, "_")
+    text = in_function(syntax, part, f"{kept} = {site.code(part)}", kept)
+    if text is not None:
+        yield Candidate(
+            "once-at-import",
+            f"Call `{site.code(part.func)}` once, when the module is imported",
+            text,
+            gives_up="It has one result for the whole program, as it is at the import.",
+        )
+
+
 def in_function(
     syntax: Syntax, part: cst.BaseExpression, definition: str, instead: str
 ) -> str | None:
-    """The text with the definition of a function in front of what an expression is in, and a call
-    of it in place of the expression."""
+    """The text with the definition of a function or variable in front of what an expression is in,
+    and what uses it in place of the expression."""
     site = syntax.site
     top = next((one for one in syntax.text.ancestors(part) if one in site.module.body), None)
     if top is None:
         return None
-    function = cst.parse_statement(definition, site.module.config_for_parsing)
-    assert isinstance(function, cst.FunctionDef)
-    blank = cst.EmptyLine(indent=False)
-    leading = getattr(top, "leading_lines", ())
-    function = function.with_changes(leading_lines=[one for one in leading if not one.comment])
+    leading = [one for one in getattr(top, "leading_lines", ()) if not one.comment]
+    made: list[cst.CSTNode] = []
+    for one in cst.parse_module(definition, site.module.config_for_parsing).body:
+        assert isinstance(one, (cst.FunctionDef, cst.SimpleStatementLine))
+        made.append(one.with_changes(leading_lines=BLANK if made else leading))
     rest = top.visit(Replacing([(part, syntax.expression(instead))]))
     assert isinstance(rest, (cst.BaseCompoundStatement, cst.SimpleStatementLine))
     comments = [one for one in rest.leading_lines if one.comment]
-    rest = rest.with_changes(leading_lines=[blank, blank, *comments])
+    rest = rest.with_changes(leading_lines=[*BLANK, *comments])
     return site.replaced(
-        [(top, cst.FlattenSentinel([function, rest]))], imports=syntax.lacking("torch")
+        [(top, cst.FlattenSentinel([*made, rest]))], imports=syntax.lacking("torch")
     )
+
+
+BLANK = [cst.EmptyLine(indent=False)] * 2
+"""Lines between definitions."""
 
 
 def free_name(site: Site, part: cst.BaseExpression, prefix: str) -> str:

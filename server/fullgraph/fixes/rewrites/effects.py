@@ -481,6 +481,46 @@ def _behind_definition(syntax: Syntax, name: str, line: str) -> str | None:
     return None
 
 
+_UNTRACED = (
+    "Attempted to call function marked as skipped",
+    "Attempted to inline function marked as skipped",
+    "Unsupported function call",
+    "Unsupported method call",
+    "Failed to trace builtin operator",
+)
+_REACHING_OUT = (
+    *("torch.distributed.", "os.", "shutil.", "subprocess.", "socket.", "multiprocessing."),
+    *("threading.", "signal.", "pickle.", "json.", "sqlite3.", "requests.", "urllib.", "atexit."),
+    *("torch.save", "torch.multiprocessing.", "numpy.save"),
+)
+"""What changes something outside of the process, or of other threads, which nobody observes."""
+
+
+def call_without_effect(site: Site) -> Iterator[Candidate]:
+    """A call whose result is not used, under ``not torch.compiler.is_compiling()``, where all
+    that can be observed is the same without it."""
+    syntax = Syntax(site)
+    small = syntax.small
+    title = getattr(site.finding.evidence, "title", "")
+    if small is None or not title.startswith(_UNTRACED) or not m.matches(small.node, _A_CALL):
+        return
+    call = cst.ensure_type(cst.ensure_type(small.node, cst.Expr).value, cst.Call)
+    names = [syntax.called(one) for one in descendants(call) if isinstance(one, cst.Call)]
+    if _effect(syntax, small.node) or any(one.startswith(_REACHING_OUT) for one in names):
+        return
+    what = f"`{site.code(call.func)}`"
+    yield Candidate(
+        "not-when-compiling",
+        f"Call {what} only when not compiling",
+        syntax.guarded([small.node]),
+        compiled=site.replaced([(small.node, cst.Pass())]),
+        gives_up=f"The compiled code does not call {what}, without which nothing else was seen to"
+        " change.",
+    )
+
+
+_A_CALL = m.Expr(m.Call())
+
 _ASKING = words("torch._dynamo.graph_break torch._dynamo.step_unsupported")
 """Functions that do nothing but break the graph."""
 _DECORATING = words("torch.compiler.disable torch._dynamo.disable")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
@@ -70,7 +70,7 @@ def copies(site: Site) -> Iterator[Candidate]:
 
 
 def sorted_tensors(site: Site) -> Iterator[Candidate]:
-    """``sorted(tensors)`` and ``sorted(tensor)`` by ``torch.sort``."""
+    """``sorted(tensors)`` and ``sorted(tensor)`` by ``torch.sort``, which makes tensors anew."""
     syntax = Syntax(site)
     title = getattr(site.finding.evidence, "title", "")
     if "sort with" not in title and "builtin sorted" not in site.finding.context:
@@ -83,6 +83,7 @@ def sorted_tensors(site: Site) -> Iterator[Candidate]:
                     "sort-tensors",
                     "Sort by `torch.sort`",
                     syntax.replaced(call, f"list({made}.sort().values)", torch=True),
+                    loses=("aliasing",),
                 )
 
 
@@ -165,14 +166,42 @@ def inner_class(site: Site) -> Iterator[Candidate]:
     block = syntax.text.parent(defined)
     alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
     rest: Change = cst.parse_statement("pass") if alone else cst.RemoveFromParent()
-    moved = defined.with_changes(
-        leading_lines=[cst.EmptyLine(indent=False), *defined.leading_lines]
-    )
     remaining = top.visit(Replacing([(defined, rest)]))
-    text = site.replaced([(top, cst.FlattenSentinel([moved, remaining]))])
-    yield Candidate(
-        "move-class", f"Define `{defined.name.value}` once, outside of the function", text
+    for body in (defined.body, _named(defined, path)):
+        moved = defined.with_changes(
+            body=body, leading_lines=[cst.EmptyLine(indent=False), *defined.leading_lines]
+        )
+        yield Candidate(
+            "move-class",
+            f"Define `{defined.name.value}` once, outside of the function",
+            site.replaced([(top, cst.FlattenSentinel([moved, remaining]))]),
+        )
+
+
+def _named(defined: cst.ClassDef, path: Sequence[cst.CSTNode]) -> cst.IndentedBlock:
+    """The body of a class with the qualified name that it has in functions."""
+    parts = [defined.name.value]
+    for node in path:
+        if isinstance(node, cst.FunctionDef):
+            parts.append("<locals>")
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            parts.append(node.name.value)
+    name = cst.parse_statement(f'__qualname__ = "{".".join(reversed(parts))}"')
+    if isinstance(defined.body, cst.IndentedBlock):
+        return defined.body.with_changes(body=_behind_docstring(defined.body, [name]))
+    assert isinstance(defined.body, cst.SimpleStatementSuite)
+    return cst.IndentedBlock([name, cst.SimpleStatementLine(defined.body.body)])
+
+
+def _behind_docstring(
+    block: cst.IndentedBlock, lines: Sequence[cst.BaseStatement]
+) -> list[cst.BaseStatement]:
+    """The statements of a body with others before them, but behind its docstring."""
+    first, *rest = block.body
+    text = isinstance(first, cst.SimpleStatementLine) and m.matches(
+        first.body[0], m.Expr(m.SimpleString())
     )
+    return [first, *lines, *rest] if text else [*lines, first, *rest]
 
 
 def _locals(function: cst.FunctionDef, without: cst.ClassDef) -> set[str]:
@@ -206,14 +235,38 @@ def disabled_by_decorator(site: Site) -> Iterator[Candidate]:
     syntax = Syntax(site)
     # Of a module that was disabled, Dynamo does not say which it is.
     names = _disabled_names(syntax) if title != _DELAYED else names_in(site.module)
-    for node in descendants(site.module):
-        for name, old, new in _enabled(syntax, node, names):
-            yield Candidate(
-                "enable",
-                f"Let `{name}` be compiled",
-                site.replaced([(old, new)]),
-                gives_up=f"`{name}` is compiled, which `{_short(site, old)}` prevented.",
-            )
+    found = [one for node in descendants(site.module) for one in _enabled(syntax, node, names)]
+    yield from (_let_compile(site, [one]) for one in found)
+    if found and _calls_argument(syntax):
+        # Calls with other functions of the file are the same finding.
+        names = names_in(site.module)
+        found = [one for node in descendants(site.module) for one in _enabled(syntax, node, names)]
+        if len(found) > 1:
+            yield _let_compile(site, found)
+
+
+def _let_compile(site: Site, disabled: Sequence[tuple[str, cst.CSTNode, Change]]) -> Candidate:
+    names = _listed(f"`{name}`" for name, _, _ in disabled)
+    by = _listed(dict.fromkeys(f"`{_short(site, old)}`" for _, old, _ in disabled))
+    return Candidate(
+        "enable",
+        f"Let {names} be compiled",
+        site.replaced([(old, new) for _, old, new in disabled]),
+        gives_up=f"{names} {'is' if len(disabled) == 1 else 'are'} compiled, which {by} prevented.",
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    *rest, last = words
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+def _calls_argument(syntax: Syntax) -> bool:
+    """Whether the break is in a call of what the function was given."""
+    given = syntax.function.params if syntax.function is not None else None
+    parameters = m.findall(given, m.Param()) if given is not None else ()
+    called = {dotted(one.func) for one in syntax.here if isinstance(one, cst.Call)}
+    return any(isinstance(one, cst.Param) and one.name.value in called for one in parameters)
 
 
 def _disabled_names(syntax: Syntax) -> set[str]:
@@ -300,14 +353,11 @@ def watching_function(site: Site) -> Iterator[Candidate]:
     kept = _only_watched(site, function)
     if kept is None or not isinstance(function.body, cst.IndentedBlock):
         return
-    first, *rest = function.body.body
-    text = isinstance(first, cst.SimpleStatementLine) and m.matches(
-        first.body[0], m.Expr(m.SimpleString())
-    )
     made = cst.parse_statement(
         f"if {COMPILING}:\n    return\n", config=site.module.config_for_parsing
     )
-    new = [first, made, *rest] if text else [made, first, *rest]
+    assert isinstance(made, cst.If)
+    new = _behind_docstring(function.body, [made])
     what = f"`{function.name.value}`"
     yield Candidate(
         "return-when-compiling",

@@ -289,6 +289,21 @@ def comparisons(site: Site) -> Iterator[Candidate]:
             continue
         compared = syntax.replaced(call, code)
         yield Candidate("compare-as-tensor", "Keep the result as a tensor", compared)
+        symbol = f"{code}.item()" if name != "torch.is_nonzero" else f"({code}).item()"
+        if name == "torch.equal":
+            if not all(dotted(arg.value) for arg in call.args):
+                continue  # they are read twice
+            if operands[0] != operands[1]:
+                symbol = f"{operands[0]}.shape == {operands[1]}.shape and {symbol}"
+        read: tuple[cst.CSTNode, Change] = (call, syntax.fitted(call, symbol))
+        captured = syntax.with_setting(CAPTURE, [read])
+        yield Candidate(
+            "compare-as-symbol",
+            "Read the result out of a tensor"
+            + (", and set `capture_scalar_outputs`" if captured is not None else ""),
+            captured if captured is not None else site.replaced([read]),
+            gives_up=_CAPTURE_GIVES_UP if captured is not None else "",
+        )
 
 
 _SIZED = words(
