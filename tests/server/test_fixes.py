@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 
 from fullgraph.fixes import verification
 from fullgraph.fixes.candidate import Candidate, edits_between
-from fullgraph.fixes.fixing import fixed
+from fullgraph.fixes.fixing import Fixed, Offered, fixed
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judged
 from fullgraph.fixes.verification import Fix, Search, Verifier
+from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
 from fullgraph.render.measured import measured_text
+from fullgraph.render.paint import PLAIN
 from fullgraph_engine.protocol import (
     Analyze,
     Analyzed,
+    BreakCause,
     Compare,
     Compared,
     Event,
@@ -40,6 +44,7 @@ from fullgraph_engine.protocol.behavior import (
     ComparedCase,
     Fill,
 )
+from fullgraph_engine.protocol.breaks import CauseKind
 from fullgraph_engine.protocol.evidence import BreakEvidence, BreakOutcome
 
 ORIGIN = Range(Position(0, 0), Position(0, 1))
@@ -781,3 +786,48 @@ def test_times_are_said_with_the_device_and_what_there_is_not() -> None:
         "  compiled            500 µs  4.00 times as fast as eager, 3 graphs, compiled in 12 s\n"
         "  with the fix    not measured: Inductor needs a C++ compiler."
     )
+
+
+# -- in words -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["library", "hook", "module", "place"])
+@pytest.mark.parametrize("grade", ["none", "suggestion", "unsafe"])
+def test_a_break_of_a_library_that_nothing_ends_comes_with_the_command_for_an_issue(
+    kind: CauseKind, grade: str
+) -> None:
+    cause = BreakCause("1", kind, "_prepare", "einops/einops.py", 510)
+    finding = dataclasses.replace(break_at(4), causes=(cause,))
+    candidate = Candidate("r", "Rewrite it", "")
+    fix = Fix(candidate, "suggestion", (finding,), (), Judgment(True))
+    fixes = {
+        "none": (),
+        "suggestion": (fix,),
+        "unsafe": (dataclasses.replace(fix, grade="unsafe"),),
+    }[grade]
+    left = Fixed("text\n" * 9, left=(Offered(finding, Search(fixes)),))
+    file = FixedFile("my model.py", left.text, left)
+    words = fixed_text(file, PLAIN)
+    plain = json.loads(fixed_json((file,), "", ()))["files"][0]["left"][0]["upstream"]
+    command = "fullgraph repro 'my model.py:5' --issue"
+    if kind in ("library", "hook") and grade != "unsafe":
+        assert f"  The text of an issue for it: {command}" in words.split("\n")
+        assert plain == {
+            "path": "einops/einops.py",
+            "line": 510,
+            "function": "_prepare",
+            "issue": command,
+        }
+    else:
+        assert "issue" not in words
+        assert plain is None
+
+
+def test_no_command_is_given_for_a_line_of_a_text_that_is_not_written() -> None:
+    cause = BreakCause("1", "library", "_prepare", "einops/einops.py", 510)
+    finding = dataclasses.replace(break_at(4), causes=(cause,))
+    file = FixedFile("m.py", "before\n", Fixed("after\n", left=(Offered(finding),)))
+    command = "fullgraph repro m.py:5 --issue"
+    assert command not in fixed_text(file, PLAIN)
+    written = dataclasses.replace(file, written=True)
+    assert command in fixed_text(written, PLAIN)
