@@ -401,7 +401,7 @@ def test_the_original_is_looked_at_further_where_that_may_excuse_the_changed_tex
             asked = super().analyze(request)
             if "forecast" in request.parts:
                 found = original or request.text != text
-                events = [FindingFound(0, recompiling), TargetDone(0, report())]
+                events: list[Event] = [FindingFound(0, recompiling), TargetDone(0, report())]
                 return Asked(events[not found :])
             return asked
 
