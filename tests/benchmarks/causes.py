@@ -1,15 +1,20 @@
 """How many graph breaks Dynamo reports, in how many findings, and of how many causes.
 
-    fullgraph check --format json PATHS… > found.json; python tests/benchmarks/causes.py found.json
+    for file in FILES…; do
+        timeout 120 fullgraph check --format json $file > found/$(basename $file).json
+    done
+    python tests/benchmarks/causes.py found/*.json
 
-Prints the files with the most breaks, and the sums of these: breaks that Dynamo reported in all
-runs of all targets, findings that come of them, and what is shown in full (``docs/causes.md``): the
-first place of each cause.
+A report may be of any number of files; one that is not complete, as that of a check that was
+stopped, is left out. Prints the files with the most breaks, and the sums of these: breaks that
+Dynamo reported in all runs of all targets, findings that come of them, and what is shown in full
+(``docs/causes.md``): the first place of each cause.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -32,11 +37,14 @@ def counted(file: dict[str, Any]) -> tuple[int, int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("report", type=Path)
+    parser.add_argument("reports", nargs="+", type=Path)
     parser.add_argument("--most", type=int, default=50, help="files that are printed")
     options = parser.parse_args()
-    files = json.loads(options.report.read_text())["files"]
-    rows = [(*counted(file), Path(file["path"]).name) for file in files]
+    files: dict[str, dict[str, Any]] = {}
+    for report in options.reports:
+        with contextlib.suppress(json.JSONDecodeError):
+            files.update((one["path"], one) for one in json.loads(report.read_text())["files"])
+    rows = [(*counted(file), Path(file["path"]).name) for file in files.values()]
     rows = sorted((row for row in rows if row[0]), reverse=True)[: options.most]
     print(f"{len(files)} files; of these {len(rows)} with the most breaks")
     print("reported  findings  shown")

@@ -300,6 +300,50 @@ def test_settings_stand_once_behind_the_imports(
     assert rewrite not in tried(f"{head}import torch\n\n{setting}{rest}", title, context)
 
 
+@pytest.mark.parametrize(
+    ("made", "becomes", "preserves"),
+    [
+        ("Variable(torch.zeros(3))", "torch.zeros(3)", True),
+        ("Variable(torch.from_numpy(a)).to(d)", "torch.from_numpy(a).to(d)", True),
+        ("Variable(data=torch.ones(3), requires_grad=False)", "torch.ones(3)", True),
+        ("Variable(torch.ones(3), requires_grad=True)", "torch.ones(3).requires_grad_()", False),
+        # It shares the memory, and cuts the gradient.
+        ("Variable(x)", "x.detach()", False),
+        ("Variable(x + 1) * 2", "(x + 1).detach() * 2", False),
+        ("Variable(torch.zeros(3, out=x))", "torch.zeros(3, out=x).detach()", False),
+        ("Variable(torch.zeros(3, **k))", "torch.zeros(3, **k).detach()", False),
+        ("Variable(zeros(3))", "zeros(3).detach()", False),
+        (
+            "Variable(torch.ones(3, requires_grad=True))",
+            "torch.ones(3, requires_grad=True).detach()",
+            False,
+        ),
+    ],
+)
+def test_variables_become_tensors(made: str, becomes: str, preserves: bool) -> None:
+    imports = IMPORTS + "from torch.autograd import Variable\n"
+    source = f"def f(x, a, d, k):\n    y = «{made}»\n    return y + 1\n"
+    (candidate,) = tried(imports + source, SKIPPED)["without-variable"]
+    assert f"    y = {becomes}\n" in candidate.text
+    assert candidate.preserves is preserves
+
+
+def test_variables_of_a_function_together() -> None:
+    source = (
+        "def f(x):\n    y = «torch.autograd.Variable(torch.ones(3))»\n"
+        "    z = torch.autograd.Variable(torch.ones(4), requires_grad=x.requires_grad)\n"
+        "    return y + torch.autograd.Variable(torch.rand(3)) + z\n"
+    )
+    assert rewritten("without-variable", source, SKIPPED) == (
+        "def f(x):\n    y = torch.ones(3)\n"
+        "    z = torch.autograd.Variable(torch.ones(4), requires_grad=x.requires_grad)\n"
+        "    return y + torch.rand(3) + z\n"
+    )
+    # The class of another library.
+    other = "def f(x):\n    return «Variable(x)» + 1\n"
+    assert "without-variable" not in tried(IMPORTS + other, SKIPPED)
+
+
 def test_a_size_gets_its_bounds() -> None:
     source = "def f(x):\n    n = «x.sum().item()»\n    return x[:n]\n"
     *_, checked = tried(IMPORTS + source, ITEM)["capture-scalars"]

@@ -66,6 +66,7 @@ REWRITES: tuple[Rewrite, ...] = (
     python.inner_class,
     python.disabled_by_decorator,
     python.watching_call,
+    autograd.legacy_variables,
     autograd.attribute_of_tensor,
     autograd.plain_parameter,
     scalars.tensor_arithmetic,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fullgraph.domain.positions import text_hash
 from fullgraph.fixes.fixable import fixable
-from fullgraph.fixes.tracing import Traced, traced
+from fullgraph.fixes.tracing import Traced, same, traced
 from fullgraph.fixes.verification import Fix, Grade, Search, Tracer, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
 
@@ -89,6 +89,10 @@ async def fixed(
             continue
         applied.append(chosen)
         text = chosen.candidate.text
+        untried = (one for place, (one, _) in places.items() if place not in offered)
+        more = any(not any(same(one, ended) for ended in chosen.findings) for one in untried)
+        if rest and not more and not chosen.judgment.revealed:
+            parts = rest.pop(0)
     left = (offered.get(place, Offered(finding)) for place, (finding, _) in places.items())
     return Fixed(text, tuple(applied), tuple(left))
 

@@ -90,6 +90,11 @@ class Traced:
             and all(report.status == "traced" for report in self.reports)
         )
 
+    @property
+    def speaks_against(self) -> bool:
+        """Whether it has findings that would speak against a change, were they new."""
+        return any(_serious(one) or one.code.startswith("recompile") for one in self.findings)
+
 
 async def traced(tracer: Tracer, request: Analyze) -> Traced:
     """Trace a text."""

@@ -298,11 +298,16 @@ class Verifier:
         targets: tuple[str, ...],
         parts: tuple[Part, ...],
     ) -> Judgment:
-        """Of what neither text was traced for yet."""
+        """Of what neither text was traced for yet.
+
+        The original is traced for it only where the changed text has something that the original
+        may have as well: what it does takes as long as the rest of the verification.
+        """
         rest = tuple(part for part in _FURTHER if part not in parts)
-        before, after = await asyncio.gather(
-            self._traced(targets, rest), self._look(candidate.text, targets, rest)
-        )
+        after = await self._look(candidate.text, targets, rest)
+        before = Traced(self._request.text)
+        if after.speaks_against:
+            before = await self._traced(targets, rest)
         return judged(before, after, finding)
 
     def _look_ahead(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fullgraph.domain.phrases import amount
 from fullgraph.domain.positions import TextPositions
+from fullgraph.render.breaks import cause_words
 from fullgraph.render.json import VERSION, dump, range_json
 from fullgraph.render.paint import Paint, Style
 from fullgraph.render.places import span_in
-from fullgraph_engine.protocol import to_plain
+from fullgraph_engine.protocol import BreakCause, Finding, to_plain
 
 if TYPE_CHECKING:
     from fullgraph.fixes.fixing import Fixed, Offered
@@ -56,9 +58,34 @@ def _lines(file: FixedFile, paint: Paint, verbose: bool) -> Iterator[str]:
                 yield f"    {fix.doubt}"
         if not offered.search.fixes:
             yield "  No rewrite was found that ends it and does the same."
+        cause = upstream(offered)
+        if cause is not None:
+            where = cause_words(cause, finding.range.start.line)
+            yield f"  It comes from {where}, which is not edited."
+            command = issue_command(file, finding)
+            if command:
+                yield f"  The text of an issue for it: {command}"
         if verbose:
             for refused in offered.search.refused:
                 yield f"  refused: {refused.candidate.title}: {refused.why}"
+
+
+def upstream(offered: Offered) -> BreakCause | None:
+    """The code of a library that a break comes from, where no rewrite of the file ends it."""
+    causes = offered.finding.causes
+    verified_ones = (fix for fix in offered.search.fixes if fix.grade != "suggestion")
+    if any(cause.own for cause in causes) or any(verified_ones):
+        return None
+    return next(iter(causes), None)
+
+
+def issue_command(file: FixedFile, finding: Finding) -> str:
+    """The command that prints the text of an issue with a minified repro; empty while the finding
+    is in a text that is not in the file."""
+    if file.fixed.text != file.before and not file.written:
+        return ""
+    place = f"{file.path}:{finding.range.start.line + 1}"
+    return shlex.join(["fullgraph", "repro", place, "--issue"])
 
 
 def verified(fix: Fix) -> str:
@@ -103,14 +130,15 @@ def _file(file: FixedFile) -> dict[str, Any]:
     for fix in file.fixed.applied:
         plain["applied"].append(fix_json(fix, text))
         text = fix.candidate.text
-    plain["left"] = [_offered(offered, text) for offered in file.fixed.left]
+    plain["left"] = [_offered(offered, text, file) for offered in file.fixed.left]
     if file.problem or file.fixed.problem:
         plain["error"] = file.problem or file.fixed.problem
     return plain
 
 
-def _offered(offered: Offered, text: str) -> dict[str, Any]:
+def _offered(offered: Offered, text: str, file: FixedFile) -> dict[str, Any]:
     finding = offered.finding
+    cause = upstream(offered)
     return {
         "code": finding.code,
         "message": finding.message,
@@ -120,6 +148,13 @@ def _offered(offered: Offered, text: str) -> dict[str, Any]:
             for one in offered.search.refused
         ],
         "fixes": [fix_json(fix, text) for fix in offered.search.fixes],
+        "upstream": cause
+        and {
+            "path": cause.path,
+            "line": cause.line,
+            "function": cause.function,
+            "issue": issue_command(file, finding) or None,
+        },
     }
 
 

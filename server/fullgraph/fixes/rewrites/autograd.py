@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.fixes.candidate import Candidate
-from fullgraph.fixes.rewrites.syntax import Syntax, targets
-from fullgraph.fixes.site import Site
+from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.syntax import Syntax, targets, words
+from fullgraph.fixes.site import Change, Site
 
 _WHOLE_PROGRAM = "It holds for the whole program"
 
@@ -89,6 +90,75 @@ def plain_parameter(site: Site) -> Iterator[Candidate]:
                 gives_up="No gradient is collected in it, and `parameters()` does not find it.",
             )
         return
+
+
+_MAKING = words(
+    """
+    zeros ones rand randn randint randperm empty full arange linspace eye tensor from_numpy
+    zeros_like ones_like rand_like randn_like empty_like full_like
+    FloatTensor DoubleTensor HalfTensor LongTensor IntTensor ShortTensor ByteTensor BoolTensor
+    """
+)
+"""Functions of torch that return a tensor which nobody else has, and that requires no gradient."""
+
+
+def legacy_variables(site: Site) -> Iterator[Candidate]:
+    """``Variable(x)`` of torch before 0.4, which is ``x.detach()`` now; all those of a function.
+
+    ``Variable`` itself is a C function that Dynamo does not trace.
+    """
+    syntax = Syntax(site)
+    here = next(syntax.calls(*_VARIABLE), None)
+    if here is None:
+        return
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    preserves = True
+    for call in descendants(syntax.function or here):
+        # Of one in another, the inner one is left for the next time.
+        inside = any(old in syntax.text.ancestors(call) for old, _ in changes)
+        if not isinstance(call, cst.Call) or syntax.called(call) not in _VARIABLE or inside:
+            continue
+        made = _without_variable(syntax, call)
+        if made is not None:
+            changes.append((call, syntax.fitted(call, made[0])))
+            preserves &= made[1]
+    if any(old is here for old, _ in changes):
+        yield Candidate(
+            "without-variable",
+            "Use tensors without `Variable`",
+            site.replaced(changes),
+            preserves=preserves,
+        )
+
+
+_VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")
+
+
+def _without_variable(syntax: Syntax, call: cst.Call) -> tuple[str, bool] | None:
+    """The code that a ``Variable`` becomes, and whether it means the same for any input."""
+    first, *more = call.args or (None,)
+    if first is None or first.star or (first.keyword and first.keyword.value != "data"):
+        return None
+    required = "False"
+    for arg in more:
+        required = syntax.site.code(arg.value)
+        if arg.keyword is None or arg.keyword.value != "requires_grad":
+            return None
+    if required not in ("True", "False"):
+        return None
+    data = first.value
+    keywords = {arg.keyword.value for arg in getattr(data, "args", ()) if arg.keyword}
+    package, _, name = syntax.called(data).rpartition(".")
+    fresh = (
+        isinstance(data, cst.Call)
+        and package == "torch"
+        and name in _MAKING
+        and not any(arg.star == "**" for arg in data.args)
+        and keywords.isdisjoint(("requires_grad", "out"))
+    )
+    code = syntax.site.code(data) if fresh else f"{syntax.operand(data)}.detach()"
+    gradient = required == "True"
+    return code + ".requires_grad_()" * gradient, fresh and not gradient
 
 
 def effects_in_checkpoint(site: Site) -> Iterator[Candidate]:

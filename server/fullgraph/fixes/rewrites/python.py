@@ -491,7 +491,7 @@ def ranges(site: Site) -> Iterator[Candidate]:
     """The numbers of ``torch.arange(…).tolist()`` by ``range``, where they are integers."""
     syntax = Syntax(site)
     for call in syntax.here:
-        made = _listed(call)
+        made = _before_tolist(call)
         if made is None or syntax.called(made) not in _ARANGE:
             continue
         given = [one.value for one in made.args if one.keyword is None and not one.star]
@@ -514,7 +514,7 @@ def ranges(site: Site) -> Iterator[Candidate]:
         return
 
 
-def _listed(node: cst.CSTNode) -> cst.Call | None:
+def _before_tolist(node: cst.CSTNode) -> cst.Call | None:
     """The call whose result ``.tolist()`` is called of here."""
     if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         made = node.func.value
