@@ -243,7 +243,7 @@ async def test_a_text_that_does_not_parse_is_not_traced_and_keeps_its_findings(
     await editor.until_rest()
     assert await editor.seen(uri) == [BREAK]
     assert counter.analyzed == 1
-    editor.edit(uri, "return (x", "return (x)")
+    editor.edit(uri, "return (x", "return (x + 1)")
     await editor.until(lambda: counter.analyzed == 2)
     await editor.until_seen(uri, BREAK)
 
