@@ -697,7 +697,9 @@ def one_run(
         paths = further_paths(tracee, outcome, run, emitted, further_mode)
         report = dataclasses.replace(
             report,
-            coverage=paths.coverage,
+            lines=paths.lines,
+            lines_traced=paths.lines_traced,
+            untraced=paths.untraced,
             paths=paths.paths,
         )
     if order["forecast"]:

@@ -25,7 +25,6 @@ from fullgraph_engine.protocol import (
     BreakCause,
     Compare,
     Compared,
-    Coverage,
     Event,
     Finding,
     FindingFound,
@@ -66,9 +65,7 @@ def break_at(
 
 
 def report(*untraced: int, status: str = "traced", target: str = "f") -> TargetReport:
-    places = [Range(Position(line, 0), Position(line, 1)) for line in untraced]
-    covered = Coverage.of((), places)
-    return TargetReport(target, "function", ORIGIN, status, coverage=covered)  # type: ignore[arg-type]
+    return TargetReport(target, "function", ORIGIN, status, untraced=untraced)  # type: ignore[arg-type]
 
 
 def traced(text: str, *findings: Finding, done: TargetReport | None = None) -> Traced:

@@ -79,7 +79,7 @@ def _frame(
         original_name(frame.function),
         "" if frame.path == causes.path else frame.path,
         frame.line,
-        code.last,
+        max(frame.line, code.last_line),
         frame.compile_id,
         entered,
         tuple(ranges),

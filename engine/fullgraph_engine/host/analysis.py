@@ -1129,9 +1129,7 @@ class Analysis:
         self._waiting.pop(target, None)
         self._settled[target] = name
         self._reported.add((name, planned.info.range))
-        # Where no line of the file makes the call, its source is that of the probe.
-        usual = planned.probe_info.source
-        sources = tuple(made.source or usual for made in taken.values())
+        sources = tuple(made.source for made in taken.values())
         self._host.send(CalledAgain(self.request.request, name, sources))
 
     def enclosing_lost(self, one: EnclosingRun) -> None:
@@ -1186,7 +1184,9 @@ class Analysis:
         self._report(
             replace(
                 _numbered(first, first.done),
-                coverage=done.report.coverage,
+                lines=done.report.lines,
+                lines_traced=done.report.lines_traced,
+                untraced=done.report.untraced,
                 paths=done.report.paths,
             )
         )

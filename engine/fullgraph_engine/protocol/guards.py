@@ -29,8 +29,7 @@ class FoundGuard:
 
 @dataclass(frozen=True)
 class GuardedFrame:
-    """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file, and ``last``
-    is where the code that ends last comes from.
+    """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file.
 
     ``entered``: how often its code was run, each time but the first after all guards held; -1
     where that is not known. ``causes``: ranges of the analyzed text, None for one that an edit
@@ -40,15 +39,11 @@ class GuardedFrame:
     function: str
     path: str
     first_line: int
-    last: Range
+    last_line: int
     compile_id: str
     entered: int
     causes: tuple[Range | None, ...]
     guards: tuple[FoundGuard, ...]
-
-    @property
-    def last_line(self) -> int:
-        return max(self.first_line, self.last.end.line)
 
 
 @dataclass(frozen=True)
