@@ -249,7 +249,7 @@ async def run(options: argparse.Namespace) -> int:
     paths = [path for path in sorted(FOLDER.glob("*.py")) if path.stem in options.names]
     if not options.names:
         paths = sorted(FOLDER.glob("*.py"))
-    engine = Engine(options.python, on_status=lambda _: None, on_log=lambda _: None)
+    engine = Engine(options.python)
     await engine.start()
     await engine.ready()
     measure = Measure(options.python)

@@ -233,7 +233,7 @@ async def run(options: argparse.Namespace) -> None:
     for given in options.paths:
         files += sorted(given.rglob("*.py")) if given.is_dir() else [given]
     files = files[:: options.every]
-    engine = Engine(options.python, on_status=lambda _: None, on_log=lambda _: None)
+    engine = Engine(options.python)
     await engine.start()
     await engine.ready()
     totals = Totals()

@@ -97,7 +97,7 @@ def breaks(text: str) -> int:
 
 
 async def run(python: Path) -> int:
-    engine = Engine(python, on_status=lambda _: None, on_log=lambda _: None)
+    engine = Engine(python)
     await engine.start()
     await engine.ready()
     ended = clean = 0.0

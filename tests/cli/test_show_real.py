@@ -66,9 +66,7 @@ def halves(x):
 
 
 async def _drafts(requests: Sequence[Analyze]) -> list[Draft]:
-    engine = Engine(
-        Path(sys.executable), on_status=lambda status: None, on_log=lambda log: None, back_off=()
-    )
+    engine = Engine(Path(sys.executable), back_off=())
     await engine.start()
     drafts = []
     try:
@@ -117,9 +115,7 @@ def test_events_say_why_a_size_is_a_constant() -> None:
 async def _written(
     requests: Sequence[tuple[Analyze, DocumentKind]], target: str
 ) -> list[tuple[str, TargetReport]]:
-    engine = Engine(
-        Path(sys.executable), on_status=lambda status: None, on_log=lambda log: None, back_off=()
-    )
+    engine = Engine(Path(sys.executable), back_off=())
     await engine.start()
     found = []
     try:

@@ -66,7 +66,7 @@ def test_fixtures_through_the_host() -> None:
 
 async def differences_through_the_host(fixtures: Sequence[markers.Fixture]) -> list[str]:
     found = []
-    engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    engine = Engine(Path(sys.executable))
     await engine.start()
     await engine.ready()
     try:

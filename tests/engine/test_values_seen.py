@@ -374,7 +374,7 @@ def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_pat
 
 
 async def analyzed(path: str, text: str, mode: Mode) -> list[Event]:
-    engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    engine = Engine(Path(sys.executable))
     await engine.start()
     await engine.ready()
     try:

@@ -68,7 +68,7 @@ class Tally:
 
 async def degraded() -> tuple[str, ...]:
     """What this torch was not proven to show, as ``fullgraph doctor`` says it."""
-    engine = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    engine = Engine(Path(sys.executable))
     try:
         await engine.start()
         status = await engine.ready()

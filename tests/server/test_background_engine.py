@@ -144,9 +144,7 @@ class Commands:
 def engine_of(listener: EngineListener, kind: type[Engine] = Engine) -> Engine:
     return kind(
         Path(sys.executable),
-        on_status=listener.status,
-        on_log=listener.log,
-        on_index=listener.index,
+        listener,
         boot=STUB,
         back_off=(),
     )

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fullgraph.engines import Engine, EngineGone, EngineState, EngineStatus
+from fullgraph.engines import Engine, EngineGone, EngineListener, EngineState, EngineStatus
 from fullgraph.engines.installation import packages_state
 from fullgraph_engine.protocol import (
     Analyze,
@@ -43,8 +43,7 @@ class Watched:
         options = {"boot": STUB, "back_off": (0.01, 0.01), **options}
         self.engine = Engine(
             Path(options.pop("interpreter", sys.executable)),
-            on_status=self.statuses.append,
-            on_log=self.logs.append,
+            EngineListener(self.statuses.append, self.logs.append),
             **options,
         )
 

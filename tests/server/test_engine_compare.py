@@ -18,8 +18,6 @@ STUB = Path(__file__).with_name("stub_engine.py")
 async def engine() -> AsyncIterator[Engine]:
     made = Engine(
         Path(sys.executable),
-        on_status=lambda status: None,
-        on_log=lambda log: None,
         boot=STUB,
         back_off=(0.01, 0.01),
     )

@@ -36,8 +36,6 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
         made.append(
             Engine(
                 Path(sys.executable),
-                on_status=lambda status: None,
-                on_log=lambda log: None,
                 boot=STUB,
                 back_off=(0.01, 0.01),
             )

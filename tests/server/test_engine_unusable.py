@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.engines import Engine, EngineState, EngineStatus
+from fullgraph.engines import Engine, EngineListener, EngineState, EngineStatus
 
 VERSION = "__version__ = '2.13.0'\n"
 
@@ -25,9 +25,7 @@ TORCHES = {
 
 async def settled(interpreter: Path) -> tuple[EngineStatus, list[EngineStatus]]:
     statuses: list[EngineStatus] = []
-    engine = Engine(
-        interpreter, on_status=statuses.append, on_log=lambda log: None, back_off=(0.01,)
-    )
+    engine = Engine(interpreter, EngineListener(status=statuses.append), back_off=(0.01,))
     await engine.start()
     try:
         return await engine.ready(), list(statuses)

@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture
 async def engine() -> AsyncIterator[Engine]:
-    made = Engine(Path(sys.executable), on_status=lambda _: None, on_log=lambda _: None)
+    made = Engine(Path(sys.executable))
     await made.start()
     await made.ready()
     yield made

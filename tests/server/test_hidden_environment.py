@@ -81,7 +81,7 @@ def test_a_server_hides_it_where_the_kernel_does_not(
 ) -> None:
     hidden: list[bool] = []
     monkeypatch.setattr(process, "hide_environment", lambda: hidden.append(True))
-    engine = Engine(Path("/nowhere"), on_status=lambda status: None, on_log=lambda log: None)
+    engine = Engine(Path("/nowhere"))
     layer = SandboxLayer("Landlock", "" if holds else "there is none")
     engine._received(None, Ready("2.13.0", 0.0, sandbox=SandboxLevel((layer,))))  # type: ignore[arg-type]
     assert hidden == ([] if holds else [True])

@@ -26,7 +26,7 @@ from soak.edits import comment, insert, remove
 from soak.window import ROOT
 
 from fullgraph.domain.positions import Encoding
-from fullgraph.engines import Engine
+from fullgraph.engines import Engine, EngineListener
 from fullgraph.session.analysis_unit import TraceInputs, Unit
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.request import analyze_request
@@ -316,9 +316,7 @@ async def main() -> int:
         if event.stream == "engine":
             print(event.text, file=sys.stderr, end="")
 
-    engine = Engine(
-        Path(options.python), on_status=lambda status: None, on_log=log, processes="auto"
-    )
+    engine = Engine(Path(options.python), EngineListener(log=log), processes="auto")
     await engine.start()
     await engine.ready()
     failures = steps = 0

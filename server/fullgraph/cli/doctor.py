@@ -141,8 +141,6 @@ async def examine(project: Project, resolved: Resolved, env: Mapping[str, str]) 
     if interpreter is not None:
         engine = Engine(
             interpreter.path,
-            on_status=lambda status: None,
-            on_log=lambda log: None,
             cwd=project.root,
             processes=resolved.settings.engine_processes,
             allowed=allowed(resolved.settings.sandbox_allow, Path.cwd()),

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.engines import Engine, EngineState, sentences
+from fullgraph.engines import Engine, EngineListener, EngineState, sentences
 from fullgraph.operators.index import OperatorIndex
 from fullgraph.operators.lookup import look_up, nearest
 from fullgraph.render.json import VERSION, dump
@@ -87,9 +87,7 @@ async def _index(interpreter: Path, folder: Path) -> OperatorIndex:
     written: asyncio.Queue[IndexWritten] = asyncio.Queue()
     engine = Engine(
         interpreter,
-        on_status=lambda status: None,
-        on_log=lambda log: None,
-        on_index=written.put_nowait,
+        EngineListener(index=written.put_nowait),
         cwd=folder,
         back_off=(),
     )

@@ -170,6 +170,9 @@ class Asked(Generic[_Request]):
         self.cancel()
         self.put(self.broken_off())
 
+    def sent(self) -> None:
+        """The engine has it, for the engine alone."""
+
     def broken_off(self) -> Event:
         """The last event of a cancelled request, where the engine cannot say it."""
         raise NotImplementedError
@@ -232,8 +235,11 @@ class Reproduction(Asked[Reproduce]):
             cancelled=True,
         )
 
-    def end_overdue(self) -> None:
-        """Cancel it, as it has not ended in time by itself."""
+    def sent(self) -> None:
+        seconds = self.request.seconds + OVERDUE_GRACE
+        asyncio.get_running_loop().call_later(seconds, self._end_overdue)
+
+    def _end_overdue(self) -> None:
         self.overdue = not self.ended and not self.cancelled
         self.cancel()
 
@@ -334,17 +340,15 @@ class Engine(AnyEngine):
     """One engine host per interpreter. Everything happens on the loop that started it.
 
     Requests made while torch is being imported wait here, so that cancelling them costs nothing.
-    An engine that dies is started again after a pause that grows; ``on_status`` says so. Analyses
+    An engine that dies is started again after a pause that grows; its status says so. Analyses
     that it died over are made once more, one at a time: one of them may be what it dies of.
     """
 
     def __init__(
         self,
         interpreter: Path,
+        listener: EngineListener = EngineListener(),
         *,
-        on_status: Callable[[EngineStatus], None],
-        on_log: Callable[[Log], None],
-        on_index: Callable[[IndexWritten], None] | None = None,
         cwd: Path | None = None,
         boot: Path | None = None,
         processes: str = "auto",
@@ -352,9 +356,7 @@ class Engine(AnyEngine):
         back_off: tuple[float, ...] = BACK_OFF,
     ) -> None:
         super().__init__(interpreter, processes, allowed)
-        self._on_status = on_status
-        self._on_log = on_log
-        self._on_index = on_index
+        self._listener = listener
         self._cwd = cwd
         self._boot = boot
         self._back_off = back_off
@@ -413,9 +415,7 @@ class Engine(AnyEngine):
     def _send(self, process: EngineProcess, asked: Asked[Any]) -> None:
         self._sent[asked.request.request] = asked
         process.send(asked.request)
-        if isinstance(asked, Reproduction):
-            seconds = asked.request.seconds + OVERDUE_GRACE
-            asyncio.get_running_loop().call_later(seconds, asked.end_overdue)
+        asked.sent()
 
     async def self_check(self) -> SelfChecked:
         """Which hooks this torch has.
@@ -493,10 +493,10 @@ class Engine(AnyEngine):
                 boot=self._boot or boot_script(),
                 cwd=self._cwd,
                 on_event=self._received,
-                on_output=lambda text: self._on_log(Log(0, "engine", text)),
+                on_output=lambda text: self._listener.log(Log(0, "engine", text)),
                 on_death=self._died,
                 # Making one is work for a processor that a short life may need otherwise.
-                index=self._on_index is not None,
+                index=self._listener.index is not None,
                 processes=self.processes,
                 allowed=self.allowed,
             )
@@ -553,10 +553,10 @@ class Engine(AnyEngine):
         elif isinstance(event, Unusable):
             self._give_up(event.reason, event.next_step)
         elif isinstance(event, IndexWritten):
-            if self._on_index is not None:
-                self._on_index(event)
+            if self._listener.index is not None:
+                self._listener.index(event)
         elif isinstance(event, Log):
-            self._on_log(event)
+            self._listener.log(event)
         elif isinstance(event, SelfChecked):
             answer = self._checks.get(event.request)
             if answer is not None and not answer.done():
@@ -729,7 +729,7 @@ class Engine(AnyEngine):
             self._settled.clear()
         else:
             self._settled.set()
-        self._on_status(self._status)
+        self._listener.status(self._status)
 
 
 def _manner(process: EngineProcess) -> str:

@@ -32,9 +32,7 @@ def shared_or_own(
     def own(processes: str = processes) -> Engine:
         return Engine(
             interpreter,
-            on_status=listener.status,
-            on_log=listener.log,
-            on_index=listener.index,
+            listener,
             cwd=cwd,
             boot=boot,
             processes=processes,

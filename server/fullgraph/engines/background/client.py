@@ -21,14 +21,12 @@ from fullgraph.engines.background.messages import Hello, Ping, Pong
 from fullgraph.engines.engine import (
     CLOSE_GRACE,
     LAST,
-    OVERDUE_GRACE,
     Analysis,
     AnyEngine,
     Asked,
     EngineListener,
     EngineState,
     EngineStatus,
-    Reproduction,
 )
 from fullgraph.engines.process import hide_environment_from
 from fullgraph_engine.protocol import (
@@ -260,9 +258,7 @@ class BackgroundEngine(AnyEngine):
 
     def _send(self, connection: Connection, asked: Asked[Any]) -> None:
         connection.send(asked.request)
-        if isinstance(asked, Reproduction):
-            seconds = asked.request.seconds + OVERDUE_GRACE
-            asyncio.get_running_loop().call_later(seconds, asked.end_overdue)
+        asked.sent()
 
     def _cancel(self, asked: Asked[Any]) -> None:
         number = asked.request.request

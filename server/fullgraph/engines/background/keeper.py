@@ -241,9 +241,7 @@ async def _keep(start: Start, listens: Callable[[], None]) -> None:
     def make(listener: EngineListener) -> AnyEngine:
         return Engine(
             Path(launch.interpreter),
-            on_status=listener.status,
-            on_log=listener.log,
-            on_index=listener.index,
+            listener,
             cwd=Path(launch.cwd),
             boot=Path(start.boot) if start.boot else None,
             processes=launch.processes,
