@@ -62,7 +62,7 @@ class Editor:
         self.last = 0.0
         """Seconds to the last diagnostics that came while the text of the last edit was traced."""
         started = time.perf_counter()
-        self.client = Client(SERVER, folder)
+        self.client = Client(SERVER, folder, ENVIRONMENT)
         answered, _ = self.client.request(
             "initialize",
             {
@@ -451,7 +451,7 @@ _RUN = 0.7
 
 def _without_index(folder: Path) -> float:
     """Memory of a server whose engine has no index to give, after the same text was opened."""
-    client = Client(SERVER, folder)
+    client = Client(SERVER, folder, ENVIRONMENT)
     client.request(
         "initialize",
         {
@@ -684,7 +684,7 @@ def initialize(repetitions: int) -> None:
     bare = []
     for _ in range(repetitions):
         started = time.perf_counter()
-        client = Client(SERVER, Path.cwd())
+        client = Client(SERVER, Path.cwd(), ENVIRONMENT)
         answered, _ = client.request("initialize", {"processId": None, "capabilities": {}})
         values.append((answered - started) * 1000)
         client.close()

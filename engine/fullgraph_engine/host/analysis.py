@@ -307,8 +307,6 @@ class Analysis:
         self._planned = False
         self._read = False
         """The module process has told the targets, and so has parsed the text."""
-        self._reads_follow = False
-        """It has yet to tell which files it has read."""
         self._afresh = False
         """It was started again since its preamble did not fit."""
         self._unparsable: str | None = None
@@ -365,7 +363,7 @@ class Analysis:
 
     def _execute(self) -> None:
         """Start a module process; again without a statement that ended the last one."""
-        self._planned, self._read, self._reads_follow = False, False, False
+        self._planned, self._read = False, False
         began = time.monotonic()
         job = Job(self.request, self.scratch, tuple(self._skips), began=began)
         owner = _ModuleOwner(self)
@@ -458,7 +456,6 @@ class Analysis:
             if self._module is not None:
                 # It was interrupted, perhaps, and has gone on in time.
                 self._module.cause, self._module.kill_at = None, float("inf")
-            self._reads_follow = message.reads_follow
             if self._process is not None:
                 self._process.heard(message)
             focus = self.request.focus
@@ -488,9 +485,6 @@ class Analysis:
             message, (FindingFound, TargetDone, TargetsFound, OperatorsRegistered, FilesRead, Log)
         ):
             self._tell_once(line, message)
-            if isinstance(message, FilesRead) and self._reads_follow:
-                self._reads_follow = False
-                self._launch()
         elif isinstance(message, Importing):
             self._host.forward(line + b"\n")
         elif isinstance(message, PhasesTaken):
@@ -693,8 +687,6 @@ class Analysis:
             self._short_since = 0.0
         self._speculate()
         more = any(self._may_ask_for_more(one) for one in self._enclosing_runs())
-        # It tells what it has read once it has forked something.
-        more = more or (self._reads_follow and self._module is not None and self._number > 0)
         if self._planned and not self._pending and not self._running and not more:
             self._finish()
 

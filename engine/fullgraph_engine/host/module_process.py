@@ -188,10 +188,12 @@ class _Module:
         if self.analyze.timings:
             self.tell(PhasesTaken(self.watch.phases()))
         late = self.execution.late if self.execution is not None else None
-        beside = bool(runs) and self.forks
-        if not beside:
-            self.tell_executed()  # after it nobody waits for this process
-        self.tell(Planned(tuple(runs), late, reads_follow=beside and self.analyze.files))
+        if not runs or not self.forks:
+            # After it nobody waits for this process. A run that is forked off it tells these reads
+            # with its own: to look at all modules takes a while.
+            self.tell_registered()
+            self.tell_reads()
+        self.tell(Planned(tuple(runs), late))
         command, given = self.command()
         # From here on this is a run.
         blackbox.undo_dump()
@@ -231,7 +233,7 @@ class _Module:
         given = self.given
         if self.forks:
             server = ForkServer(given.control, given.report, self.forking)
-            return server.wait(self.tell_executed)
+            return server.wait(self.tell_registered)
         if self.job.again is not None:
             return self.job.again.launch, given
         return spare.next_command(given.control), given
@@ -642,11 +644,6 @@ class _Module:
     def probes_of(self, target: Target, namespace: dict[str, Any]) -> list[Probe]:
         known = self.analyze.recorded, self.analyze.examples
         return list(self.pipeline.plan(target, namespace, self.targets, *known))
-
-    def tell_executed(self) -> None:
-        """Tell what nobody waits for. It takes a while, as it looks at all modules there are."""
-        self.tell_registered()
-        self.tell_reads()
 
     def tell_registered(self) -> None:
         """Tell the operators that exist since the text and what it imports were executed."""

@@ -79,13 +79,11 @@ class PlannedRun:
 class Planned:
     """The module is executed, these runs can be launched.
 
-    ``late`` is the index of the statement that used up the time, if one did. ``reads_follow``: the
-    files that it has read are told when there are runs.
+    ``late`` is the index of the statement that used up the time, if one did.
     """
 
     runs: tuple[PlannedRun, ...]
     late: int | None = None
-    reads_follow: bool = False
 
 
 @dataclass(frozen=True)
