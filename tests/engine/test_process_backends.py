@@ -252,36 +252,6 @@ def test_a_process_ends_with_its_parent(dies: str) -> None:
     assert _gone(child)
 
 
-HUGE_PAGES = LINUX and Path("/sys/kernel/mm/transparent_hugepage").exists()
-
-
-@pytest.mark.skipif(
-    not HUGE_PAGES or tuple(map(int, os.uname().release.split(".")[:2])) < (6, 1),
-    reason="huge pages on demand are of Linux 6.1",
-)
-def test_memory_is_moved_to_huge_pages_and_stays_the_same() -> None:
-    process = python(
-        """
-        from pathlib import Path
-        from fullgraph_engine.host.process_backends import huge_pages
-
-        def huge():
-            lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-            return next(int(line.split()[1]) for line in lines if line.startswith("AnonHuge"))
-
-        data = bytearray(range(256)) * (16 << 12)
-        before = huge()
-        for _ in huge_pages.collapse():
-            pass
-        assert data == bytearray(range(256)) * (16 << 12)
-        print(before, huge())
-        """
-    )
-    said, _ = process.communicate(timeout=60)
-    before, after = map(int, said.split())
-    assert after >= before + (8 << 10)  # KiB, of sixteen
-
-
 def test_how_a_process_ended_in_words() -> None:
     assert processes.signal_name(-signal.SIGKILL) == "Killed"
     assert processes.signal_name(-250) == "signal 250"

@@ -53,7 +53,6 @@ from .process_backends import (
     ProcessBackend,
     confinement,
     descriptors,
-    huge_pages,
     limits,
     processes,
 )
@@ -263,8 +262,6 @@ class Host:
         self._own = {read, write} | inventory.opened()
         self._spares = spares
         self.backend = self._backend(start)
-        self._collapsing = huge_pages.collapse() if self.backend.name == "fork" else None
-        """Goes a step on while there is nothing to do; None when it is through."""
         self._selector = selectors.DefaultSelector()
         self._wake = processes.wake_on_end()
         self.watch(self._wake, self._child_ended)
@@ -349,8 +346,6 @@ class Host:
         return 0
 
     def _pause(self) -> float | None:
-        if self._collapsing is not None and self._is_alone():
-            return 0.0
         survey = self._inventory.due(bool(self._analyses))
         if not self._analyses:
             return survey
@@ -358,16 +353,8 @@ class Host:
         nearest = min(analysis.next_deadline() for analysis in self._analyses.values())
         return min(max(nearest - now, 0.0), _TICK, _TICK if survey is None else survey)
 
-    def _is_alone(self) -> bool:
-        """Whether there is nothing to do, and no fork that holds on to the memory as it is: what is
-        moved would be there twice."""
-        return not self._analyses and self._children.keys() <= {self._collector}
-
     def _tick(self) -> None:
         self._begin_next()
-        collapsing = self._collapsing if self._is_alone() else None
-        if collapsing is not None and next(collapsing, self) is self:
-            self._collapsing = None
         self._inventory.turn(bool(self._analyses))
         waiting = [one.waiting for one in self._analyses.values()]
         self.backend.prepare(sum(waiting) if waiting else None)
