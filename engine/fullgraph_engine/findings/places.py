@@ -10,7 +10,7 @@ from functools import cached_property
 from .. import texts
 from ..protocol import Frame, Position, Range, Related, place_words
 from ..targets.names import FunctionNames
-from ..targets.source import Function, name_range
+from ..targets.source import Function, name_range, parse
 
 Stack = tuple[Frame, ...]
 
@@ -38,8 +38,8 @@ class SourceText:
         self._attributes: list[ast.Attribute] = []
         self.tree: ast.Module | None = None
         try:
-            self.tree = ast.parse(text)
-        except (SyntaxError, ValueError):
+            self.tree = parse(text)
+        except SyntaxError:
             return
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Attribute):

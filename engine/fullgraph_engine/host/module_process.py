@@ -34,6 +34,7 @@ from ..protocol import (
 from ..protocol.files import FilesRead
 from ..stopwatch import Stopwatch
 from ..targets import Tracee
+from ..targets.source import parse
 from . import (
     blackbox,
     early_imports,
@@ -150,6 +151,8 @@ class _Module:
         self.watch = Stopwatch("process", job.began)
         self.generation = False
         """This process was forked off a preamble, or is one."""
+        self.inside_packages = False
+        """It is one, and packages that import the text are not through yet."""
 
     @property
     def analyze(self) -> Analyze:
@@ -182,12 +185,15 @@ class _Module:
         self.watch.enter("planning")
         runs, probes = self.plan()
         self.before_runs()
-        self.tell_reads()
         if self.analyze.timings:
             self.tell(PhasesTaken(self.watch.phases()))
+        late = self.execution.late if self.execution is not None else None
         if not runs or not self.forks:
-            self.tell_registered()  # after it nobody waits for this process
-        self.tell(Planned(tuple(runs), self.execution.late if self.execution else None))
+            # After it nobody waits for this process. A run that is forked off it tells these reads
+            # with its own: to look at all modules takes a while.
+            self.tell_registered()
+            self.tell_reads()
+        self.tell(Planned(tuple(runs), late))
         command, given = self.command()
         # From here on this is a run.
         blackbox.undo_dump()
@@ -297,7 +303,7 @@ class _Module:
         self.watch.enter("reading")
         self.lines = syntax.lines_of(text)
         try:
-            tree = ast.parse(text, path)
+            tree = parse(text)
             if imports and not syntax.same_beginning(tree, self.tree, imports):
                 self.tell(Stale())
                 return False
@@ -490,7 +496,7 @@ class _Module:
             self.say(replaced_builtins.finding(replaced, self.lines))
         # The packages above it may not be through yet.
         blackbox.at_statement(self.given.box, PACKAGES, 0)
-        if self.generation and len(early_imports.unfinished()) > 1 and self.progress is not None:
+        if self.inside_packages and self.progress is not None:
             self.text_ended, self.progress.names = _monotonic(), []
 
     def report_followed(self) -> None:
@@ -528,6 +534,8 @@ class _Module:
         self.sandbox.note_shared_memory()
         self.before_runs()
         self.generation = True
+        # Before a fork: to look at all modules copies the pages of memory that they are in.
+        self.inside_packages = len(early_imports.unfinished()) > 1
         server = ForkServer(given.keep_control, given.keep_report, self.forking)
         lines = self.tree.body[imports - 1].end_lineno or 0
         wire.report(given.keep_report, Kept(lines, files))

@@ -180,8 +180,10 @@ def read(text: str) -> FileDefinitions:
     return source
 
 
+@functools.lru_cache(maxsize=2)
 def parse(text: str) -> ast.Module:
-    """The syntax tree; everything that stops Python from parsing is a SyntaxError."""
+    """The syntax tree, which is not to be changed; everything that stops Python from parsing is a
+    SyntaxError."""
     try:
         return ast.parse(text)
     except SyntaxError:
