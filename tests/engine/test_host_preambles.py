@@ -14,6 +14,7 @@ from fullgraph_engine.protocol import (
     Analyzed,
     Cancel,
     Failed,
+    FilesRead,
     Limits,
     Log,
 )
@@ -47,6 +48,29 @@ def test_an_edit_below_the_imports_does_not_execute_them_again(
         assert again.value("f") == f"(1, {number}, 'def f()', 'Doc.')"
         assert _imported(again) == reimports
         assert again.reports["f"].range.start.line == 4
+
+
+def test_comments_and_blank_lines_between_imports_execute_nothing_again(
+    engine: Engine, slow: Path, reimports: int
+) -> None:
+    body = "def f():  # target\n    return slow.value, os.__name__\n"
+    first = engine.analyze(f"import slow\nimport os\n{body}", path=str(slow))
+    text = f"# A comment.\nimport slow  # '\n\n    # Another.\nimport os\n{body}"
+    again = engine.analyze(text, path=str(slow))
+    assert (_imported(first), _imported(again)) == (1, reimports)
+    assert again.value("f") == "(1, 'os')"
+    assert again.reports["f"].range.start.line == 5
+    string = "'# A string.'\nimport slow\nimport os\n"
+    engine.analyze(f"{string}{body}", path=str(slow))
+    other = engine.analyze(f"{string.replace('A', 'B')}{body}", path=str(slow))
+    assert _imported(other) == 1
+
+
+def test_findings_of_imports_that_have_moved_are_where_they_are(engine: Engine, slow: Path) -> None:
+    text = "import slow, absent\ndef f():  # target\n    return absent.x\n"
+    engine.analyze(text, path=str(slow))
+    moved = engine.analyze(f"# A comment.\n{text}", path=str(slow))
+    assert {line for _, line in moved.troubles} == {1}
 
 
 def test_how_long_runs_may_take_is_no_reason_to_import_again(
@@ -120,6 +144,16 @@ def test_findings_of_the_imports_come_again(engine: Engine, slow: Path, reimport
     assert first.trouble() == again.trouble()
     (slow.parent / "absent.py").write_text("")
     assert not engine.analyze(text.format(3), path=str(slow)).troubles
+
+
+def test_what_imports_and_runs_have_read_is_told(engine: Engine, slow: Path) -> None:
+    (slow.parent / "later.py").write_text("")
+    text = "import slow\ndef f():  # target\n    import later\n    return {}\n"
+    for number in range(2):
+        result = engine.analyze(text.format(number), path=str(slow), files=True)
+        told = [event for event in result.events if isinstance(event, FilesRead)]
+        read = {Path(file.path).name for event in told for file in event.files()}
+        assert {"slow.py", "later.py"} <= read
 
 
 def test_a_generation_that_misbehaves_leaves_the_preamble(

@@ -304,7 +304,9 @@ class _Module:
         self.lines = syntax.lines_of(text)
         try:
             tree = parse(text)
-            if imports and not syntax.same_beginning(tree, self.tree, imports):
+            # What was found in the imports, and what stands in for those that failed, has a place.
+            places = bool(self.said)
+            if imports and not syntax.same_beginning(tree, self.tree, imports, places=places):
                 self.tell(Stale())
                 return False
             discovery = self.pipeline.discover(text, path)

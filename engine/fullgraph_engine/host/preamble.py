@@ -1,7 +1,7 @@
 """Preambles: processes that have executed a file's imports and wait to be forked.
 
 An edit below the imports then costs only what is below them. A preamble is used for a text that
-begins with the same lines, as long as no file has changed that its imports have read, and nothing
+begins with the same code, as long as no file has changed that its imports have read, and nothing
 was installed. What cannot be kept (imports that start threads) is not, nor what takes no time,
 unless the text is edited. Between edits it makes the calls of operators again that runs have made,
 so that later runs find in torch's cache what they give for fake tensors.
@@ -95,8 +95,8 @@ class Preamble:
         # How long a run may take is the parent's affair.
         if replace(own.limits, seconds=request.limits.seconds) != request.limits:
             return False
-        count = self.kept.lines
-        if syntax.lines_of(own.text)[:count] != syntax.lines_of(request.text)[:count]:
+        imports = syntax.code_of(syntax.lines_of(own.text)[: self.kept.lines])
+        if imports != syntax.code_of(syntax.lines_of(request.text))[: len(imports)]:
             return False
         read = {file.path for file in self.kept.files}
         if _texts(own, read) != _texts(request, read):

@@ -18,10 +18,16 @@ def lines_of(text: str) -> list[str]:
     return [line + "\n" for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
-def same_beginning(one: ast.Module, other: ast.Module, count: int) -> bool:
-    """Whether the first statements are equal, positions included."""
+def code_of(lines: list[str]) -> list[str]:
+    """Lines without comments, and no empty ones; also what follows a ``#`` in a string is gone."""
+    codes = (line.partition("#")[0].rstrip() for line in lines)
+    return [code for code in codes if code]
+
+
+def same_beginning(one: ast.Module, other: ast.Module, count: int, *, places: bool) -> bool:
+    """Whether the first statements are equal, and in the same ``places`` if that matters."""
     return len(one.body) >= count and all(
-        ast.dump(left, include_attributes=True) == ast.dump(right, include_attributes=True)
+        ast.dump(left, include_attributes=places) == ast.dump(right, include_attributes=places)
         for left, right in zip(one.body[:count], other.body[:count], strict=False)
     )
 
