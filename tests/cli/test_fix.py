@@ -39,9 +39,14 @@ def applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
     """Apply a fix to a file; ``meanwhile`` happens while it is tried."""
 
     async def apply(
-        path: Path, *, write: bool = True, meanwhile: Callable[[], object] = lambda: None
+        path: Path,
+        *,
+        write: bool = True,
+        forecast: bool = False,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> FixRun:
         async def fixed(engine: object, request: Analyze, **options: object) -> Fixed:
+            assert ("forecast" in request.parts) is forecast
             meanwhile()
             return Fixed(request.text.replace("\tprint(1)", "\tpass"))
 
@@ -54,6 +59,7 @@ def applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., An
             engine=engine,
             grades=("safe",),
             backend=False,
+            forecast=forecast,
             write=write,
             tell=lambda words: None,
             done=lambda file: None,
@@ -75,6 +81,14 @@ async def test_all_else_of_a_file_stays(
     assert path.read_bytes() == (head + FIXED).encode(encoding)
     assert path.stat().st_mode & 0o777 == 0o750
     assert [one.name for one in tmp_path.iterdir()] == ["model.py"]
+
+
+async def test_recompiles_that_are_foretold_are_fixed_on_request(
+    applied: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(TEXT)
+    assert (await applied(path, forecast=True)).files[0].written
 
 
 async def test_a_link_stays_one(applied: Callable[..., Any], tmp_path: Path) -> None:

@@ -53,11 +53,14 @@ async def fix_files(
     engine: Callable[[], AnyEngine],
     grades: tuple[Grade, ...],
     backend: bool,
+    forecast: bool = False,
     write: bool,
     tell: Callable[[str], None],
     done: Callable[[FixedFile], None],
 ) -> FixRun:
     """Fix files one after the other with one engine; a file is written as soon as it is done.
+
+    ``forecast``: also fix what will compile again with other sizes and values.
 
     Raises:
         Unusable: the engine cannot work.
@@ -89,6 +92,7 @@ async def fix_files(
                     project,
                     grades,
                     backend,
+                    forecast=forecast,
                     write=write,
                     tell=tell,
                 )
@@ -105,6 +109,7 @@ async def _one(
     grades: tuple[Grade, ...],
     backend: bool,
     *,
+    forecast: bool,
     write: bool,
     tell: Callable[[str], None],
 ) -> FixedFile:
@@ -115,6 +120,7 @@ async def _one(
         generation=text_hash(text),
         settings=settings,
         project=project,
+        forecast=forecast,
     )
     result = await fixed(
         engine,
