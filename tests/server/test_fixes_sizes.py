@@ -10,25 +10,38 @@ from fullgraph.fixes.rewrites.kept import kept
 from fullgraph.fixes.rewrites.sizes import sizes
 from fullgraph.fixes.site import Site, Text
 from fullgraph_engine.protocol import Finding, Range
-from fullgraph_engine.protocol.evidence import GuardEvidence, SpecializationEvidence
+from fullgraph_engine.protocol.evidence import (
+    Evidence,
+    ForecastEvidence,
+    GuardEvidence,
+    SpecializationEvidence,
+)
 
 EVIDENCE = SpecializationEvidence("s0", "L['x'].size()[0]", "4")
 
 
-def tried(body: str, place: str, params: str = "x") -> list[str]:
+def tried(body: str, place: str, params: str = "x", evidence: Evidence = EVIDENCE) -> list[str]:
     """The bodies that are tried for a function, for a finding at ``place`` in it."""
     head = f"import torch\ndef f({params}):\n"
     text = head + "".join(f"    {line}\n" for line in body.split("\n"))
     start = text.index(place, len(head))
     positions = TextPositions(text)
     range_ = Range(positions.at(start), positions.at(start + len(place)))
-    site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=EVIDENCE))
+    site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=evidence))
     found = []
     for candidate in sizes(site):
         assert candidate.extends
         assert candidate.text.startswith(head)
         found.append("\n".join(one[4:] for one in candidate.text[len(head) :].rstrip().split("\n")))
     return found
+
+
+@pytest.mark.parametrize(("changed", "count"), [("rate", 1), ("other", 0), ("x.shape", 0)])
+def test_functions_of_a_number_that_each_call_gives(changed: str, count: int) -> None:
+    evidence = ForecastEvidence((), (changed,), "0.5", ("1.0", "1.5", "2.0"))
+    found = tried("return x * math.exp(-rate)", "rate", "x, rate", evidence)
+    changed_text = "return x * torch.exp(torch.scalar_tensor(-rate, dtype=torch.float64))"
+    assert found == [changed_text] * count
 
 
 @pytest.mark.parametrize(

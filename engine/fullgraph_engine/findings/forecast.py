@@ -454,7 +454,10 @@ class Forecaster:
             return
         if change_.kind == "size" and pinned is not None and self._is_told(change_):
             return  # by the run that looks for pinned dimensions
-        if change_.kind == "value" and place.range.start.line in self._guarded:
+        # That a number is guarded is told of the first call. One that counts seldom can be anything
+        # else; Dynamo computes with one of another kind unless a line needs to know it.
+        counts = change_.kind == "value" and "." not in change_.first
+        if counts and place.range.start.line in self._guarded:
             return
         self._forecast.findings.append(self._every_other(change_, why, place, pinned is not None))
 

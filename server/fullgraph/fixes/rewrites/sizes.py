@@ -30,9 +30,11 @@ def sizes(site: Site) -> Iterator[Candidate]:
     """Write the size where its value is written, or do rows at once instead of one by one."""
     size = _size(site)
     function = site.function
-    if size is None or not isinstance(function, cst.FunctionDef):
+    if not isinstance(function, cst.FunctionDef):
         return
-    if not _is_parameter(function, size.name):
+    if _is_of_number(site, function):
+        yield from _functions(site)
+    if size is None or not _is_parameter(function, size.name):
         return
     yield from rows(site, function, size)
     yield from _filled(site, function)
@@ -58,6 +60,13 @@ def _size(site: Site) -> Size | None:
             if found is not None and evidence.first.isdigit():
                 return Size(found["name"], int(found["axis"]), int(evidence.first))
     return None
+
+
+def _is_of_number(site: Site, function: cst.FunctionDef) -> bool:
+    """Whether each new value of a number that the function is given recompiles it."""
+    evidence = site.finding.evidence
+    changed = evidence.changed if isinstance(evidence, ForecastEvidence) else ()
+    return any(name.isidentifier() and _is_parameter(function, name) for name in changed)
 
 
 def _is_parameter(function: cst.FunctionDef, name: str) -> bool:
