@@ -61,7 +61,7 @@ FRAME = GuardedFrame(
     "forward",
     "",
     3,
-    7,
+    range_(7, 8, 16),
     "0/0",
     2,
     (range_(4, 12, 25), range_(5, 11, 24), range_(6, 20, 28)),

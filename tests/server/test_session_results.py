@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import merge
 from fullgraph.session.results import Results
@@ -10,13 +14,19 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     Position,
+    ProbeInfo,
     Range,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
     TargetsFound,
+    TraceStepsFound,
     place_words,
 )
+from fullgraph_engine.protocol.trace_steps import TraceStep
+
+PROBE = ProbeInfo("harvest", "f32[2]")
 
 
 def at(line: int) -> Range:
@@ -141,6 +151,34 @@ def test_a_run_that_was_ended_keeps_what_it_found() -> None:
     results.interrupted()
     assert messages(results) == ["a2", "b", "file"]
     assert not any(shown.current for shown in results.reports())
+
+
+@pytest.mark.parametrize(("status", "stays"), [("traced", False), ("timeout", True)])
+def test_what_a_trace_does_not_tell_again_is_gone(status: Status, stays: bool) -> None:
+    steps = TraceStepsFound(1, "A", (TraceStep("graph", "f", ops=2),))
+    results = Results()
+    results.begin()
+    for event in (targets("A"), steps, done("A")):
+        results.apply(event)
+    results.complete()
+    results.begin()
+    results.apply(TargetDone(1, replace(done("A").report, status=status)))
+    results.complete()
+    assert ("A" in results.trace_steps) is stays
+
+
+def test_what_is_taken_again_is_told_again() -> None:
+    steps = TraceStepsFound(1, "A", (TraceStep("graph", "f", ops=2),))
+    before = first_run()
+    before.begin()
+    for event in (targets("A"), steps, TargetDone(1, replace(done("A").report, probe=PROBE))):
+        before.apply(event)
+    before.complete()
+    results = before.snapshot()
+    results.begin()
+    results.take_again(before, "A", ("line 3",))
+    results.complete()
+    assert "A" in results.trace_steps
 
 
 def test_a_syntax_error_leaves_what_was_known() -> None:

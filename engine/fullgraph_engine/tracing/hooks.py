@@ -315,10 +315,11 @@ def _began(recorder: Recorder, _none: None, translator: Any, *_args: Any, **_kwa
     recorder.began(translator)
 
 
-def _came_to_line(
-    recorder: Recorder, _none: None, translator: Any, line: int, *_args: Any, **_kwargs: Any
-) -> None:
-    recorder.lines.reached(translator.f_code, line)
+def _step(recorder: Recorder, original: Any, translator: Any) -> Any:
+    pointer = translator.instruction_pointer
+    if pointer is not None:
+        recorder.lines.reached(translator.f_code, translator.instructions[pointer])
+    return original(translator)
 
 
 def _begin_frame(
@@ -342,7 +343,7 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (frames.SKIP, (_before(_skipped), _behind(_converted))),
     (frames.SUMMARY, (_behind(_summarized),)),
     (frames.INNERMOST_SUMMARY, (_behind(_summarized_innermost),)),
-    (frames.LINE, (_behind(_came_to_line),)),
+    (frames.STEP, (_with(_step),)),
     (recompiles.REASONS, (_behind(_recompiled),)),
     (recompiles.LIMIT, (_behind(_limited),)),
     (graphs.COMPLIANCE, (_with(_check_compliance),)),

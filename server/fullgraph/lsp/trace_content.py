@@ -165,7 +165,7 @@ def _reached(unit: Unit, subject: _Subject, first: int, end: int) -> bool:
     """Some operator of a target comes from these lines."""
     found = unit.results.trace_steps.get(subject.name)
     steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
-    return any(first <= line.line < end for step in steps for line in step.lines)
+    return any(first <= line < end for step in steps for line in step.ops_by_line)
 
 
 def _about(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
@@ -234,16 +234,16 @@ class _Content:
             number += 1
             lines = [
                 {
-                    "line": line.line,
-                    "ops": line.ops,
-                    "text": self._text(line.line),
-                    "shapes": shapes.get(line.line, []),
+                    "line": line,
+                    "ops": ops,
+                    "text": self._text(line),
+                    "shapes": shapes.get(line, []),
                 }
-                for line in step.lines
-                if line.line < len(self._unit.document.positions)
+                for line, ops in step.ops_by_line.items()
+                if line < len(self._unit.document.positions)
             ]
             # After an edit, operators of the lines that it touched are nowhere.
-            elsewhere = step.ops - sum(line.ops for line in step.lines)
+            elsewhere = step.ops - sum(place.ops for place in step.places)
             yield {
                 "kind": "graph",
                 "number": number,

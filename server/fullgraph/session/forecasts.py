@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph.incremental.moves import LineLost
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit, move_finding
 from fullgraph.session.per_target import adopted
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow

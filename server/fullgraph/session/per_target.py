@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, Protocol, TypeVar
 
+from fullgraph.incremental.moves import LineLost
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
 
 
@@ -16,6 +18,13 @@ class Telling(Protocol):
 
     def moved(self: _T, edit: Edit, /) -> _T:
         """After an edit."""
+
+    def relocated(self: _T, move: Relocation, /) -> _T:
+        """In another text.
+
+        Raises:
+            LineLost: some of it has no place there.
+        """
 
 
 _T = TypeVar("_T", bound=Telling)
@@ -52,6 +61,10 @@ class Told(Generic[_T]):
         self._now.add(target)
         self.by_target = {**self.by_target, target: telling}
 
+    def settle(self, ended: frozenset[str]) -> None:
+        """The run is through: what it did not tell of targets that it traced is gone."""
+        self.keep(self.by_target.keys() - (ended - self._now))
+
     def keep(self, names: Iterable[str]) -> None:
         """Forget targets of other names."""
         kept = set(names)
@@ -59,11 +72,22 @@ class Told(Generic[_T]):
             self.by_target = {name: one for name, one in self.by_target.items() if name in kept}
 
     def adopt(self, other: Told[_T], names: frozenset[str]) -> None:
-        """Take what another one has of some targets."""
+        """Take what another one has of some targets, as if it had been told now."""
+        self._now |= names
         self.by_target = adopted(self.by_target, other.by_target, names)
 
     def edited(self, edit: Edit) -> None:
         self.by_target = {name: one.moved(edit) for name, one in self.by_target.items()}
+
+    def relocated(self, move: Relocation) -> Iterator[str]:
+        """Move all that can be; gives the targets of the rest, and leaves them as they are."""
+        moved = dict(self.by_target)
+        for name, one in self.by_target.items():
+            try:
+                moved[name] = one.relocated(move)
+            except LineLost:
+                yield name
+        self.by_target = moved
 
     def copy(self) -> Told[_T]:
         """One that later edits and runs leave as it is."""

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fullgraph.incremental.affected import Inputs, KnownTarget
-from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph.incremental.moves import LineLost, Moves
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.kept import SETTLED
 from fullgraph.session.edit_tracking import Edit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
@@ -193,6 +194,13 @@ class Results:
         if not self._only:
             # Of a target whose run ended too early to tell, what was seen before still helps.
             self._keep_told((*kept, *self._new))
+        traced = frozenset(
+            name
+            for name, part in self._new.items()
+            if part.reports and all(report.status == "traced" for report in part.reports)
+        )
+        for told in (self._seen, self._shapes, self._guards, self._trace_steps):
+            told.settle(traced)
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
@@ -249,15 +257,14 @@ class Results:
 
     def relocated(
         self,
-        edits: Sequence[Edit],
+        moves: Moves,
         path: str,
         lines: Sequence[str],
         called: frozenset[str] = frozenset(),
     ) -> Results:
-        """Those of a text of these lines that differs only where the edits are, and in no line of
-        code around what is told; a target of which something cannot be placed is left out. It is no
-        matter where those that are ``called`` are called from."""
-        copy, move = self.snapshot(), Relocation(path, edits, lines)
+        """Those of a text of these lines; a target of which something cannot be placed is left out.
+        It is no matter where those that are ``called`` are called from."""
+        copy, move = self.snapshot(), Relocation(path, moves, lines)
         old, new = copy._old, copy._new
         for parts in (old, new):
             parts.update({name: parts[name].anywhere() for name in parts.keys() & called})
@@ -265,9 +272,10 @@ class Results:
         with contextlib.suppress(LineLost):
             copy._found = move.of(self._found)
         copy.forecasts.relocated(move)
-        for edit in edits:
-            for told in (copy._seen, copy._shapes, copy._guards, copy._trace_steps):
-                told.edited(edit)
+        for told in (copy._seen, copy._shapes, copy._guards, copy._trace_steps):
+            for name in told.relocated(move):
+                copy._old.pop(name, None)
+                copy._new.pop(name, None)
         return copy
 
     def adopt(self, other: Results, names: frozenset[str]) -> None:
