@@ -387,7 +387,7 @@ class Unit:
         """What the last runs saw of expressions and locals, in the text as it is now."""
         positions, targets = self.document.positions, self.results.seen
         known = self._seen
-        if known is None or known.positions is not positions or known.targets is not targets:
+        if known is None or known.positions is not positions or known.targets != targets:
             seen = seen_in(positions, targets.values())
             known = self._seen = _SeenNow(positions, targets, seen)
         return known.seen
@@ -395,7 +395,7 @@ class Unit:
     def shapes(self) -> tuple[PlaceShapes, ...]:
         """What values were when the text was last traced, in its order."""
         targets, known = self.results.shapes, self._shapes
-        if known is None or known.targets is not targets:
+        if known is None or known.targets != targets:
             known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
         return known.places
 
