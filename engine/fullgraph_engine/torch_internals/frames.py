@@ -37,9 +37,6 @@ TRANSLATOR = internal(
     "values", "symbolic interpreters of functions", _SC, "InstructionTranslatorBase.__init__"
 )
 OPCODES = internal("values", "their instructions", _SC, "InstructionTranslatorBase.dispatch_table")
-STEP = internal(
-    "lines", "the instructions that they come to", _SC, "InstructionTranslatorBase.step"
-)
 ROOT_TRANSLATOR = internal(
     "shapes", "symbolic interpreters of frames", _SC, "InstructionTranslator.__init__"
 )
@@ -64,7 +61,6 @@ INTERNALS = (
     BYTECODE_HOOK,
     TRANSLATOR,
     OPCODES,
-    STEP,
     ROOT_TRANSLATOR,
     SUMMARY,
     INNERMOST_SUMMARY,

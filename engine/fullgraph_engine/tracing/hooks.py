@@ -315,13 +315,6 @@ def _began(recorder: Recorder, _none: None, translator: Any, *_args: Any, **_kwa
     recorder.began(translator)
 
 
-def _step(recorder: Recorder, original: Any, translator: Any) -> Any:
-    pointer = translator.instruction_pointer
-    if pointer is not None:
-        recorder.lines.reached(translator.f_code, translator.instructions[pointer])
-    return original(translator)
-
-
 def _begin_frame(
     recorder: Recorder, original: Any, translator: Any, *args: Any, **kwargs: Any
 ) -> None:
@@ -343,7 +336,6 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (frames.SKIP, (_before(_skipped), _behind(_converted))),
     (frames.SUMMARY, (_behind(_summarized),)),
     (frames.INNERMOST_SUMMARY, (_behind(_summarized_innermost),)),
-    (frames.STEP, (_with(_step),)),
     (recompiles.REASONS, (_behind(_recompiled),)),
     (recompiles.LIMIT, (_behind(_limited),)),
     (graphs.COMPLIANCE, (_with(_check_compliance),)),

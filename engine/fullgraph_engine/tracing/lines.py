@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import dis
 import types
 from typing import Any
 
 from ..code_objects import entries
 from ..protocol import Position, Range
 from ..torch_internals.frames import original_name
+from .instructions import Instructions
 from .recording import TracedLines
 from .stacks import is_torch
 
 
 class Lines:
-    """The code of ``file``, as the symbolic interpreters of its functions come to it.
+    """The code of one file, as the symbolic interpreters of its functions come to it.
 
     What runs in eager mode behind a graph break that Dynamo cannot resume from is not seen:
     ``sys.settrace`` makes a trace take nearly twice the time.
     """
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self, instructions: Instructions) -> None:
+        self._file = instructions.file
+        instructions.before(dis.opmap, self._reached)
         self._traced: set[_Place] = set()
         self._entered: set[_Place] = set()
         self._known: set[types.CodeType] = set()
@@ -40,14 +43,12 @@ class Lines:
             if {line for line, *_ in own} == {code.co_firstlineno}:
                 self._traced |= own
 
-    def reached(self, code: types.CodeType, instruction: Any) -> None:
-        """It comes to an instruction of Dynamo's."""
-        if code.co_filename == self._file:
-            positions = instruction.positions
-            if positions is not None and positions.lineno is not None:
-                self._traced.add(_place(*positions))
-            elif instruction.starts_line:
-                self._traced.add(_place(instruction.starts_line, None, None, None))
+    def _reached(self, _translator: Any, instruction: Any) -> None:
+        positions = instruction.positions
+        if positions is not None and positions.lineno is not None:
+            self._traced.add(_place(*positions))
+        elif instruction.starts_line:
+            self._traced.add(_place(instruction.starts_line, None, None, None))
 
     def seen(self) -> TracedLines:
         lines = {line for line, *_ in self._traced}
