@@ -28,6 +28,7 @@ from soak.window import ROOT
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine
+from fullgraph.kept import SETTLED
 from fullgraph.session.analysis_unit import TraceInputs, Unit
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.request import analyze_request
@@ -143,8 +144,7 @@ def layout(chance: random.Random, text: str) -> str:
     }
     settings = [word for name, value in options.items() for word in ("--config", f"{name}={value}")]
     ruff = [sys.executable, "-m", "ruff", "format", "--isolated", *settings, "-"]
-    done = subprocess.run(ruff, input=text, capture_output=True, text=True, check=False)
-    return done.stdout or text
+    return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
 
 
 EDITS: tuple[Callable[[random.Random, str], str], ...] = (
@@ -188,7 +188,7 @@ class Traced:
             await asyncio.sleep(0.01)
 
     def told(self) -> dict[str, Any]:
-        """By target what is known of it. Of one that could not be traced, what values were may be
+        """By target what is known of it. Of one whose run ended too early, what values were may be
         from before, to help."""
         results = self.unit.results
         told: dict[str, Any] = {"": {}}
@@ -199,7 +199,7 @@ class Traced:
         for name, reports in told.items():
             found = (one for one in results.findings() if one.target == name)
             reports["findings"] = sorted(map(timeless, found), key=repr)
-            if all(one[0].status == "traced" for key, one in reports.items() if key != "findings"):
+            if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
                     known = getattr(results, kind).get(name)
                     known = getattr(known, "by_probe", known)
