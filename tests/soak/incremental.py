@@ -41,6 +41,8 @@ FILES = (FIXTURES / "demo" / "tiny_gpt.py", FIXTURES / "bench" / "breaks.py")
 FURTHEST = 8
 """Edits by which a text is away from the original before they are undone."""
 
+_TIMELY = re.compile(r"\b\d{9,}\b|(?<=; the last try: ).*")
+
 _T = TypeVar("_T")
 
 
@@ -208,11 +210,12 @@ class Traced:
 
 
 def timeless(value: _T) -> _T:
-    """Without how long anything took, numbers of requests, and addresses."""
+    """Without how long anything took, numbers of requests, and addresses; nor which of the tries to
+    find inputs came farthest: how many are made depends on the time that each takes."""
     if isinstance(value, tuple):
         return type(value)(timeless(item) for item in value)  # type: ignore[return-value]
     if isinstance(value, str):
-        return re.sub(r"\b\d{9,}\b", "…", value)  # type: ignore[return-value]
+        return _TIMELY.sub("…", value)  # type: ignore[return-value]
     if not dataclasses.is_dataclass(value):
         return value
     changed = {
