@@ -16,6 +16,7 @@ from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
+from fullgraph_engine.protocol.packing import packed
 
 _MOST_LINES = 12
 """Conditions that one diagnostic spells out."""
@@ -67,8 +68,13 @@ class GuardsByTarget:
 
     @property
     def told(self) -> tuple[GuardsFound, ...]:
-        """As the runs told them, of the text that was traced."""
-        return self._told
+        """As the runs told them, moved with the text."""
+        if not self._moves:
+            return self._told
+        return tuple(
+            dataclasses.replace(event, packed=packed(self.by_probe[event.probe_number]))
+            for event in self._told
+        )
 
     @property
     def note(self) -> str:
