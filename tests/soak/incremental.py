@@ -203,7 +203,7 @@ class Traced:
             reports["findings"] = sorted(map(timeless, found), key=repr)
             if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
-                    known = getattr(results, kind).get(name)
+                    known = getattr(results.told(name), kind)
                     known = getattr(known, "by_probe", known)
                     reports[kind] = timeless(tuple(known.items()) if type(known) is dict else known)
         return told

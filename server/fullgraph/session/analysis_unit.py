@@ -406,7 +406,7 @@ class Unit:
 
     def values_left_out(self, target: str) -> str:
         """What the last run of one target left out, in a sentence; empty if nothing."""
-        found = self.results.shapes.get(target)
+        found = self.results.told(target).shapes
         return found.note if found is not None else ""
 
     # -- runs ---------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from fullgraph.session.guards import GuardsByTarget
 from fullgraph.session.per_target import TOLD, Told
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
-from fullgraph.session.trace_steps import TraceStepsByTarget
 from fullgraph_engine.protocol import (
     Analyzed,
     Event,
@@ -371,11 +370,6 @@ class Results:
         """What the compiled code of each target depends on."""
         return self._each(lambda told: told.guards)
 
-    @property
-    def trace_steps(self) -> Mapping[str, TraceStepsByTarget]:
-        """Graphs and breaks of each target, in their order."""
-        return self._each(lambda told: told.trace_steps)
-
     def unforetold(self) -> tuple[str, ...]:
         """Targets that were traced, and have no forecast since."""
         traced = (s.report.name for s in self.reports() if s.report.status == "traced")
@@ -393,20 +387,16 @@ class Results:
 
     def _each(self, kind: Callable[[Told], _T | None]) -> dict[str, _T]:
         names = dict.fromkeys((*self._new, *self._old))
-        found = ((name, kind(self._told(name))) for name in names)
+        found = ((name, kind(self.told(name))) for name in names)
         return {name: one for name, one in found if one is not None}
 
-    def _is_through(self, name: str) -> bool:
-        """Whether the run that goes on has told all of a target but its further parts.
-
-        With several probes, it has when as many have reported as did before.
-        """
-        old, new = self._old.get(name, _Part()), self._new.get(name, _Part())
-        return name != _FILE and len(new.reports) >= max(1, len(old.reports))
-
-    def _told(self, name: str) -> Told:
-        old, new = self._old.get(name, _Part()), self._new.get(name, _Part())
-        if self._is_through(name) and new.is_settled:
+    def told(self, name: str) -> Told:
+        """What values of one target were and the like."""
+        old, new = self._old.get(name), self._new.get(name)
+        if new is None or old is None:
+            part = new or old
+            return part.told if part is not None else Told()
+        if new.is_settled and _is_through(name, old, new):
             return new.told
         # Of a target whose run ended too early to tell, what was seen before still helps.
         return new.told.over(old.told)
@@ -416,8 +406,8 @@ class Results:
         if new is None or old is None:
             return (new or old or _Part()).copy()
         seen = {_same(finding) for finding in new.findings}
-        told = self._told(name)
-        if self._is_through(name):
+        told = self.told(name)
+        if _is_through(name, old, new):
             # Its further parts come when all targets are through.
             later = [f for f in old.findings if _is_later(f.run) and _same(f) not in seen]
             return _Part([*new.findings, *later], list(new.reports), told)
@@ -427,6 +417,14 @@ class Results:
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
             told,
         )
+
+
+def _is_through(name: str, old: _Part, new: _Part) -> bool:
+    """Whether the run that goes on has told all of a target but its further parts.
+
+    With several probes, it has when as many have reported as did before.
+    """
+    return name != _FILE and len(new.reports) >= max(1, len(old.reports))
 
 
 def _lines(part: _Part) -> Iterator[int]:
