@@ -225,6 +225,17 @@ def test_inputs_by_convention_follow_from_functions_that_do_not_name_the_target(
     assert left(changed, inputs="convention", text=alone) == ["Inner", "Outer"]
 
 
+def test_what_others_give_may_follow_from_their_inputs_by_convention() -> None:
+    text = TEXT + "\n\ndef get_inputs():\n    return [torch.ones(4)]\n"
+    before, after = ParsedText(text), ParsedText(text.replace("ones(4)", "ones(5)"))
+    inner, other = KnownTarget("Inner", "given"), KnownTarget("Other", "written")
+    for targets, expected in (
+        ([inner, other, KnownTarget("Outer", "convention")], {"Other"}),
+        ([inner, other], {"Inner", "Other"}),
+    ):
+        assert unaffected(before, after, aligned(before, after), targets) == expected
+
+
 @pytest.mark.parametrize("inputs", ["found", "given", "convention"])
 def test_a_function_that_comes_may_be_one_that_inputs_are_looked_for_in(inputs: Inputs) -> None:
     new = TEXT + "\n\ndef get_inputs():\n    return [torch.ones(3)]\n"
