@@ -32,31 +32,35 @@ class Position(NamedTuple):
 
 def positions(code: types.CodeType) -> Iterator[Position]:
     """Where its instructions come from, those with columns."""
-    return filter(None, map(_position, _entries(code)))
+    return filter(None, map(_position, entries(code)))
 
 
 def position(code: types.CodeType, offset: int) -> Position | None:
     """Where the instruction at an offset comes from; None without columns."""
     if offset < 0:
         return None
-    entries = islice(_entries(code), offset // 2, None)
-    place = _position(next(entries, ()))
+    if not HAS_COLUMNS:
+        return None
+    behind = islice(entries(code), offset // 2, None)
+    place = _position(next(behind, None))
     if place is None and code.co_code[offset] == _TRUTH:
         # Dynamo writes it without columns, in front of the jump that has them.
-        place = next(filter(None, map(_position, entries)), None)
+        place = next(filter(None, map(_position, behind)), None)
     return place
 
 
-_Entry = tuple[int | None, ...]
+_Entry = tuple[int | None, int | None, int | None, int | None]
 
 
-def _entries(code: types.CodeType) -> Iterator[_Entry]:
+def entries(code: types.CodeType) -> Iterator[_Entry]:
+    """Lines and columns of its instructions: the first and the last line, the first column and the
+    one behind the last."""
     if sys.version_info >= (3, 11):
         return code.co_positions()
-    return iter(())
+    return ((line, line, None, None) for _, _, line in code.co_lines())
 
 
-def _position(entry: _Entry) -> Position | None:
+def _position(entry: _Entry | None) -> Position | None:
     line, end_line, column, end_column = entry or (None,) * 4
     if line is None or end_line is None or column is None or end_column is None:
         return None

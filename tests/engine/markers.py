@@ -697,9 +697,7 @@ def one_run(
         paths = further_paths(tracee, outcome, run, emitted, further_mode)
         report = dataclasses.replace(
             report,
-            lines=paths.lines,
-            lines_traced=paths.lines_traced,
-            untraced=paths.untraced,
+            coverage=paths.coverage,
             paths=paths.paths,
         )
     if order["forecast"]:

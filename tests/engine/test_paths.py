@@ -15,6 +15,7 @@ from fullgraph_engine.findings.places import SourceText, extent
 from fullgraph_engine.protocol import Frame, Range
 from fullgraph_engine.protocol.paths import PathAnswer
 from fullgraph_engine.tracing import modes
+from fullgraph_engine.tracing.recording import TracedLines
 
 PATH = "/nowhere/model.py"
 
@@ -139,8 +140,7 @@ def test_each_place_is_answered_once_and_then_as_ever() -> None:
 def test_what_is_known_can_be_passed_on() -> None:
     where = place("f(x)", "f(x)")
     known = Known(
-        frozenset({1, 5}),
-        frozenset({1, 2, 5}),
+        TracedLines(frozenset({where}), frozenset({where, place("f(x)", "x")})),
         True,
         True,
         (Asked(where, False), Asked(where, 2.5)),

@@ -43,7 +43,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import cast, get_args
 
@@ -269,9 +269,7 @@ class Stub:
                         graphs=breaks + 1,
                         breaks=breaks,
                         guards=41,
-                        lines=len(where) if never else None,
-                        lines_traced=len(where) - len(never) if never else None,
-                        untraced=never,
+                        coverage=self.covered(where, never) if never else None,
                     ),
                 )
             )
@@ -330,6 +328,14 @@ class Stub:
         self.count(f"forecast-{'cancelled' if cancelled else 'made'}")
         self.say(p.Analyzed(number, request.generation, 0.0, cancelled))
 
+    @staticmethod
+    def covered(lines: Collection[int], never: Collection[int]) -> p.Coverage:
+        places = [
+            [p.Range(p.Position(line, 0), p.Position(line, 1)) for line in some]
+            for some in (set(lines) - set(never), never)
+        ]
+        return p.Coverage.of(*places)
+
     def guards(self, lines: list[str], first: int, last: int) -> Iterator[GuardedFrame]:
         """``guarded: L['x']`` in a comment is a guard that the line asks for."""
         for row in range(first, last):
@@ -338,7 +344,8 @@ class Stub:
                 start, end = len(code) - len(code.lstrip()), len(code.rstrip())
                 cause = p.Range(p.Position(row, start), p.Position(row, end))
                 guard = FoundGuard("EQUALS_MATCH", source, (f"{source} == 3",), "int", 0)
-                yield GuardedFrame("forward", "", first, last, "0/0", 1, (cause,), (guard,))
+                place = p.Range(p.Position(last, 0), p.Position(last, 0))
+                yield GuardedFrame("forward", "", first, place, "0/0", 1, (cause,), (guard,))
 
     def scan(self, request: p.Analyze, lines: list[str], first: int, last: int, name: str) -> int:
         number = request.request

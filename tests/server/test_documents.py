@@ -334,6 +334,18 @@ async def test_guards_have_a_lens_of_their_own(editor: Any) -> None:
     assert text.startswith("Guards of `Net`")
 
 
+async def test_guards_move_with_the_text(editor: Any, counter: Any) -> None:
+    uri = editor.open("model.py", "class Net(nn.Module):\n    call()  # guarded: L['x']\n")
+    await editor.until_state("ready")
+    _, text = await opened(editor, "showGuards", uri, "Net")
+    assert "line 2: call()" in text
+    before = counter.analyzed
+    editor.edit(uri, "class Net", "# above\nclass Net")
+    await editor.until_rest()
+    _, text = await opened(editor, "showGuards", uri, "Net")
+    assert "line 3: call()" in text and counter.analyzed == before
+
+
 async def test_actions_stand_on_the_line_of_a_target(editor: Any) -> None:
     uri = editor.open("model.py", TWO)
     await editor.until_seen(uri, ("A break", "call()"))

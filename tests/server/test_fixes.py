@@ -25,6 +25,7 @@ from fullgraph_engine.protocol import (
     BreakCause,
     Compare,
     Compared,
+    Coverage,
     Event,
     Finding,
     FindingFound,
@@ -65,7 +66,9 @@ def break_at(
 
 
 def report(*untraced: int, status: str = "traced", target: str = "f") -> TargetReport:
-    return TargetReport(target, "function", ORIGIN, status, untraced=untraced)  # type: ignore[arg-type]
+    places = [Range(Position(line, 0), Position(line, 1)) for line in untraced]
+    covered = Coverage.of((), places)
+    return TargetReport(target, "function", ORIGIN, status, coverage=covered)  # type: ignore[arg-type]
 
 
 def traced(text: str, *findings: Finding, done: TargetReport | None = None) -> Traced:

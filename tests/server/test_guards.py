@@ -61,7 +61,7 @@ FRAME = GuardedFrame(
     "forward",
     "",
     3,
-    7,
+    range_(7, 8, 16),
     "0/0",
     2,
     (range_(4, 12, 25), range_(5, 11, 24), range_(6, 20, 28)),
@@ -155,6 +155,9 @@ def test_moves_with_the_text(unpacked: bool) -> None:
     assert frame.causes == (range_(5, 12, 25), None, range_(7, 20, 28))
     assert frame.guards == FRAME.guards
     assert guards.note == "Not all."
+    (told,) = guards.told
+    assert told.frames() == guards.frames
+    assert dataclasses.replace(told, packed=EVENT.packed) == EVENT
 
 
 def test_results_keep_guards_of_targets_that_are_there() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import itertools
 import random
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
 
+from fullgraph.domain.positions import TextPositions
 from fullgraph.incremental import (
     Inputs,
     KnownTarget,
@@ -20,9 +24,10 @@ from fullgraph.incremental import (
     unaffected,
     unless_called_otherwise,
 )
-from fullgraph.incremental.code_lines import code_lines
-from fullgraph.incremental.relocation import LineLost, Relocation
-from fullgraph.session.edit_tracking import Edit
+from fullgraph.incremental.moves import LineLost
+from fullgraph.incremental.relocation import Relocation
+from fullgraph.incremental.tokens import Token, tokens_of
+from fullgraph_engine.code_objects import entries
 from fullgraph_engine.protocol import (
     BreakCause,
     Finding,
@@ -104,7 +109,7 @@ def left(new: str, *, inputs: Inputs = "written", text: str = TEXT) -> list[str]
         ("        # no comment\n", "        # a comment\n", False),
         ("WIDTH = 8", "WIDTH = 9", False),
         ("WIDTH = 8", "WIDTH=   8", True),
-        ("WIDTH = 8", "WIDTH = \\\n8", False),
+        ("WIDTH = 8", "WIDTH = \\\n8", True),
         ("    return x * WIDTH", "  return x * WIDTH", False),
         ("    size = 3", "  size =3", True),
         ("            x,\n        )", "    x,\n    )", True),
@@ -220,6 +225,17 @@ def test_inputs_by_convention_follow_from_functions_that_do_not_name_the_target(
     assert left(changed, inputs="convention", text=alone) == ["Inner", "Outer"]
 
 
+def test_what_others_give_may_follow_from_their_inputs_by_convention() -> None:
+    text = TEXT + "\n\ndef get_inputs():\n    return [torch.ones(4)]\n"
+    before, after = ParsedText(text), ParsedText(text.replace("ones(4)", "ones(5)"))
+    inner, other = KnownTarget("Inner", "given"), KnownTarget("Other", "written")
+    for targets, expected in (
+        ([inner, other, KnownTarget("Outer", "convention")], {"Other"}),
+        ([inner, other], {"Inner", "Other"}),
+    ):
+        assert unaffected(before, after, aligned(before, after), targets) == expected
+
+
 @pytest.mark.parametrize("inputs", ["found", "given", "convention"])
 def test_a_function_that_comes_may_be_one_that_inputs_are_looked_for_in(inputs: Inputs) -> None:
     new = TEXT + "\n\ndef get_inputs():\n    return [torch.ones(3)]\n"
@@ -298,25 +314,23 @@ def test_lines_of_code_are_found_where_they_went(seed: int) -> None:
         if line.strip() or number in strings or chance.random() < 0.5:
             new.append(line)
     before = ParsedText(TEXT)
-    edits = same_code(before, new)
-    assert edits is not None
-    moved = Relocation("/a.py", edits, new)
-    for told in code_lines(lines):
-        assert new[moved.line(told.number)] == lines[told.number]
+    moves = same_code(before, new)
+    assert moves is not None
     change = aligned(before, ParsedText("\n".join(new)))
     assert change.is_same
-    again = Relocation("/a.py", change.edits, new)
-    docstring = '    """Words."""'
-    for told in code_lines(lines):
-        if told.line != docstring:
-            assert new[again.line(told.number)] == lines[told.number]
+    code = {token.start.line for token in tokens_of(lines) if not token.is_structure}
+    code -= {number for number in code if "Words." in lines[number]}
+    for move in (Relocation("/a.py", moves, new), Relocation("/a.py", change.moves, new)):
+        assert not move.is_formatted
+        for number in code:
+            assert new[move.line(number)] == lines[number]
 
 
 def test_what_is_told_moves_with_its_lines() -> None:
     text = "import torch\n\n\ndef f(x):\n    g(x,\n      x)\n"
     new = "# note\nimport torch\n\n\ndef f(x):\n    g(x,  # one\n      # note\n      x)\n"
-    edits = same_code(ParsedText(text), new.split("\n"))
-    assert edits is not None
+    moves = same_code(ParsedText(text), new.split("\n"))
+    assert moves is not None
 
     def finding(call: Range, line: int, file: str = "/p/a.py") -> Finding:
         return Finding(
@@ -331,7 +345,7 @@ def test_what_is_told_moves_with_its_lines() -> None:
         )
 
     before = finding(Range(Position(4, 4), Position(5, 8)), 5)
-    moved = Relocation("/p/a.py", edits, new.split("\n")).of(before)
+    moved = Relocation("/p/a.py", moves, new.split("\n")).of(before)
     assert moved.range == Range(Position(5, 4), Position(7, 8))
     assert moved.identity == "x@5:4-7:8"
     words = "As line 6 says, a.py, line 6, not line 4 of b.py, nor other.py, line 4."
@@ -345,86 +359,180 @@ def test_what_is_told_moves_with_its_lines() -> None:
 def test_what_is_told_of_a_line_that_is_gone_is_not_moved() -> None:
     text = "def f(x):\n    return x\n\n\ndef g(x):\n    return x\n"
     before, after = ParsedText(text), ParsedText(text.partition("\n\n\n")[2])
-    move = Relocation("/a.py", aligned(before, after).edits, after.lines)
-    assert move.of(_on_line(5)) == _on_line(1)
+    move = Relocation("/a.py", aligned(before, after).moves, after.lines)
+    assert move.of(_on_line(5, 4)) == _on_line(1, 4)
     with pytest.raises(LineLost):
-        move.of(_on_line(1))
+        move.of(_on_line(1, 4))
 
 
 def test_a_frame_shows_the_line_of_the_text_as_it_is() -> None:
     lines = ["f(x)  # a remark"]
-    edits = same_code(ParsedText("f(x)"), lines)
-    assert edits == ()
+    moves = same_code(ParsedText("f(x)"), lines)
+    assert moves is not None
     place = _on_line(0)
     told = Finding("x", "It says.", place, stack=(Frame("/a.py", "f", 0, text="f(x)"),))
-    assert Relocation("/a.py", edits, lines).of(told).stack[0].text == lines[0]
+    assert Relocation("/a.py", moves, lines).of(told).stack[0].text == lines[0]
 
 
-def _on_line(line: int) -> Range:
-    return Range(Position(line, 3), Position(line, 4))
+def _on_line(line: int, byte: int = 3) -> Range:
+    return Range(Position(line, byte), Position(line, byte + 1))
+
+
+def code_by_line(lines: Sequence[str]) -> list[list[Token]]:
+    code = [token for token in tokens_of(lines) if not token.is_structure]
+    return [list(one) for _, one in itertools.groupby(code, lambda token: token.start.line)]
 
 
 def respaced(chance: random.Random, text: str) -> str:
     """Other blanks, wherever there may be some."""
     new, times = [], chance.choice([1, 2])
-    for told in code_lines(text.split("\n")):
-        words = [" " * (told.tokens[0].column * times)]
-        for before, token in itertools.pairwise(told.tokens):
+    for tokens in code_by_line(text.split("\n")):
+        words = [" " * (tokens[0].start.byte * times)]
+        for before, token in itertools.pairwise(tokens):
             apart = before.text[-1:].isalnum() and token.text[:1].isalnum()
             words += [before.text, " " * (chance.randrange(3) + apart)]
-        new.append("".join([*words, told.tokens[-1].text]))
+        new.append("".join([*words, tokens[-1].text]))
     return "\n".join(new)
+
+
+PLACES = "\n".join(
+    [
+        "class A:",
+        "    def f(self, x, größe):",
+        '        y = {"ü": größe[0], "b": (x)}',
+        "        if x:",
+        '            return g(x , y["ü"],',
+        "              größe)  # note",
+        "        return f'{x}  ' + x . a",
+    ]
+)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_places_on_lines_are_found_behind_other_blanks(seed: int) -> None:
     chance = random.Random(seed)
-    text = "\n".join(
-        [
-            "class A:",
-            "    def f(self, x, größe):",
-            '        y = {"ü": größe[0], "b": (x)}',
-            "        if x:",
-            '            return g(x , y["ü"],',
-            "              größe)  # note",
-            "        return f'{x}  ' + x . a",
-        ]
-    )
-    new = respaced(chance, text)
-    lines, now = text.split("\n"), new.split("\n")
-    edits = same_code(ParsedText(text), now)
-    assert edits is not None
-    moved = Relocation("/a.py", edits, now)
-    for told in code_lines(lines):
-        for number, first in enumerate(told.tokens):
-            last = chance.choice(told.tokens[number:])
-            start, end = (told.line[:at].encode() for at in (first.column, last.end))
-            place = Range(Position(told.number, len(start)), Position(told.number, len(end)))
-            there = moved.of(place)
-            assert there == _moved_by(edits, place)
-            found = now[told.number].encode()[there.start.byte : there.end.byte].decode()
-            assert found.replace(" ", "") == told.line[first.column : last.end].replace(" ", "")
-            assert not found.startswith(" ")
-            assert not found.endswith(" ")
+    new = respaced(chance, PLACES)
+    lines, now = PLACES.split("\n"), new.split("\n")
+    moves = same_code(ParsedText(PLACES), now)
+    assert moves is not None
+    moved = Relocation("/a.py", moves, now)
+    for tokens in code_by_line(lines):
+        for number, first in enumerate(tokens):
+            last = chance.choice(tokens[number:])
+            place = Range(first.start, last.end)
+            there = between(now, moved.of(place))
+            assert there.replace(" ", "") == between(lines, place).replace(" ", "")
+            assert there == there.strip()
 
 
-def _moved_by(edits: Sequence[Edit], place: Range) -> Range | None:
-    for edit in edits:
-        moved = edit.moved(place)
-        assert moved is not None
-        place = moved
-    return place
+def between(lines: Sequence[str], place: Range) -> str:
+    text = TextPositions("\n".join(lines))
+    return text.between(place)
 
 
 def test_what_repeats_a_line_is_not_moved_behind_other_blanks() -> None:
     new = ["a = f(x, 1)", ""]
-    edits = same_code(ParsedText("a = f(x,1)\n"), new)
-    assert edits is not None
+    moves = same_code(ParsedText("a = f(x,1)\n"), new)
+    assert moves is not None
     place = Range(Position(0, 0), Position(0, 10))
-    moved = Relocation("/a.py", edits, new).of(Finding("x", "It says 1.", place))
+    moved = Relocation("/a.py", moves, new).of(Finding("x", "It says 1.", place))
     assert moved.range.end.byte == 11
     with pytest.raises(LineLost):
-        Relocation("/a.py", edits, new).of(Finding("x", "Of `f(x,1)`.", place))
+        Relocation("/a.py", moves, new).of(Finding("x", "Of `f(x,1)`.", place))
+
+
+LAYOUTS = [
+    ("x = f(a, b)", "x = f(\n    a,\n    b,\n)"),
+    ("x = a + b", "x = (\n    a\n    + b\n)"),
+    (
+        "def f(a, b=c):\n    return a, b",
+        "def f(\n    a,\n    b=c,\n):\n    return (a, b)",
+    ),
+    ("x = y['a'] + 'b' 'c'", 'x = y["a"] + "bc"'),
+    ("x = f(a).g(b)", "x = f(\n    a\n).g(b)"),
+    ("x = f(a).g(b).h", "x = (\n    f(a)\n    .g(b)\n    .h\n)"),
+    ("if a and b:\n    pass", "if (\n    a\n    and b\n):\n    pass"),
+    ("x = [i for i in a if i]", "x = [\n    i\n    for i in a\n    if i\n]"),
+    ("with a as b, c as d:\n    pass", "with (\n    a as b,\n    c as d,\n):\n    pass"),
+    ("assert a, b", "assert (\n    a\n), b"),
+    ("for i, j in a:\n    pass", "for (\n    i,\n    j,\n) in a:\n    pass"),
+    ("return_(a)[b](c, *d)", "return_(\n    a\n)[\n    b\n](\n    c,\n    *d,\n)"),
+    ("f(*a).g(*b)", "f(\n    *a\n).g(\n    *b\n)"),
+    ("0XFF + 1E5", "0xFF + 1e5"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), [*LAYOUTS, *((b, a) for a, b in LAYOUTS)])
+def test_what_a_formatter_does_is_no_change(old: str, new: str) -> None:
+    """Where Python compiles an instruction from, it is found in the new text, or not at all."""
+    moves = same_code(ParsedText(old), new.split("\n"))
+    assert moves is not None
+    assert moves.is_formatted
+    before, after = ast.parse(old), ast.parse(new)
+    found = 0
+    for one, other in zip(instructions(old), instructions(new), strict=True):
+        with contextlib.suppress(LineLost):
+            assert moves.range(one, "instruction") == other
+            found += 1
+    assert found > len(instructions(old)) / 2
+    for node, node_now in zip(ast.walk(before), ast.walk(after), strict=True):
+        if isinstance(node, ast.expr) and isinstance(node_now, ast.expr):
+            assert moves.range(extent(node), "expression") == extent(node_now)
+
+
+def instructions(text: str) -> list[Range]:
+    """Where those come from that come from anywhere, in their order."""
+    found, left = [], [compile(text, "x", "exec")]
+    while left:
+        code = left.pop()
+        for line, end_line, column, end_column in entries(code):
+            if line and end_line and column is not None and end_column:
+                start = Position(line - 1, column)
+                found.append(Range(start, Position(end_line - 1, end_column)))
+        left += [one for one in code.co_consts if isinstance(one, CodeType)]
+    return found
+
+
+def extent(node: ast.expr) -> Range:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    start = Position(node.lineno - 1, node.col_offset)
+    return Range(start, Position(node.end_lineno - 1, node.end_col_offset))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("f(a, b)", "f((a, b))"),
+        ("x = a, b", "x = [a, b]"),
+        ("x = a", "x = a,"),
+        ("x = (a + b) * c", "x = a + b * c"),
+        ("x = 'a'", "x = b'a'"),
+        ("x = 'a'", "x = u'a'"),
+        ("x = 1", "x = 1.0"),
+        ("if a: b", "if a:\n    b"),
+        ("(x): int", "x: int"),
+        ("x[1]", "x[1,]"),
+        ("assert (a, b)", "assert a, b"),
+    ],
+)
+def test_what_means_something_else_is_a_change(old: str, new: str) -> None:
+    assert same_code(ParsedText(old), new.split("\n")) is None
+
+
+def test_a_line_that_is_split_has_no_one_counterpart() -> None:
+    old, new = (
+        "def f(a, b):\n    x = g(a, b)\n",
+        "def f(\n    a, b\n):\n    x = g(\n        a, b\n    )\n",
+    )
+    moves = same_code(ParsedText(old), new.split("\n"))
+    assert moves is not None
+    assert moves.line(0) == 0  # a function begins with its `def`
+    with pytest.raises(LineLost):
+        moves.line(1)
+    back = same_code(ParsedText(new), old.split("\n"))
+    assert back is not None
+    assert [back.line(line) for line in (0, 1, 3, 4)] == [0, 0, 1, 1]
 
 
 # -- in the editor --------------------------------------------------------------------------------

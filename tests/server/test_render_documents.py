@@ -61,7 +61,8 @@ def text(kind: DocumentKind, *events: object, source: str = "") -> str:
 def guards(line: int, source: str, number: int = 0) -> GuardsFound:
     cause = Range(Position(line, 0), Position(line, 1))
     guard = FoundGuard("TENSOR_MATCH", source, (f"{source} == 1",), cause=0)
-    frame = GuardedFrame("forward", "", 0, 2, "0/0", 1, (cause,), (guard,))
+    last = Range(Position(2, 0), Position(2, 1))
+    frame = GuardedFrame("forward", "", 0, last, "0/0", 1, (cause,), (guard,))
     return GuardsFound.of(0, "Net", (frame,), probe_number=number)
 
 

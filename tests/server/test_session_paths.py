@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from fullgraph.domain.positions import TextPositions
 from fullgraph.render.summary import lens_tooltip, target_line
@@ -12,6 +13,7 @@ from fullgraph.session.results import Results
 from fullgraph.session.settings import Settings
 from fullgraph.session.untraced import untraced_findings
 from fullgraph_engine.protocol import (
+    Coverage,
     Finding,
     FindingFound,
     PathReport,
@@ -72,8 +74,17 @@ def test_a_path_in_words() -> None:
 
 
 def report(**facts: object) -> TargetReport:
-    made = TargetReport("A", "module", PLACE, "traced", lines=5, lines_traced=3)
+    made = TargetReport("A", "module", PLACE, "traced", coverage=covered((0, 1, 2), (3, 8)))
     return dataclasses.replace(made, **facts)  # type: ignore[arg-type]
+
+
+def covered(traced: Iterable[int], untraced: Iterable[int]) -> Coverage:
+    """Of lines of which an instruction is in the first four bytes."""
+    places = [
+        [Range(Position(line, 0), Position(line, 4)) for line in lines]
+        for lines in (traced, untraced)
+    ]
+    return Coverage.of(*places)
 
 
 def test_a_later_report_of_a_probe_replaces_the_earlier_one() -> None:
@@ -81,7 +92,7 @@ def test_a_later_report_of_a_probe_replaces_the_earlier_one() -> None:
     results.begin()
     results.apply(TargetsFound(1, (TargetInfo("A", "module", PLACE),)))
     results.apply(TargetDone(1, report()))
-    results.apply(TargetDone(1, report(lines_traced=4)))
+    results.apply(TargetDone(1, report(coverage=covered((0, 1, 2, 3), (8,)))))
     assert [one.report.lines_traced for one in results.reports()] == [4]
 
 
@@ -101,7 +112,7 @@ def test_what_other_paths_had_found_stays_until_all_is_traced_again() -> None:
 
 def test_untraced_lines_move_with_the_text() -> None:
     def lines(edit: Edit) -> tuple[int, ...]:
-        moved = move_report(report(untraced=(3, 8)), edit)
+        moved = move_report(report(), edit)
         assert moved is not None
         return moved.untraced
 
@@ -112,7 +123,10 @@ def test_untraced_lines_move_with_the_text() -> None:
 
 def test_untraced_lines_are_faded_in_blocks() -> None:
     text = TextPositions("def f(x):\n    a\n    b\n    c\n    d\n")
-    reports = [report(untraced=(1, 2, 4)), report(untraced=(1, 2), probe_number=1)]
+    reports = [
+        report(coverage=covered((), (1, 2, 4))),
+        report(coverage=covered((4,), (1, 2)), probe_number=1),
+    ]
     (one,) = untraced_findings(["A"], reports, text)
     assert one.finding.range == Range(Position(1, 4), Position(2, 5))
     assert one.finding.unnecessary
@@ -130,5 +144,5 @@ def test_the_tooltip_says_what_was_traced() -> None:
         "also in training mode\n"
         "not if `mask` is None: it raised ValueError: no mask"
     )
-    assert lens_tooltip(report(lines=None, lines_traced=None)) == ""
+    assert lens_tooltip(report(coverage=None)) == ""
     assert "lines traced 3 of 5" in target_line(report())

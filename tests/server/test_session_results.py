@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from fullgraph.incremental import ParsedText, same_code
 from fullgraph.session.edit_tracking import Edit
 from fullgraph.session.findings import merge
 from fullgraph.session.results import Results
@@ -10,13 +15,19 @@ from fullgraph_engine.protocol import (
     Finding,
     FindingFound,
     Position,
+    ProbeInfo,
     Range,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
     TargetsFound,
+    TraceStepsFound,
     place_words,
 )
+from fullgraph_engine.protocol.trace_steps import TraceStep
+
+PROBE = ProbeInfo("harvest", "f32[2]")
 
 
 def at(line: int) -> Range:
@@ -141,6 +152,79 @@ def test_a_run_that_was_ended_keeps_what_it_found() -> None:
     results.interrupted()
     assert messages(results) == ["a2", "b", "file"]
     assert not any(shown.current for shown in results.reports())
+
+
+def steps(*, probe: int = 0) -> TraceStepsFound:
+    return TraceStepsFound(1, "A", (TraceStep("graph", "f", ops=2),), probe_number=probe)
+
+
+@pytest.mark.parametrize(
+    ("status", "stays"),
+    [("traced", False), ("failed", False), ("timeout", True), ("crashed", True)],
+)
+def test_what_a_run_that_ends_by_itself_does_not_tell_again_is_gone(
+    status: Status, stays: bool
+) -> None:
+    results = Results()
+    results.begin()
+    for event in (targets("A"), steps(), done("A")):
+        results.apply(event)
+    results.complete()
+    results.begin()
+    assert results.told("A").trace_steps
+    results.apply(TargetDone(1, replace(done("A").report, status=status)))
+    assert (results.told("A").trace_steps is not None) is stays
+    results.complete()
+    assert (results.told("A").trace_steps is not None) is stays
+
+
+def test_what_was_told_of_a_probe_that_is_no_more_is_gone() -> None:
+    results = Results()
+    results.begin()
+    second = TargetDone(1, replace(done("A").report, probe_number=1))
+    for event in (targets("A"), done("A"), steps(probe=1), second):
+        results.apply(event)
+    results.complete()
+    results.begin()
+    for event in (targets("A"), done("A")):
+        results.apply(event)
+    assert results.told("A").trace_steps
+    results.complete()
+    assert not results.told("A").trace_steps
+
+
+def test_results_of_before_may_come_while_a_run_goes_on() -> None:
+    results, before = Results(), first_run()
+    results.begin()
+    results.adopt(before, before.placed)
+    assert messages(results) == ["a", "b", "file"]
+    for event in (targets("A", "B"), steps(), done("A")):
+        results.apply(event)
+    results.complete()
+    assert messages(results) == []
+    assert results.told("A").trace_steps
+
+
+def test_a_target_of_which_anything_has_no_place_is_left_out_of_another_text() -> None:
+    results = first_run()
+    results.begin()
+    results.apply(found("a2", "A", 9))
+    moves = same_code(ParsedText("x = 1\ny = 2\n"), ["# above", "x = 1", "y = 2"])
+    assert moves is not None
+    assert results.relocated(moves, "/m.py", ["# above", "x = 1", "y = 2"]).placed == {""}
+
+
+def test_what_is_taken_again_is_told_again() -> None:
+    before = first_run()
+    before.begin()
+    for event in (targets("A"), steps(), TargetDone(1, replace(done("A").report, probe=PROBE))):
+        before.apply(event)
+    before.complete()
+    results = before.snapshot()
+    results.begin()
+    results.take_again(before, "A", ("line 3",))
+    results.complete()
+    assert results.told("A").trace_steps
 
 
 def test_a_syntax_error_leaves_what_was_known() -> None:

@@ -16,6 +16,7 @@ from fullgraph_engine.protocol import (
     Range,
     SeenKind,
     SeenValue,
+    Status,
     TargetDone,
     TargetInfo,
     TargetReport,
@@ -81,8 +82,8 @@ class Edited:
     def tell(self, target: str, *values: SeenValue) -> None:
         self.results.apply(ValuesSeen.of(1, target, values))
 
-    def done(self, target: str) -> None:
-        report = TargetReport(target, "function", self.range("def f"), "traced")
+    def done(self, target: str, status: Status = "traced") -> None:
+        report = TargetReport(target, "function", self.range("def f"), status)
         self.results.apply(TargetDone(1, report))
 
     def edit(self, old: str, new: str) -> None:
@@ -222,8 +223,8 @@ def test_probes_of_one_target_add_up() -> None:
 def test_a_run_that_dies_leaves_what_was_known() -> None:
     edited = traced()
     edited.begin("f", "g")
-    edited.done("f")
-    edited.done("g")
+    edited.done("f", "crashed")
+    edited.done("g", "timeout")
     edited.results.complete()
     assert edited.seen().locals == LOCALS
 

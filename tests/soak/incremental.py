@@ -14,6 +14,7 @@ import dataclasses
 import random
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from soak.window import ROOT
 
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
+from fullgraph.kept import SETTLED
 from fullgraph.session.analysis_unit import TraceInputs, Unit
 from fullgraph.session.documents import Change, Document
 from fullgraph.session.request import analyze_request
@@ -38,6 +40,8 @@ FIXTURES = ROOT / "tests" / "fixtures"
 FILES = (FIXTURES / "demo" / "tiny_gpt.py", FIXTURES / "bench" / "breaks.py")
 FURTHEST = 8
 """Edits by which a text is away from the original before they are undone."""
+
+_TIMELY = re.compile(r"\b\d{9,}\b|(?<=; the last try: ).*")
 
 _T = TypeVar("_T")
 
@@ -132,9 +136,22 @@ def document(chance: random.Random, text: str) -> str:
     return "\n".join([*lines[:row], f'{indent}"""Some words."""', *lines[row:]])
 
 
+def layout(chance: random.Random, text: str) -> str:
+    """Other lines, quotes and commas, as formatters make them."""
+    options = {
+        "line-length": chance.choice([30, 60, 79, 88, 100, 120, 320]),
+        "format.quote-style": chance.choice(['"single"', '"double"', '"preserve"']),
+        "format.skip-magic-trailing-comma": chance.choice(["true", "false"]),
+        "format.preview": chance.choice(["true", "false"]),
+    }
+    settings = [word for name, value in options.items() for word in ("--config", f"{name}={value}")]
+    ruff = [sys.executable, "-m", "ruff", "format", "--isolated", *settings, "-"]
+    return subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+
+
 EDITS: tuple[Callable[[random.Random, str], str], ...] = (
     *(insert, insert, constant, constant, remove, comment, note, note, remark, blanks),
-    *(rename, swap, define, document),
+    *(rename, swap, define, document, layout, layout, layout),
 )
 
 
@@ -173,7 +190,7 @@ class Traced:
             await asyncio.sleep(0.01)
 
     def told(self) -> dict[str, Any]:
-        """By target what is known of it. Of one that could not be traced, what values were may be
+        """By target what is known of it. Of one whose run ended too early, what values were may be
         from before, to help."""
         results = self.unit.results
         told: dict[str, Any] = {"": {}}
@@ -184,20 +201,21 @@ class Traced:
         for name, reports in told.items():
             found = (one for one in results.findings() if one.target == name)
             reports["findings"] = sorted(map(timeless, found), key=repr)
-            if all(one[0].status == "traced" for key, one in reports.items() if key != "findings"):
+            if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
-                    known = getattr(results, kind).get(name)
+                    known = getattr(results.told(name), kind)
                     known = getattr(known, "by_probe", known)
                     reports[kind] = timeless(tuple(known.items()) if type(known) is dict else known)
         return told
 
 
 def timeless(value: _T) -> _T:
-    """Without how long anything took, numbers of requests, and addresses."""
+    """Without how long anything took, numbers of requests, and addresses; nor which of the tries to
+    find inputs came farthest: how many are made depends on the time that each takes."""
     if isinstance(value, tuple):
         return type(value)(timeless(item) for item in value)  # type: ignore[return-value]
     if isinstance(value, str):
-        return re.sub(r"\b\d{9,}\b", "…", value)  # type: ignore[return-value]
+        return _TIMELY.sub("…", value)  # type: ignore[return-value]
     if not dataclasses.is_dataclass(value):
         return value
     changed = {
@@ -235,6 +253,10 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
                 [str(x) for x in other if x not in one],
             )
             yield f"{where}: only after edits {ours[:2]}; only anew {theirs[:2]}"[:1500]
+    elif isinstance(one, str) and isinstance(other, str):
+        pairs = enumerate(zip(one, other, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+        yield f"{where}, from character {same}: {one[same:][:120]!r} != {other[same:][:120]!r}"
     else:
         yield f"{where}: {one!r} != {other!r}"[:600]
 
@@ -256,15 +278,15 @@ def edited(chance: random.Random, text: str) -> tuple[str, str]:
 async def soak(
     engine: Engine, path: Path, steps: int, chance: random.Random, *, verbose: bool
 ) -> tuple[int, ...]:
-    """Differences, runs, targets that were traced, those of traces of everything, and targets of
-    which other inputs were found."""
+    """Differences, runs, targets that were traced, those of traces of everything, targets of which
+    other inputs were found, changes of the layout, and those of them that needed a run."""
     # What further parts find follows from the same: they take most of the time.
     settings = Settings(trace_on="change", forecast=False, try_paths=False, try_dynamic=False)
     original = text = path.read_text()
     traced = Traced(engine, path, text, settings)
     traced.unit.open()
     await traced.settled()
-    failures = runs = targets = whole = others = 0
+    failures = runs = targets = whole = others = layouts = layout_runs = 0
     history = [text]
     for step in range(steps):
         if len(history) > FURTHEST or (len(history) > 1 and chance.random() < 0.1):
@@ -280,6 +302,10 @@ async def soak(
         anew.unit.open()
         await anew.settled()
         runs, targets = runs + traced.began, targets + traced.targets
+        layouts, layout_runs = (
+            layouts + (what == "layout"),
+            layout_runs + (what == "layout" and traced.began),
+        )
         whole += anew.targets
         ours, theirs = traced.told(), anew.told()
         for name in ours.keys() & theirs.keys():
@@ -299,7 +325,7 @@ async def soak(
         if verbose:
             print(f"  {step}: {what}, {traced.targets} of {anew.targets} targets", flush=True)
     traced.unit.close()
-    return failures, runs, targets, whole, others
+    return failures, runs, targets, whole, others, layouts, layout_runs
 
 
 async def main() -> int:
@@ -324,14 +350,15 @@ async def main() -> int:
         for number, file in enumerate(options.files):
             path = Path(shutil.copy(file, folder))
             chance = random.Random(options.seed + number)
-            wrong, runs, targets, whole, others = await soak(
+            wrong, runs, targets, whole, others, layouts, layout_runs = await soak(
                 engine, path, options.steps, chance, verbose=options.verbose
             )
             failures, steps = failures + wrong, steps + options.steps
             print(
                 f"{file.name}: {options.steps} edits, {wrong} differences; {runs} needed a run, "
                 f"{targets} targets were traced, {whole} without reuse; "
-                f"other inputs were found {others} times",
+                f"other inputs were found {others} times; "
+                f"{layout_runs} of {layouts} changes of the layout needed a run",
                 flush=True,
             )
     finally:

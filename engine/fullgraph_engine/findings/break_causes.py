@@ -39,8 +39,8 @@ def of_break(code: str, record: Break, place: FindingPlace, source: SourceText) 
     line = place.range.start.line
     frame = place.stack[-1] if place.stack else None
     function = source.function(source.path, frame.function, line) if frame is not None else ""
-    text = source.text_of(place.range)
-    before = source.occurrences(text, function, place.range.start)
+    text = source.code_of(place.range)
+    before = source.occurrences(place.range, function)
     return BreakCause(_identity(code, "place", function, text, str(before)), "place", function)
 
 

@@ -79,7 +79,7 @@ def _frame(
         original_name(frame.function),
         "" if frame.path == causes.path else frame.path,
         frame.line,
-        max(frame.line, code.last_line),
+        code.last,
         frame.compile_id,
         entered,
         tuple(ranges),

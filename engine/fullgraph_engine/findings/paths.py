@@ -76,8 +76,7 @@ class Known:
     ``identities`` are of its findings.
     """
 
-    traced: frozenset[int] = frozenset()
-    entered: frozenset[int] = frozenset()
+    lines: TracedLines = field(default_factory=TracedLines)
     asked: bool = False
     complete: bool = False
     answers: tuple[Asked, ...] = ()
@@ -151,6 +150,10 @@ class _Next:
     given: str = ""
 
 
+def _lines(places: Iterable[Range]) -> set[int]:
+    return {place.start.line for place in places}
+
+
 class Explorer:
     """Traces paths until none is known that leads to code that none has come to."""
 
@@ -175,12 +178,12 @@ class Explorer:
         self._repairs = REPAIRS
         self._found: dict[str, str] = {}
         """Values of optional arguments, in notation."""
-        self._lines, self._entered = set(known.traced), set(known.entered)
+        self._took(known.lines)
 
-    @property
-    def lines(self) -> TracedLines:
+    def _took(self, lines: TracedLines) -> None:
+        self.lines = lines
         """Those that some path came to."""
-        return TracedLines(frozenset(self._lines), frozenset(self._entered))
+        self._lines, self._entered = _lines(lines.traced), _lines(lines.entered)
 
     def could_answer(self, recording: Recording) -> bool:
         """Whether other answers than those of a run of which none is known may lead elsewhere.
@@ -257,8 +260,12 @@ class Explorer:
             self._report(PathReport(words, "late" if answer.late else "failed", answer.lost))
             return
         before = set(self._lines)
-        self._lines |= traveled.lines.traced
-        self._entered |= traveled.lines.entered
+        self._took(
+            TracedLines(
+                self.lines.traced | traveled.lines.traced,
+                self.lines.entered | traveled.lines.entered,
+            )
+        )
         self._answered |= {(asked.place, asked.answer) for asked in traveled.asked}
         if traveled.failure:
             self._report(PathReport(words, "failed", traveled.failure))

@@ -98,25 +98,36 @@ class SourceText:
         """The full name of a function around a line, if it is one of this file."""
         return self._names.at(name, line) if path == self.path else name
 
-    def occurrences(self, text: str, function: str, end: Position) -> int:
-        """How many expressions and statements of a function, by its full name, begin before ``end``
-        and have this text. What comments and docstrings say is none."""
-        sought, name = text.encode(), function.rpartition(".")[2]
-        return sum(
-            len({one.start for one in on_line if one.start < end and self.text_of(one) == text})
-            for number, on_line in self._extents.items()
-            if number <= end.line
-            and sought in self._lines[number]
-            and self.function(self.path, name, number) == function
+    def code_of(self, range_: Range) -> str:
+        """What stands in a range, in one line that does not depend on layout."""
+        node = self._nodes.get(range_)
+        return _code(node) if node is not None else "".join(self.text_of(range_).split())
+
+    def occurrences(self, place: Range, function: str) -> int:
+        """How many expressions and statements of a function, by its full name, begin before a place
+        and have its code. What comments and docstrings say is none."""
+        node, name = self._nodes.get(place), function.rpartition(".")[2]
+        if node is None:
+            return 0
+        code = _code(node)
+        return len(
+            {
+                where.start
+                for where, one in self._nodes.items()
+                if where.start < place.start
+                and type(one) is type(node)
+                and self.function(self.path, name, where.start.line) == function
+                and _code(one) == code
+            }
         )
 
     @cached_property
-    def _extents(self) -> dict[int, list[Range]]:
-        """Those of expressions and statements, by the line that they begin on."""
-        found: dict[int, list[Range]] = {}
+    def _nodes(self) -> dict[Range, ast.stmt | ast.expr]:
+        """Expressions and statements by their ranges, the outermost of each."""
+        found: dict[Range, ast.stmt | ast.expr] = {}
         for node in ast.walk(self.tree) if self.tree is not None else ():
             if isinstance(node, (ast.stmt, ast.expr)):
-                found.setdefault(node.lineno - 1, []).append(extent(node))
+                found.setdefault(extent(node), node)
         return found
 
     @cached_property
@@ -176,7 +187,7 @@ class SourceText:
         start = Position(first, node.col_offset)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             # Only its header: the body has statements of its own.
-            self._statements.setdefault(first, self.line_range(first))
+            self._statements.setdefault(first, Range(start, self._colon(node)))
             # A code object begins with its first decorator.
             for decorator in node.decorator_list:
                 self._definitions[decorator.lineno - 1] = first
@@ -184,15 +195,45 @@ class SourceText:
         end = Position((node.end_lineno or node.lineno) - 1, node.end_col_offset or 0)
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-            end = self.line_range(first).end
+            end = self._colon(node)
         for line in range(first, end.line + 1):
             known = self._statements.get(line)
             # A later node of the walk is deeper; the smallest statement on a line wins.
             if known is None or known.start.line <= start.line:
                 self._statements[line] = Range(start, end)
 
+    def _colon(self, node: ast.stmt) -> Position:
+        """The end of the header of a compound statement."""
+        ends = [Position(node.lineno - 1, node.col_offset)]
+        for name in _HEADERS:
+            value = getattr(node, name, None)
+            for part in value if isinstance(value, list) else [value]:
+                inner = ast.walk(part) if isinstance(part, ast.AST) else ()
+                ends += [extent(one).end for one in inner if isinstance(one, _PLACED)]
+        place = max(ends)
+        for number in range(place.line, len(self._lines)):
+            begin = place.byte if number == place.line else 0
+            code = self._lines[number][begin:].partition(b"#")[0]
+            if (at := code.find(b":")) >= 0:
+                return Position(number, begin + at + 1)
+        return place
 
-def extent(node: ast.stmt | ast.expr) -> Range:
+
+_HEADERS = (
+    *("args", "returns", "type_params", "bases", "keywords"),
+    *("test", "target", "iter", "items", "subject"),
+)
+"""Fields of what stands before the colon."""
+
+
+_PLACED = (ast.expr, ast.arg, ast.keyword)
+
+
+def _code(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0]
+
+
+def extent(node: ast.stmt | ast.expr | ast.arg | ast.keyword) -> Range:
     """The range of a node; ``ast`` counts lines from one, and columns in UTF-8 bytes as we do."""
     return Range(
         Position(node.lineno - 1, node.col_offset),

@@ -30,6 +30,7 @@ from ..protocol import (
     TraceMode,
     TracePath,
 )
+from ..protocol.coverage import Coverage
 from ..protocol.guards import GuardedFrame
 from ..protocol.shapes import PlaceShapes
 from ..protocol.timings import DynamoTime, FrameTime
@@ -478,8 +479,7 @@ class _Attempt:
         module: Any = call.function
         matters = modes.matter(module, read=recording.lines.reads_mode)
         known = Known(
-            recording.lines.traced,
-            recording.lines.entered,
+            dataclasses.replace(recording.lines, reads_mode=False),
             training=self._training if matters else None,
             identities=frozenset(finding.identity for finding in self.ledger.findings),
         )
@@ -774,11 +774,16 @@ class _Attempt:
             seconds=round(seconds, 4),
             error=self.error,
             chosen=len(recording.chosen) if recording else 0,
-            lines=len(self.lines.entered) if self.lines else None,
-            lines_traced=len(self.lines.traced) if self.lines else None,
-            untraced=tuple(sorted(self.lines.entered - self.lines.traced)) if self.lines else (),
+            coverage=self._coverage,
             paths=self.paths.reports,
         )
+
+    @property
+    def _coverage(self) -> Coverage | None:
+        if self.lines is None:
+            return None
+        traced, entered = self.lines.traced, self.lines.entered
+        return Coverage.of(traced, entered - traced)
 
 
 def _nothing() -> None:

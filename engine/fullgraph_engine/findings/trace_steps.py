@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from ..protocol import Range
-from ..protocol.trace_steps import TraceStep, TraceStepLine
+from ..protocol import Position, Range
+from ..protocol.trace_steps import TraceStep, TraceStepPlace
 from ..tracing.recording import Break, Graph, Recording, TracedFrame
 from . import breaks
 from .places import SourceText
@@ -33,25 +33,27 @@ def of_recording(
 
 
 def _graph(graph: Graph, frame: TracedFrame, source: SourceText) -> TraceStep:
-    counted = Counter(_lines(graph, source.path))
+    counted = Counter(_places(graph, source.path))
     return TraceStep(
         kind="graph",
         function=source.function(frame.path, frame.function, frame.line),
         path="" if frame.path == source.path else frame.path,
-        first_line=frame.line,
         resumed=frame.resumed,
         ops=len(graph.ops),
-        lines=tuple(TraceStepLine(line, ops) for line, ops in sorted(counted.items())),
+        places=tuple(TraceStepPlace(place, ops) for place, ops in sorted(counted.items())),
         seconds=round(frame.seconds, 6),
     )
 
 
-def _lines(graph: Graph, path: str) -> Iterator[int]:
-    """For each operator the innermost line of the file, if there is one."""
+def _places(graph: Graph, path: str) -> Iterator[Range]:
+    """For each operator the innermost place in the file, if there is one."""
     for op in graph.ops:
-        line = next((frame.line for frame in reversed(op.stack) if frame.path == path), None)
-        if line is not None:
-            yield line
+        frame = next((frame for frame in reversed(op.stack) if frame.path == path), None)
+        if frame is not None and frame.end_byte >= 0:
+            start, end = Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
+            yield Range(start, end)
+        elif frame is not None:
+            yield Range(Position(frame.line, 0), Position(frame.line, 0))
 
 
 def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Range) -> TraceStep:
@@ -60,7 +62,6 @@ def _break(record: Break, frame: TracedFrame, source: SourceText, fallback: Rang
         kind="break",
         function=source.function(frame.path, frame.function, frame.line),
         path="" if frame.path == source.path else frame.path,
-        first_line=frame.line,
         resumed=frame.resumed,
         code=finding.code,
         range=finding.range,

@@ -1121,7 +1121,9 @@ class Analysis:
         self._waiting.pop(target, None)
         self._settled[target] = name
         self._reported.add((name, planned.info.range))
-        sources = tuple(made.source for made in taken.values())
+        # Where no line of the file makes the call, its source is that of the probe.
+        usual = planned.probe_info.source
+        sources = tuple(made.source or usual for made in taken.values())
         self._host.send(CalledAgain(self.request.request, name, sources))
 
     def enclosing_lost(self, one: EnclosingRun) -> None:
@@ -1176,9 +1178,7 @@ class Analysis:
         self._report(
             replace(
                 _numbered(first, first.done),
-                lines=done.report.lines,
-                lines_traced=done.report.lines_traced,
-                untraced=done.report.untraced,
+                coverage=done.report.coverage,
                 paths=done.report.paths,
             )
         )

@@ -26,6 +26,7 @@ from .behavior import Observe as Observe
 from .breaks import BreakCause as BreakCause
 from .breaks import BreakCost as BreakCost
 from .breaks import GraphCut as GraphCut
+from .coverage import Coverage as Coverage
 from .documents import DocumentKind, SavedEvents
 from .documents import DocumentsWritten as DocumentsWritten
 from .evidence import Evidence as Evidence
@@ -241,15 +242,26 @@ class TargetReport:
     chosen: int = 0
     """How many values were taken from the oracle because a fake tensor had none."""
     probe_number: int = 0
-    lines: int | None = None
-    """Lines with code of the functions of the file that were traced, or of which a part was."""
-    lines_traced: int | None = None
-    untraced: tuple[int, ...] = ()
-    """Those that were not, zero-based."""
+    coverage: Coverage | None = None
+    """Of the functions of the file that were traced, or of which a part was."""
     paths: tuple[PathReport, ...] = ()
     """The other paths that were tried."""
     called: GivenCall | None = None
     """What others call it with; None where that is not known, or nobody wants to know."""
+
+    @property
+    def lines(self) -> int | None:
+        """Lines with code."""
+        return self.coverage.lines if self.coverage is not None else None
+
+    @property
+    def lines_traced(self) -> int | None:
+        return self.coverage.lines_traced if self.coverage is not None else None
+
+    @property
+    def untraced(self) -> tuple[int, ...]:
+        """Lines that were not traced, zero-based."""
+        return self.coverage.untraced if self.coverage is not None else ()
 
 
 def visible(report: TargetReport, degraded: Iterable[Degraded]) -> TargetReport:
@@ -266,7 +278,7 @@ _COUNTS: dict[Fact, tuple[str, ...]] = {
     "skips": ("skips",),
     "guards": ("guards",),
     "recompiles": ("recompiles",),
-    "lines": ("lines", "lines_traced"),
+    "lines": ("coverage",),
 }
 
 

@@ -29,7 +29,8 @@ class FoundGuard:
 
 @dataclass(frozen=True)
 class GuardedFrame:
-    """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file.
+    """A compiled frame. Lines are zero-based; ``path`` is empty for the analyzed file, and ``last``
+    is where the code that ends last comes from.
 
     ``entered``: how often its code was run, each time but the first after all guards held; -1
     where that is not known. ``causes``: ranges of the analyzed text, None for one that an edit
@@ -39,11 +40,15 @@ class GuardedFrame:
     function: str
     path: str
     first_line: int
-    last_line: int
+    last: Range
     compile_id: str
     entered: int
     causes: tuple[Range | None, ...]
     guards: tuple[FoundGuard, ...]
+
+    @property
+    def last_line(self) -> int:
+        return max(self.first_line, self.last.end.line)
 
 
 @dataclass(frozen=True)

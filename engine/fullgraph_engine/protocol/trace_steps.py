@@ -14,10 +14,11 @@ MOST_STEPS = 2000
 
 
 @dataclass(frozen=True)
-class TraceStepLine:
-    """A zero-based line of the analyzed file, and how many operators of a graph come from it."""
+class TraceStepPlace:
+    """A range of the analyzed file, and how many operators of a graph come from it. Without columns
+    it begins and ends where its line does."""
 
-    line: int
+    range: Range
     ops: int
 
 
@@ -25,9 +26,9 @@ class TraceStepLine:
 class TraceStep:
     """A graph that was captured, or the break that ended one.
 
-    ``function`` is the one that was compiled, ``first_line`` its first, zero-based; it is in
-    another file where ``path`` is not empty. ``resumed``: it is what was left of it behind a
-    break. Of a graph, ``lines`` are those of the analyzed file, in its order; ``seconds`` is how
+    ``function`` is the one that was compiled; it is in another file where ``path`` is not empty.
+    ``resumed``: it is what was left of it behind a
+    break. Of a graph, ``places`` are those in the analyzed file, in its order; ``seconds`` is how
     long the compilation of its frame took, the backend not included.
 
     A break has the code and the place of its finding. ``inlined`` says how many functions the
@@ -38,15 +39,23 @@ class TraceStep:
     kind: StepKind
     function: str
     path: str = ""
-    first_line: int = 0
     resumed: bool = False
     ops: int = 0
-    lines: tuple[TraceStepLine, ...] = ()
+    places: tuple[TraceStepPlace, ...] = ()
     seconds: float = 0.0
     code: str = ""
     range: Range | None = None
     outcome: str = ""
     inlined: int = 1
+
+    @property
+    def ops_by_line(self) -> dict[int, int]:
+        """Operators that come from the analyzed file, by zero-based line, in its order."""
+        lines: dict[int, int] = {}
+        for place in self.places:
+            line = place.range.start.line
+            lines[line] = lines.get(line, 0) + place.ops
+        return lines
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,6 @@ TRANSLATOR = internal(
     "values", "symbolic interpreters of functions", _SC, "InstructionTranslatorBase.__init__"
 )
 OPCODES = internal("values", "their instructions", _SC, "InstructionTranslatorBase.dispatch_table")
-LINE = internal(
-    "lines", "the lines that they come to", _SC, "InstructionTranslatorBase.starts_line"
-)
 ROOT_TRANSLATOR = internal(
     "shapes", "symbolic interpreters of frames", _SC, "InstructionTranslator.__init__"
 )
@@ -64,7 +61,6 @@ INTERNALS = (
     BYTECODE_HOOK,
     TRANSLATOR,
     OPCODES,
-    LINE,
     ROOT_TRANSLATOR,
     SUMMARY,
     INNERMOST_SUMMARY,
@@ -97,15 +93,17 @@ def enters_tracer(code: CodeType) -> bool:
 
 
 def add_columns(summary: Any, translator: Any) -> None:
-    """To the summary of a translator's frame, which has none up to torch 2.12."""
+    """To the summary of a translator's frame, which has none up to torch 2.12, and no line on which
+    they end since."""
     place = getattr(getattr(translator, "current_instruction", None), "positions", None)
     if (
         HAS_COLUMNS
         and place is not None
         and place.lineno == summary.lineno
-        and summary.colno is None
+        and summary.colno in (None, place.col_offset)
     ):
         summary.colno, summary.end_colno = place.col_offset, place.end_col_offset
+        summary.end_lineno = place.end_lineno
 
 
 def translator_of(frame: FrameType | None) -> Any:

@@ -8,7 +8,6 @@ what ``TORCH_LOGS=guards`` prints.
 from __future__ import annotations
 
 import contextlib
-import dis
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from ..torch_internals import frames
 from ..torch_internals import guards as upstream
 from ..torch_internals.variables import COMPUTED, CONSTANT
 from . import stacks, variables
+from .lines import last_place
 from .recording import Guard, GuardedCode, Recording, Stack, Write
 
 MOST = 10_000
@@ -96,7 +96,7 @@ class Guards:
                 Guard(frame, leaf.kind, leaf.source, tuple(expressions), stack, type_)
             )
         resumed = frames.original_name(code.co_name) != code.co_name
-        recording.guarded.append(GuardedCode(frame, _last_line(code) - 1, count, resumed))
+        recording.guarded.append(GuardedCode(frame, last_place(code), count, resumed))
 
     def _stack(self, summary: Any) -> Stack:
         """Hundreds of guards come from one place, each with a summary of its own."""
@@ -177,11 +177,6 @@ def _type_name(kind: Any) -> str:
 
 def _columns(entry: Any) -> tuple[Any, Any]:
     return getattr(entry, "colno", None), getattr(entry, "end_colno", None)
-
-
-def _last_line(code: types.CodeType) -> int:
-    lines = [line for _, line in dis.findlinestarts(code) if line]
-    return max(lines, default=code.co_firstlineno)
 
 
 def _writes(frame: int, output: Any) -> Iterator[Write]:

@@ -315,12 +315,6 @@ def _began(recorder: Recorder, _none: None, translator: Any, *_args: Any, **_kwa
     recorder.began(translator)
 
 
-def _came_to_line(
-    recorder: Recorder, _none: None, translator: Any, line: int, *_args: Any, **_kwargs: Any
-) -> None:
-    recorder.lines.reached(translator.f_code, line)
-
-
 def _begin_frame(
     recorder: Recorder, original: Any, translator: Any, *args: Any, **kwargs: Any
 ) -> None:
@@ -342,7 +336,6 @@ _HOOKS: tuple[tuple[Internal, tuple[Around, ...]], ...] = (
     (frames.SKIP, (_before(_skipped), _behind(_converted))),
     (frames.SUMMARY, (_behind(_summarized),)),
     (frames.INNERMOST_SUMMARY, (_behind(_summarized_innermost),)),
-    (frames.LINE, (_behind(_came_to_line),)),
     (recompiles.REASONS, (_behind(_recompiled),)),
     (recompiles.LIMIT, (_behind(_limited),)),
     (graphs.COMPLIANCE, (_with(_check_compliance),)),

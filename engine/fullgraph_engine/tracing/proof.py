@@ -146,7 +146,9 @@ def _calls(
                 lambda r: all(one.causes and one.causes[0].explanation for one in r.breaks),
             ),
             _Statement(
-                "lines", "the lines of a function", lambda r: _line("x = x + 1") in r.lines.traced
+                "lines",
+                "the lines of a function",
+                lambda r: _line("x = x + 1") in {one.start.line for one in r.lines.traced},
             ),
             _Statement("values", "tensors", lambda r: bool(r.seen)),
             _Statement("shapes", "sizes", lambda r: any(place.values for place in r.shapes)),

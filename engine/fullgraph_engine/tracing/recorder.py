@@ -74,7 +74,7 @@ class Recorder:
         self.instructions = Instructions(file, self.lose)
         self.values = Values(self.instructions)
         self.shapes = Shapes(self.instructions)
-        self.lines = Lines(file)
+        self.lines = Lines(self.instructions)
         self.guards = guards.Guards(self.recording)
         self.bottom = bottom
         self.on_break = on_break

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..protocol import Frame, SeenKind
+from ..protocol import Frame, Range, SeenKind
 from ..protocol.evidence import BreakOutcome, Phase, Resolution
 from ..protocol.shapes import ShapeRole, ShapeSeen
 
@@ -108,13 +108,13 @@ class Guard:
 
 @dataclass(frozen=True)
 class GuardedCode:
-    """A compiled frame that has guards, and how many. ``last_line`` is zero-based.
+    """A compiled frame that has guards, and how many. ``last`` is where its last code comes from.
 
     ``resumed``: it is what is left of a function behind a break.
     """
 
     frame: int
-    last_line: int
+    last: Range
     guards: int
     resumed: bool
 
@@ -296,14 +296,14 @@ class ChosenValue:
 
 @dataclass(frozen=True)
 class TracedLines:
-    """Of the functions of one file that Dynamo entered: their lines with instructions, zero-based,
-    and those of them that it came to.
+    """Of the functions of one file that Dynamo entered: where their instructions come from, and
+    those of them that it came to.
 
     ``reads_mode``: code outside torch reads whether a module is in training mode.
     """
 
-    traced: frozenset[int] = frozenset()
-    entered: frozenset[int] = frozenset()
+    traced: frozenset[Range] = frozenset()
+    entered: frozenset[Range] = frozenset()
     reads_mode: bool = False
 
 

@@ -10,4 +10,5 @@ from .alignment import Alignment as Alignment
 from .alignment import aligned as aligned
 from .alignment import may_be_same_code as may_be_same_code
 from .alignment import same_code as same_code
+from .moves import Moves as Moves
 from .statements import ParsedText as ParsedText

@@ -56,6 +56,13 @@ def unaffected(
     appeared = sides[0].bound_by_functions ^ sides[1].bound_by_functions
     lines = {line for one in kept[0].values() for line in range(one.first, one.last + 1)}
     documented = _Side(before, change.documented_before)
+    targets = list(targets)
+    if any(target.inputs == "convention" for target in targets):
+        # What calls a target may have its own inputs from there.
+        targets = [
+            replace(target, inputs="convention") if target.inputs == "given" else target
+            for target in targets
+        ]
     return frozenset(
         target.name
         for target in targets

@@ -1,26 +1,24 @@
-"""Which lines of a text are the same code as which of an earlier one."""
+"""Which statements of a text are the same code as which of an earlier one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from fullgraph.incremental.code_lines import CodeLine, code_lines
+from fullgraph.incremental.moves import Moves, Rewritten, Shifted
 from fullgraph.incremental.statements import ParsedText, Statement
-from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol import Position
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """How a text differs from an earlier one, statement by statement.
+    """How a text differs from an earlier one, statement by statement, by their numbers.
 
-    ``edits`` turn places of the earlier one into places of the later one, applied in their order:
-    exactly those in statements that are the same. The rest are numbers of statements.
+    ``moves`` are of places in statements that are the same.
     """
 
-    edits: tuple[Edit, ...]
+    moves: Moves
     changed_before: frozenset[int] = frozenset()
     """Of the earlier text, those that are changed or gone."""
     changed_after: frozenset[int] = frozenset()
@@ -38,54 +36,53 @@ def aligned(before: ParsedText, after: ParsedText) -> Alignment:
     """How the statements of two texts correspond.
 
     Raises:
-        SyntaxError: one of them has a statement that cannot be read line by line.
+        SyntaxError: one of them has a statement whose tokens cannot be read.
     """
     old, new = before.statements, after.statements
-    keys = _keys(before, after)
     same = [
         (block.a + shift, block.b + shift)
-        for block in SequenceMatcher(None, *keys, autojunk=False).get_matching_blocks()
+        for block in SequenceMatcher(
+            None, *_keys(before, after), autojunk=False
+        ).get_matching_blocks()
         for shift in range(block.size)
     ]
+    same = [(one, other) for one, other in same if _execute_alike(old[one], new[other])]
     documented = frozenset(
-        one for one, other in same if _docstrings(old[one]) != _docstrings(new[other])
+        one for one, other in same if old[one].docstrings != new[other].docstrings
     )
-    pairs: list[_Pair] = []
-    for one, other in same:
-        if old[one].lines == new[other].lines:
-            shift = new[other].first - old[one].first
-            numbers = range(old[one].first, old[one].last + 1)
-            pairs += (_Pair(line, line + shift) for line in numbers)
-        else:
-            pairs += map(_pair, _told(old[one]), _told(new[other]))
+    imported = before.imported
+    moves = Moves([_moved(old[one], new[other], imported) for one, other in same])
     left = _with_code(old) - {one for one, _ in same}
     come = _with_code(new) - {other for _, other in same}
-    used = [_used(old, left), _used(new, come)]
-    return Alignment(_edits(pairs, *used), left, come, documented)
+    return Alignment(moves, left, come, documented)
 
 
-def same_code(before: ParsedText, after: Sequence[str]) -> tuple[Edit, ...] | None:
-    """The edits from a text to one with these lines, if only comments, empty lines and blanks
-    differ; None if more does. Reads no more than the statements around what differs."""
+def same_code(before: ParsedText, after: Sequence[str]) -> Moves | None:
+    """The moves from a text to one with these lines, if only comments and layout differ; None if
+    more does. Reads no more than the statements around what differs."""
     old = before.lines
     head, tail = _around(old, after)
     if head == len(old) == len(after):
-        return ()
+        return Moves([(0, len(old), Shifted(0))])
     if _plainly(old[head : len(old) - tail]) != _plainly(after[head : len(after) - tail]):
         return None
     one, other = before.at(head), before.at(max(len(old) - tail - 1, head))
     first, last = before.statements[one].first, before.statements[other].last
-    last_now = last + len(after) - len(old)
+    shift = len(after) - len(old)
     try:
-        ours = [line for part in before.statements[one : other + 1] for line in part.code]
-        theirs = code_lines(after[first : last_now + 1], first)
+        ours = [part for part in before.statements[one : other + 1] if _has_code(part)]
+        text = "\n".join(after[first : last + shift + 1])
+        theirs = [part for part in ParsedText(text, first).statements if _has_code(part)]
+        if [part.key for part in ours] != [part.key for part in theirs]:
+            return None
     except SyntaxError:
         return None
-    if [line.code for line in ours] != [line.code for line in theirs]:
+    pairs = list(zip(ours, theirs, strict=True))
+    if not all(a.docstrings == b.docstrings and _execute_alike(a, b) for a, b in pairs):
         return None
-    pairs = map(_pair, ours, theirs)
-    ends = _Pair(first - 1, first - 1), _Pair(last + 1, last_now + 1)
-    return _edits([ends[0], *pairs, ends[1]], set(), set())
+    head_part = (0, first - 1, Shifted(0))
+    tail_part = (last + 1, len(old), Shifted(shift))
+    return Moves([head_part, *(_moved(*pair, before.imported) for pair in pairs), tail_part])
 
 
 def may_be_same_code(before: Sequence[str], after: Sequence[str]) -> bool:
@@ -103,14 +100,16 @@ def _around(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
     return head, tail
 
 
-def _plainly(lines: Sequence[str]) -> list[str]:
+_LAYOUT = re.compile(r"#.*|[\s(),'\"\\]+")
+
+
+def _plainly(lines: Sequence[str]) -> str:
     """Differs only where code does, and is found much faster."""
-    parts = ("".join(line.partition("#")[0].split()) for line in lines)
-    return [part for part in parts if part]
+    return _LAYOUT.sub("", "\n".join(lines)).lower()
 
 
 def _keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[object]]:
-    """Of equal statements equal ones. Few have to be read line by line."""
+    """Of statements that may be equal equal ones. Of few the tokens have to be read."""
     whole = {part.lines for part in before.statements} & {part.lines for part in after.statements}
 
     def key(part: Statement) -> object:
@@ -119,79 +118,22 @@ def _keys(before: ParsedText, after: ParsedText) -> tuple[list[object], list[obj
     return [key(part) for part in before.statements], [key(part) for part in after.statements]
 
 
+def _execute_alike(one: Statement, other: Statement) -> bool:
+    return one.lines == other.lines or one.executes_as(other)
+
+
+def _moved(
+    one: Statement, other: Statement, imported: frozenset[str]
+) -> tuple[int, int, Shifted | Rewritten]:
+    same = one.lines == other.lines
+    part = Shifted(other.first - one.first) if same else Rewritten(one, other, imported)
+    return one.first, one.last, part
+
+
+def _has_code(part: Statement) -> bool:
+    """Not if it is no more than comments at the end of a text."""
+    return bool(part.nodes or part.key)
+
+
 def _with_code(parts: Sequence[Statement]) -> frozenset[int]:
-    """Without what is no more than comments at the end of a text."""
-    return frozenset(number for number, part in enumerate(parts) if part.nodes or part.key)
-
-
-def _told(part: Statement) -> list[CodeLine]:
-    return [line for line in part.code if line.number not in part.documented]
-
-
-def _docstrings(part: Statement) -> list[str]:
-    return [part.lines[number - part.first].strip() for number in sorted(part.documented)]
-
-
-def _used(parts: Sequence[Statement], numbers: Iterable[int]) -> set[int]:
-    """Lines of code of some statements."""
-    return {line.number for number in numbers for line in parts[number].code}
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """A line, and the one that has the same code later. ``edits`` are of the blanks in it."""
-
-    line: int
-    now: int
-    edits: tuple[Edit, ...] = ()
-
-
-def _pair(line: CodeLine, now: CodeLine) -> _Pair:
-    if line.line == now.line:
-        return _Pair(line.number, now.number)
-    edits = []
-    end = end_now = 0
-    before = ""
-    for token, token_now in zip(line.tokens, now.tokens, strict=True):
-        if token.column - end != token_now.column - end_now:
-            edits.append(
-                Edit(
-                    Position(line.number, _bytes(line.line[:end])),
-                    Position(line.number, _bytes(line.line[: token.column])),
-                    Position(
-                        line.number,
-                        _bytes(line.line[:end]) + token_now.column - end_now,
-                    ),
-                    blank=True,
-                    around=f"{before}{line.line[end : token.column]}{token.text}" if before else "",
-                )
-            )
-        end, end_now, before = token.end, token_now.end, token.text
-    return _Pair(line.number, now.number, tuple(edits))
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode())
-
-
-def _edits(pairs: Sequence[_Pair], left: set[int], come: set[int]) -> tuple[Edit, ...]:
-    """What lies between lines that correspond, the last first, so that none shifts another."""
-    return tuple(reversed(list(_between(pairs, left, come))))
-
-
-def _between(pairs: Sequence[_Pair], left: set[int], come: set[int]) -> Iterator[Edit]:
-    line = now = -1
-    for pair in pairs:
-        next_line, next_now = pair.line, pair.now
-        gone, new = range(line + 1, next_line), range(now + 1, next_now)
-        code = not left.isdisjoint(gone) or not come.isdisjoint(new)
-        if code or len(gone) != len(new):
-            start = line + 1
-            yield Edit(
-                Position(start, 0),
-                Position(next_line, 0),
-                Position(start + len(new), 0),
-                blank=not code,
-            )
-        yield from pair.edits
-        line, now = next_line, next_now
+    return frozenset(number for number, part in enumerate(parts) if _has_code(part))

@@ -1,4 +1,4 @@
-"""What was told of a text, said of a later one whose lines of code are the same but for blanks."""
+"""What was told of a text, said of a later one that executes the same where it is about."""
 
 from __future__ import annotations
 
@@ -9,70 +9,60 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any, TypeVar
 
-from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol import BreakCause, Finding, Frame, Position, Range, place_words
+from fullgraph.incremental.moves import Kind, LineLost, Moves
+from fullgraph_engine.protocol import (
+    BreakCause,
+    Finding,
+    Frame,
+    Position,
+    ProbeInfo,
+    Range,
+    place_words,
+)
+from fullgraph_engine.protocol.coverage import Coverage
 
 _T = TypeVar("_T")
 
 _LINES = frozenset({"line", "end_line", "first_line", "last_line"})
 """Fields that hold a zero-based line of the file that their object's ``path`` names."""
-_LISTS = frozenset({"untraced"})
 _WORDS = re.compile(
     r'(?P<file>File "[^"\n]+", |(?P<name>[\w.-]+\.py), )?'
     r"\b(?P<before>line )(?P<number>\d+)\b(?P<other> (?:of|in) [\w.-]+\.py)?"
 )
 
 
-class LineLost(Exception):
-    """Something is told of a line that has no counterpart, or repeats one that is written otherwise
-    by now."""
-
-
 class Relocation:
-    """Places of one file, from an earlier text to a later one with these lines, line by line."""
+    """Places of one file, from an earlier text to a later one with these lines.
 
-    def __init__(self, path: str, edits: Sequence[Edit], lines: Sequence[str]) -> None:
-        self._path, self._edits, self._lines = path, tuple(edits), lines
+    What repeats code of the earlier text that is written otherwise now is lost.
+    """
+
+    def __init__(self, path: str, moves: Moves, lines: Sequence[str]) -> None:
+        self._path, self._moves, self._lines = path, moves, lines
         self._name = PurePath(path).name
-        self._known: dict[int, int] = {}
-        self._inside: dict[int, list[Edit]] = {}
-        for edit in self._edits:
-            if edit.inside:
-                self._inside.setdefault(edit.start.line, []).append(edit)
-        self._around = {edit.around for edit in self._edits if edit.around}
+        parts = moves.rewritten
+        formatted = [part for part in parts if part.is_formatted]
+        self.is_formatted = bool(formatted)
+        """Lines are divided otherwise somewhere."""
+        self._rewritten = {text for part in parts for text in part.rewritten()}
+        self._joined = {text for part in formatted for text in part.joined()}
+        self._lines_gone = {text for part in formatted for text in part.lines_gone()}
 
     def line(self, line: int) -> int:
         """Where a line is now.
 
         Raises:
-            LineLost: it is no line of the later text.
+            LineLost: it is no line of the later text, or several.
         """
-        if line < 0:
-            return line
-        moved = self._known.get(line)
-        if moved is None:
-            moved = line
-            for edit in self._edits:
-                shifted = edit.moved_line(moved)
-                if shifted is None:
-                    raise LineLost(line)
-                moved = shifted
-            self._known[line] = moved
-        return moved
+        return line if line < 0 else self._moves.line(line)
 
-    def byte(self, line: int, byte: int, *, end: bool = False) -> int:
-        """Where a place on a line is now; ``end``: it is the end of something.
+    def range(self, range_: Range, kind: Kind = "either") -> Range:
+        """Where a range is now.
 
         Raises:
-            LineLost: it is between blanks that came or went.
+            LineLost: it has no counterpart.
         """
-        moved = byte
-        for edit in self._inside.get(line, ()):
-            if edit.start.byte < byte < edit.end.byte:
-                raise LineLost(line)
-            if edit.start.byte < byte if end else edit.end.byte <= byte:
-                moved += edit.new_end.byte - edit.end.byte
-        return moved
+        return self._moves.range(range_, kind)
 
     def of(self, told: _T) -> _T:
         """The same of the later text: a dataclass of the protocol, or a tuple of some.
@@ -86,21 +76,19 @@ class Relocation:
     def _moved(self, value: Any) -> Any:
         kind: Any = type(value)
         if kind is str:
-            if any(around in value for around in self._around):
-                raise LineLost
-            return _WORDS.sub(self._word, value) if "line " in value else value
+            return self._text(value)
         if kind is tuple:
             return tuple(self._moved(item) for item in value)
         if kind is Range:
-            start, end = value.start, value.end
-            return Range(
-                Position(self.line(start.line), self.byte(start.line, start.byte)),
-                Position(self.line(end.line), self.byte(end.line, end.byte, end=True)),
-            )
+            return self.range(value)
         if kind is Frame:
             return self._frame(value)
         if kind is BreakCause and not value.path:
             return value  # where the finding is, which says so itself
+        if kind is ProbeInfo:
+            return self._probe(value)
+        if kind is Coverage:
+            return self._coverage(value)
         fields = _fields(kind)
         if not fields or getattr(value, "path", "") not in ("", self._path, None):
             return value
@@ -110,8 +98,8 @@ class Relocation:
             new: Any
             if name in _LINES:
                 new = self.line(old)
-            elif name in _LISTS:
-                new = tuple(self.line(line) for line in old)
+            elif name == "range" and kind is Finding:
+                new = self.range(old, self._kind(value))
             else:
                 new = self._moved(old)
             if new is not old and new != old:
@@ -124,18 +112,52 @@ class Relocation:
             moved = dataclasses.replace(moved, identity=moved.identity.replace(*places))
         return moved
 
+    def _text(self, value: str) -> str:
+        if any(text in value for text in self._rewritten):
+            raise LineLost
+        if self._joined and any(text in "".join(value.split()) for text in self._joined):
+            raise LineLost
+        if "\n" in value and not self._lines_gone.isdisjoint(map(str.strip, value.split("\n"))):
+            raise LineLost
+        return _WORDS.sub(self._word, value) if "line " in value else value
+
+    def _kind(self, finding: Finding) -> Kind:
+        """Where a frame of its stack is, its range is that of an instruction."""
+        own = [_place(frame) for frame in finding.stack if frame.path == self._path]
+        if not own:
+            return "either"
+        # A condition has the place of its expression, in place of that of the jump.
+        return "instruction" if finding.range in own else "expression"
+
+    def _probe(self, probe: ProbeInfo) -> ProbeInfo:
+        """Its inputs are told in notation, and in normal form."""
+        source = _WORDS.sub(self._word, probe.source)
+        return probe if source == probe.source else dataclasses.replace(probe, source=source)
+
+    def _coverage(self, coverage: Coverage) -> Coverage:
+        """Instructions, by which lines are counted anew."""
+        moved = [
+            [self.range(place, "instruction") for place in places] for places in coverage.places()
+        ]
+        return Coverage.of(*moved)
+
     def _frame(self, frame: Frame) -> Frame:
         if frame.path != self._path:
             return frame
-        line = self.line(frame.line)
+        if frame.end_byte >= 0:
+            place = self.range(_place(frame), "instruction")
+        else:
+            start = Position(self.line(frame.line), frame.byte)
+            place = Range(start, Position(self.line(frame.end_line), -1))
+        line = place.start.line
         if line >= len(self._lines):
             raise LineLost(line)  # code of another text with the same path
         return dataclasses.replace(
             frame,
             line=line,
-            byte=self.byte(frame.line, frame.byte),
-            end_line=self.line(frame.end_line),
-            end_byte=self.byte(frame.end_line, frame.end_byte, end=True),
+            byte=place.start.byte,
+            end_line=place.end.line,
+            end_byte=place.end.byte,
             text=self._lines[line] if frame.text else "",
         )
 
@@ -147,6 +169,10 @@ class Relocation:
             return match[0]
         number = self.line(int(match["number"]) - 1) + 1
         return f"{file}{match['before']}{number}"
+
+
+def _place(frame: Frame) -> Range:
+    return Range(Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte))
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from functools import cached_property
 from typing import Literal
 
 from fullgraph.domain.positions import TextPositions
-from fullgraph.incremental.code_lines import CodeLine, code_lines
+from fullgraph.incremental.tokens import Token, tokens_of
 
 Role = Literal["definition", "import", "main", "other"]
 
@@ -60,10 +61,6 @@ class Statement:
     nodes: tuple[ast.stmt, ...]
 
     @cached_property
-    def code(self) -> tuple[CodeLine, ...]:
-        return code_lines(self.lines, self.first)
-
-    @cached_property
     def documented(self) -> frozenset[int]:
         """Lines that hold nothing but a docstring."""
         found: set[int] = set()
@@ -75,10 +72,53 @@ class Statement:
                 found.update(range(node.lineno - 1, last + 1))
         return frozenset(found)
 
+    @property
+    def docstrings(self) -> list[str]:
+        """What they say."""
+        texts = (ast.literal_eval(ast.unparse(node)) for node in _docstrings(self.nodes))
+        return [_layout_free(text) for text in texts]
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Without docstrings.
+
+        Raises:
+            SyntaxError: they cannot be read.
+        """
+        documented = self.documented
+        return tuple(
+            token
+            for token in tokens_of(self.lines, self.first)
+            if token.start.line not in documented or token.text[-1:] not in "\n'\""
+        )
+
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The same for two statements that execute the same, docstrings aside."""
-        return tuple(line.code for line in self.code if line.number not in self.documented)
+        """The same for two statements that execute the same."""
+        return tuple(token.key for token in self.tokens if not token.is_optional)
+
+    def executes_as(self, other: Statement) -> bool:
+        """Whether both do the same, docstrings aside, if they have one key."""
+        if [token.text for token in self.tokens] == [token.text for token in other.tokens]:
+            return True
+        return self._dump == other._dump
+
+    @cached_property
+    def _dump(self) -> list[str]:
+        return [type(node).__name__ + _fields(node) for node in self.described]
+
+    @cached_property
+    def described(self) -> tuple[ast.AST, ...]:
+        """All nodes but those of docstrings, in an order that is the same for the same code."""
+        docstrings = {id(one) for one in _docstrings(self.nodes)}
+        found: list[ast.AST] = []
+        left: list[ast.AST] = list(reversed(self.nodes))
+        while left:
+            node = left.pop()
+            if id(node) not in docstrings and not isinstance(node, ast.expr_context):
+                found.append(node)
+                left += reversed(list(ast.iter_child_nodes(node)))
+        return tuple(found)
 
     @cached_property
     def names(self) -> Names:
@@ -129,19 +169,19 @@ def _quietly_parsed(text: str) -> list[ast.stmt]:
 
 
 class ParsedText:
-    """The statements of one text.
+    """The statements of one text, or of a part of one that begins on line ``first``.
 
     Raises:
         SyntaxError: it does not parse, for the Python that executes this.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, first: int = 0) -> None:
         self.lines = tuple(TextPositions(text).lines)
         try:
-            body = _quietly_parsed(text)
+            body = _quietly_parsed("\n" * first + text)
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from error
-        self.statements = tuple(_statements(body, self.lines))
+        self.statements = tuple(_statements(body, self.lines, first))
         self._closures: dict[int, frozenset[int]] = {}
 
     def at(self, line: int) -> int:
@@ -159,6 +199,16 @@ class ParsedText:
             for name in statement.names.binds:
                 found.setdefault(name, []).append(number)
         return {name: tuple(numbers) for name, numbers in found.items()}
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Names that an import at the top, if only under a condition, binds."""
+        outer = (
+            node for one in self.statements for node in one.nodes if _role(node) != "definition"
+        )
+        inner = (node for one in outer for node in ast.walk(one))
+        imports = (node for node in inner if isinstance(node, (ast.Import, ast.ImportFrom)))
+        return frozenset(name for node in imports for name in _bound(node))
 
     def reached(self, names: Iterable[str]) -> frozenset[int]:
         """The statements that names lead to, directly or through others."""
@@ -230,8 +280,10 @@ class ParsedText:
         return hearing
 
 
-def _statements(body: Sequence[ast.stmt], lines: tuple[str, ...]) -> Iterator[Statement]:
-    first = 0
+def _statements(
+    body: Sequence[ast.stmt], lines: tuple[str, ...], start: int
+) -> Iterator[Statement]:
+    first = start
     group: list[ast.stmt] = []
     for number, node in enumerate(body):
         group.append(node)
@@ -239,10 +291,10 @@ def _statements(body: Sequence[ast.stmt], lines: tuple[str, ...]) -> Iterator[St
         follower = body[number + 1] if number + 1 < len(body) else None
         if follower is not None and _first_line(follower) <= last:
             continue
-        yield Statement(first, last, lines[first : last + 1], tuple(group))
+        yield Statement(first, last, lines[first - start : last + 1 - start], tuple(group))
         first, group = last + 1, []
-    if first < len(lines):
-        yield Statement(first, len(lines) - 1, lines[first:], ())
+    if first < start + len(lines):
+        yield Statement(first, start + len(lines) - 1, lines[first - start :], ())
 
 
 def _first_line(node: ast.stmt) -> int:
@@ -258,12 +310,32 @@ def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
                 yield from filter(_is_text, node.body[:1])
 
 
+def _layout_free(text: str) -> str:
+    return "\n".join(map(str.rstrip, inspect.cleandoc(text).strip().split("\n")))
+
+
 def _is_text(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
+
+
+def _fields(node: ast.AST) -> str:
+    """What a node is but for what is inside it, which is told by how many nodes it has there."""
+    told = []
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            items = [item for item in value if not (isinstance(item, ast.stmt) and _is_text(item))]
+            told.append(str([_told(item) for item in items]))
+        else:
+            told.append(_told(value))
+    return ",".join(told)
+
+
+def _told(value: object) -> str:
+    return "*" if isinstance(value, ast.AST) else repr(value)
 
 
 def _role(node: ast.stmt) -> Role:

@@ -147,11 +147,13 @@ class DocumentService:
 
 
 def _known_guards(unit: Unit, target: str) -> Draft | None:
-    """The guards as the last run has told them, if that was of the text as it is now."""
+    """The guards as the last run has told them, if that was of the text as it is now, and went
+    through: else they may be of the run before."""
     shown = [one for one in unit.reports() if one.report.name == target]
-    guards = unit.results.guards.get(target)
+    guards = unit.results.told(target).guards
     # One telling for each probe: otherwise it is not sure which belongs to which.
-    if guards is None or not all(one.current for one in shown) or len(shown) != len(guards.told):
+    traced = all(one.current and one.report.status == "traced" for one in shown)
+    if guards is None or not traced or len(shown) != len(guards.told):
         return None
     draft = Draft("guards", target, unit.document.text)
     for one, told in zip(shown, guards.told, strict=True):

@@ -51,7 +51,7 @@ def show_actions(unit: Unit, params: types.CodeActionParams) -> Iterator[types.C
 
     for kind, command in _COMMANDS.items():
         yield action(f"Show {TITLES[kind]} of {target}", kind, command)
-    if target in unit.results.guards:
+    if unit.results.told(target).guards is not None:
         verb = "Hide" if target in unit.guards_shown else "Show"
         title = f"{verb} all guards of {target} as diagnostics"
         yield action(title, "guardDiagnostics", TOGGLE_GUARDS)

@@ -163,9 +163,9 @@ def _chosen(
 
 def _reached(unit: Unit, subject: _Subject, first: int, end: int) -> bool:
     """Some operator of a target comes from these lines."""
-    found = unit.results.trace_steps.get(subject.name)
+    found = unit.results.told(subject.name).trace_steps
     steps = (step for steps in found.by_probe.values() for step in steps) if found else ()
-    return any(first <= line.line < end for step in steps for line in step.lines)
+    return any(first <= line < end for step in steps for line in step.ops_by_line)
 
 
 def _about(unit: Unit, subject: _Subject, names: Sequence[str]) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class _Content:
         self._shown = subject.runs[run]
         self._probe = self._shown.report.probe_number
         self._findings = [item for item in unit.found() if item.of_run(subject.name, self._probe)]
-        found = unit.results.trace_steps.get(subject.name)
+        found = unit.results.told(subject.name).trace_steps
         self._steps = found.by_probe.get(self._probe, ()) if found is not None else ()
 
     def plain(self) -> dict[str, Any]:
@@ -234,16 +234,16 @@ class _Content:
             number += 1
             lines = [
                 {
-                    "line": line.line,
-                    "ops": line.ops,
-                    "text": self._text(line.line),
-                    "shapes": shapes.get(line.line, []),
+                    "line": line,
+                    "ops": ops,
+                    "text": self._text(line),
+                    "shapes": shapes.get(line, []),
                 }
-                for line in step.lines
-                if line.line < len(self._unit.document.positions)
+                for line, ops in step.ops_by_line.items()
+                if line < len(self._unit.document.positions)
             ]
             # After an edit, operators of the lines that it touched are nowhere.
-            elsewhere = step.ops - sum(line.ops for line in step.lines)
+            elsewhere = step.ops - sum(place.ops for place in step.places)
             yield {
                 "kind": "graph",
                 "number": number,
@@ -315,7 +315,7 @@ class _Content:
 
     def _shapes_by_line(self) -> dict[int, list[str]]:
         """What names were on each line, as hints say it."""
-        found = self._unit.results.shapes.get(self._subject.name)
+        found = self._unit.results.told(self._subject.name).shapes
         places = found.by_probe.get(self._probe, {}) if found is not None else {}
         by_line: dict[int, list[str]] = defaultdict(list)
         for place in places.values():
@@ -329,7 +329,7 @@ class _Content:
 
     def _guards(self) -> Iterator[dict[str, Any]]:
         """By kind, those of which there are most first."""
-        found = self._unit.results.guards.get(self._subject.name)
+        found = self._unit.results.told(self._subject.name).guards
         frames = found.by_probe.get(self._probe, ()) if found is not None else ()
         groups: dict[str, list[tuple[GuardedFrame, FoundGuard]]] = defaultdict(list)
         for frame in frames:

@@ -15,6 +15,7 @@ from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
 from fullgraph.engines import Analysis, AnyEngine, sentences
 from fullgraph.incremental import (
+    Moves,
     ParsedText,
     aligned,
     may_be_same_code,
@@ -386,7 +387,7 @@ class Unit:
         """What the last runs saw of expressions and locals, in the text as it is now."""
         positions, targets = self.document.positions, self.results.seen
         known = self._seen
-        if known is None or known.positions is not positions or known.targets is not targets:
+        if known is None or known.positions is not positions or known.targets != targets:
             seen = seen_in(positions, targets.values())
             known = self._seen = _SeenNow(positions, targets, seen)
         return known.seen
@@ -394,7 +395,7 @@ class Unit:
     def shapes(self) -> tuple[PlaceShapes, ...]:
         """What values were when the text was last traced, in its order."""
         targets, known = self.results.shapes, self._shapes
-        if known is None or known.targets is not targets:
+        if known is None or known.targets != targets:
             known = self._shapes = _ShapesNow(targets, all_shapes(targets.values()))
         return known.places
 
@@ -405,7 +406,7 @@ class Unit:
 
     def values_left_out(self, target: str) -> str:
         """What the last run of one target left out, in a sentence; empty if nothing."""
-        found = self.results.shapes.get(target)
+        found = self.results.told(target).shapes
         return found.note if found is not None else ""
 
     # -- runs ---------------------------------------------------------------------------------
@@ -462,11 +463,11 @@ class Unit:
             return False
         if not may_be_same_code(run.lines, lines) or run.parsed is None:
             return False
-        edits = same_code(run.parsed, lines)
-        if edits is None:
+        moves = same_code(run.parsed, lines)
+        if moves is None:
             return False
         told = self._moving.told if self._moving is not None else self._results
-        moving = _Moving(told, edits, self.document.name, lines)
+        moving = _Moving(told, moves, self.document.name, lines)
         if not moving.is_whole:
             return False
         self._moving, run.now = moving, now
@@ -488,10 +489,10 @@ class Unit:
         if complete.parsed is None:
             return None
         lines = self.document.positions.lines
-        edits = same_code(complete.parsed, lines)
-        if edits is None:
+        moves = same_code(complete.parsed, lines)
+        if moves is None:
             return None
-        results = complete.results.relocated(edits, self.document.name, lines)
+        results = complete.results.relocated(moves, self.document.name, lines)
         return results if results.placed == complete.results.placed else None
 
     def _restore(self, known: Results) -> None:
@@ -521,7 +522,7 @@ class Unit:
         if not targets and not called:
             return None
         lines = after.lines
-        results = complete.results.relocated(change.edits, self.document.name, lines, called)
+        results = complete.results.relocated(change.moves, self.document.name, lines, called)
         every = change.is_same and targets | {""} >= complete.results.placed
         given = tuple(
             one.calls
@@ -792,7 +793,7 @@ class _Moving:
     """What a run tells of its own text, in the text as it is."""
 
     told: Results
-    edits: tuple[Edit, ...]
+    moves: Moves
     path: str
     lines: Sequence[str]
 
@@ -802,7 +803,7 @@ class _Moving:
 
     @cached_property
     def results(self) -> Results:
-        return self.told.relocated(self.edits, self.path, self.lines)
+        return self.told.relocated(self.moves, self.path, self.lines)
 
     @property
     def is_whole(self) -> bool:

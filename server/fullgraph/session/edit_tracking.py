@@ -7,10 +7,10 @@ what lies behind it and removes what it touched: of that nothing is known any mo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fullgraph_engine.protocol import (
+    Coverage,
     Finding,
     Fix,
     Frame,
@@ -24,17 +24,11 @@ from fullgraph_engine.protocol import (
 
 @dataclass(frozen=True)
 class Edit:
-    """The text from ``start`` to ``end`` became text that ends at ``new_end``.
-
-    ``blank``: neither has code, so that a range around it still is what it was. ``around`` is what
-    stood there with what is next to it, if it was inside a line.
-    """
+    """The text from ``start`` to ``end`` became text that ends at ``new_end``."""
 
     start: Position
     end: Position
     new_end: Position
-    blank: bool = False
-    around: str = ""
 
     @property
     def lines(self) -> int:
@@ -45,26 +39,17 @@ class Edit:
         """Whole lines come or go, and leave the line behind them as it is."""
         return self.start.byte == self.end.byte == self.new_end.byte == 0
 
-    @property
-    def inside(self) -> bool:
-        """It changes no more than blanks in a line."""
-        return self.blank and self.start.line == self.end.line == self.new_end.line
-
     def moved(self, range_: Range) -> Range | None:
         """Where the range is after the edit; None where the edit is inside it."""
         if self.end <= range_.start:
             return Range(self._shifted(range_.start), self._shifted(range_.end))
-        if self.start >= range_.end:
-            return range_
-        if self.blank and range_.start <= self.start and self.end <= range_.end:
-            return Range(range_.start, self._shifted(range_.end))
-        return None
+        return range_ if self.start >= range_.end else None
 
     def moved_line(self, line: int) -> int | None:
         """Where a line is after the edit; None for one that it touched."""
         if line > self.end.line or (self.whole and line == self.end.line):
             return line + self.lines
-        return line if line < self.start.line or self.inside else None
+        return line if line < self.start.line else None
 
     def _shifted(self, position: Position) -> Position:
         if position.line > self.end.line:
@@ -101,18 +86,22 @@ def move_report(report: TargetReport, edit: Edit) -> TargetReport | None:
     range_ = edit.moved(report.range)
     if range_ is None:
         return None
-    untraced = tuple(_moved_lines(report.untraced, edit))
-    if range_ == report.range and untraced == report.untraced:
+    coverage = _move_coverage(report.coverage, edit)
+    if range_ == report.range and coverage is report.coverage:
         return report
-    return dataclasses.replace(report, range=range_, untraced=untraced)
+    return dataclasses.replace(report, range=range_, coverage=coverage)
 
 
-def _moved_lines(lines: Iterable[int], edit: Edit) -> Iterator[int]:
-    """Lines after an edit, without those that it touched."""
-    for line in lines:
-        moved = edit.moved_line(line)
-        if moved is not None:
-            yield moved
+def _move_coverage(coverage: Coverage | None, edit: Edit) -> Coverage | None:
+    """Without what the edit touched."""
+    if coverage is None or not coverage.reaches(edit.start.line):
+        return coverage
+    return Coverage.of(
+        *(
+            [moved for place in places if (moved := edit.moved(place)) is not None]
+            for places in coverage.places()
+        )
+    )
 
 
 def _move_related(related: Related, edit: Edit, path: str) -> Related | None:

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph.incremental.moves import LineLost
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit, move_finding
-from fullgraph.session.per_target import adopted
 from fullgraph_engine.protocol import Finding, ForecastFound, ForecastRow
 
 
@@ -89,7 +89,9 @@ class Forecasts:
 
     def adopt(self, other: Forecasts, names: frozenset[str]) -> None:
         """Take what another one has of some targets."""
-        self.by_target = adopted(self.by_target, other.by_target, names)
+        own = {name: one for name, one in self.by_target.items() if name not in names}
+        others = {name: one for name, one in other.by_target.items() if name in names}
+        self.by_target = {**own, **others}
         self.fresh = (self.fresh - names) | (other.fresh & names)
 
     def copy(self) -> Forecasts:

@@ -12,9 +12,11 @@ from functools import cached_property
 from fullgraph.domain.codes import Severity, href
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import kind_slug, sentences
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol import Finding, Range, TargetReport
+from fullgraph_engine.protocol import Finding, Position, Range, TargetReport
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame, GuardsFound
+from fullgraph_engine.protocol.packing import packed
 
 _MOST_LINES = 12
 """Conditions that one diagnostic spells out."""
@@ -26,29 +28,38 @@ class GuardsByTarget:
     def __init__(
         self,
         told: tuple[GuardsFound, ...],
-        edits: tuple[Edit, ...] = (),
+        moves: tuple[Edit | Relocation, ...] = (),
         by_probe: Mapping[int, tuple[GuardedFrame, ...]] | None = None,
     ) -> None:
-        self._told, self._edits = told, edits
+        self._told, self._moves = told, moves
         if by_probe is not None:
             self.by_probe = by_probe
 
     def joined(self, other: GuardsByTarget) -> GuardsByTarget:
         """With those of another probe, of the same text."""
-        return GuardsByTarget((*self._told, *other._told), self._edits)
+        return GuardsByTarget((*self._told, *other._told), self._moves)
 
     def moved(self, edit: Edit) -> GuardsByTarget:
         """After an edit: of what it touched the line is not known any more."""
+        return self._behind(edit)
+
+    def relocated(self, move: Relocation) -> GuardsByTarget:
+        moved = self._behind(move)
+        if move.is_formatted:
+            _ = moved.by_probe  # now it shows whether all can be placed
+        return moved
+
+    def _behind(self, move: Edit | Relocation) -> GuardsByTarget:
         known = self.__dict__.get("by_probe")
-        moved = _moved_by_probe(known, edit) if known is not None else None
-        return GuardsByTarget(self._told, (*self._edits, edit), moved)
+        moved = _moved_by_probe(known, move) if known is not None else None
+        return GuardsByTarget(self._told, (*self._moves, move), moved)
 
     @cached_property
     def by_probe(self) -> Mapping[int, tuple[GuardedFrame, ...]]:
         """Frames of the run with each probe, by its number."""
         by_probe = {event.probe_number: event.frames() for event in self._told}
-        for edit in self._edits:
-            by_probe = _moved_by_probe(by_probe, edit)
+        for move in self._moves:
+            by_probe = _moved_by_probe(by_probe, move)
         return by_probe
 
     @property
@@ -57,8 +68,13 @@ class GuardsByTarget:
 
     @property
     def told(self) -> tuple[GuardsFound, ...]:
-        """As the runs told them, of the text that was traced."""
-        return self._told
+        """As the runs told them, moved with the text."""
+        if not self._moves:
+            return self._told
+        return tuple(
+            dataclasses.replace(event, packed=packed(self.by_probe[event.probe_number]))
+            for event in self._told
+        )
 
     @property
     def note(self) -> str:
@@ -67,22 +83,35 @@ class GuardsByTarget:
 
 
 def _moved_by_probe(
-    by_probe: Mapping[int, tuple[GuardedFrame, ...]], edit: Edit
+    by_probe: Mapping[int, tuple[GuardedFrame, ...]], move: Edit | Relocation
 ) -> dict[int, tuple[GuardedFrame, ...]]:
     return {
-        number: tuple(_moved(frame, edit) for frame in frames)
+        number: tuple(_moved(frame, move) for frame in frames)
         for number, frames in by_probe.items()
     }
 
 
-def _moved(frame: GuardedFrame, edit: Edit) -> GuardedFrame:
-    causes = tuple(cause and edit.moved(cause) for cause in frame.causes)
-    first, last = frame.first_line, frame.last_line
-    if not frame.path:
-        moved = edit.moved_line(first)
+def _moved(frame: GuardedFrame, move: Edit | Relocation) -> GuardedFrame:
+    if isinstance(move, Relocation):
+        causes = tuple(cause and move.range(cause, "place") for cause in frame.causes)
+    else:
+        causes = tuple(cause and move.moved(cause) for cause in frame.causes)
+    first, last = frame.first_line, frame.last
+    if frame.path:
+        pass
+    elif isinstance(move, Relocation):
+        first, last = move.line(first), move.range(last, "instruction")
+    else:
+        moved = move.moved_line(first)
         first = first if moved is None else moved
-        last += edit.lines if edit.end.line <= last else 0
-    return dataclasses.replace(frame, causes=causes, first_line=first, last_line=max(first, last))
+        last = move.moved(last) or _longer(last, move)
+    return dataclasses.replace(frame, causes=causes, first_line=first, last=last)
+
+
+def _longer(range_: Range, edit: Edit) -> Range:
+    """One that an edit is in."""
+    end = range_.end
+    return Range(range_.start, Position(end.line + edit.lines, end.byte))
 
 
 def guard_findings(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from fullgraph.incremental.affected import Inputs, KnownTarget
-from fullgraph.incremental.relocation import LineLost, Relocation
+from fullgraph.incremental.moves import LineLost, Moves
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.kept import SETTLED
 from fullgraph.session.edit_tracking import Edit, move_finding, move_report
 from fullgraph.session.forecasts import Forecasts
 from fullgraph.session.guards import GuardsByTarget
-from fullgraph.session.per_target import Told
+from fullgraph.session.per_target import TOLD, Told
 from fullgraph.session.seen import SeenByTarget
 from fullgraph.session.shapes import ShapesByTarget
-from fullgraph.session.trace_steps import TraceStepsByTarget
 from fullgraph_engine.protocol import (
     Analyzed,
     Event,
@@ -24,18 +25,14 @@ from fullgraph_engine.protocol import (
     FindingFound,
     ForecastFound,
     GivenCalls,
-    GuardsFound,
     OperatorsRegistered,
     ProbeOrigin,
     Restarted,
     RunId,
-    ShapesFound,
     TargetDone,
     TargetInfo,
     TargetReport,
     TargetsFound,
-    TraceStepsFound,
-    ValuesSeen,
 )
 from fullgraph_engine.protocol.operators import Operator
 
@@ -55,6 +52,8 @@ _INPUTS: tuple[Inputs, ...] = ("written", "found", "given", "convention")
 
 SYNTAX_ERROR = "trace/syntax-error"
 
+_T = TypeVar("_T")
+
 
 @dataclass(frozen=True)
 class ShownReport:
@@ -70,9 +69,15 @@ class _Part:
 
     findings: list[Finding] = field(default_factory=list)
     reports: list[TargetReport] = field(default_factory=list)
+    told: Told = field(default_factory=Told)
 
     def copy(self) -> _Part:
-        return _Part(list(self.findings), list(self.reports))
+        return _Part(list(self.findings), list(self.reports), self.told)
+
+    @property
+    def is_settled(self) -> bool:
+        """Each run has ended by itself, so that another one would end the same."""
+        return bool(self.reports) and all(report.status in SETTLED for report in self.reports)
 
     def anywhere(self) -> _Part:
         """Without where the target is called from."""
@@ -80,17 +85,27 @@ class _Part:
             replace(report, probe=replace(report.probe, source="")) if report.probe else report
             for report in self.reports
         ]
-        return _Part(self.findings, reports)
+        return _Part(self.findings, reports, self.told)
 
+    def edited(self, edit: Edit, path: str) -> _Part:
+        """After an edit of the file ``path``."""
+        findings = (move_finding(finding, edit, path) for finding in self.findings)
+        reports = (move_report(report, edit) for report in self.reports)
+        return _Part(
+            [finding for finding in findings if finding is not None],
+            [report for report in reports if report is not None],
+            self.told.moved(edit),
+        )
 
-def _relocated(parts: Mapping[str, _Part], move: Relocation) -> dict[str, _Part]:
-    """Those of which everything can be placed."""
-    found = {}
-    for name, part in parts.items():
-        with contextlib.suppress(LineLost):
-            findings = [move.of(finding) for finding in part.findings]
-            found[name] = _Part(findings, [move.of(report) for report in part.reports])
-    return found
+    def relocated(self, move: Relocation) -> _Part:
+        """In another text.
+
+        Raises:
+            LineLost: some of it has no place there.
+        """
+        findings = [move.of(finding) for finding in self.findings]
+        reports = [move.of(report) for report in self.reports]
+        return _Part(findings, reports, self.told.relocated(move))
 
 
 class Results:
@@ -114,10 +129,6 @@ class Results:
         """By the run that goes on, or was the last."""
         self._operators: tuple[Operator, ...] = ()
         self._registers = False
-        self._seen: Told[SeenByTarget] = Told()
-        self._shapes: Told[ShapesByTarget] = Told()
-        self._guards: Told[GuardsByTarget] = Told()
-        self._trace_steps: Told[TraceStepsByTarget] = Told()
         self.forecasts = Forecasts()
 
     # -- the run ------------------------------------------------------------------------------
@@ -130,8 +141,6 @@ class Results:
         self.forecasts.outdate(self._stays)
         self._current = True
         self._found = ()
-        for told in (self._seen, self._shapes, self._guards, self._trace_steps):
-            told.begin()
         self._registers = False
 
     def apply(self, event: Event) -> bool:
@@ -146,19 +155,9 @@ class Results:
             others = [one for one in part.reports if one.probe_number != number]
             part.reports = [*others, event.report]
             return True
-        if isinstance(event, ValuesSeen):
-            self._seen.take(event.target, SeenByTarget.of(event.values()))
-            return False
-        if isinstance(event, ShapesFound):
-            seen = ShapesByTarget.of(event.places(), event.note, event.probe_number)
-            self._shapes.take(event.target, seen)
-            return False
-        if isinstance(event, GuardsFound):
-            self._guards.take(event.target, GuardsByTarget((event,)))
-            return False
-        if isinstance(event, TraceStepsFound):
-            steps = {event.probe_number: event.steps}
-            self._trace_steps.take(event.target, TraceStepsByTarget(steps, event.left_out))
+        if isinstance(event, TOLD):
+            part = self._part(event.target)
+            part.told = part.told.joined(Told.of(event))
             return False
         if isinstance(event, ForecastFound):
             self.forecasts.take(event)
@@ -172,7 +171,7 @@ class Results:
             gone = [name for name in self._old if name != _FILE and name not in names]
             for name in gone:
                 del self._old[name]
-            self._keep_told(names)
+            self.forecasts.keep(names)
             return bool(gone or self.untold)
         if isinstance(event, Restarted):
             self._new = {}
@@ -182,17 +181,14 @@ class Results:
             self._operators, self._registers = event.operators, True
         return False
 
-    def _keep_told(self, names: Iterable[str]) -> None:
-        for told in (self._seen, self._shapes, self._guards, self._trace_steps):
-            told.keep(names)
-        self.forecasts.keep(names)
-
     def complete(self) -> None:
         """The run ended by itself: what it did not say again is gone."""
         kept = {name: part for name, part in self._old.items() if self._stays(name)}
+        for name, part in self._new.items():
+            if not part.is_settled and name in self._old:
+                part.told = part.told.over(self._old[name].told)
         if not self._only:
-            # Of a target whose run ended too early to tell, what was seen before still helps.
-            self._keep_told((*kept, *self._new))
+            self.forecasts.keep((*kept, *self._new))
         self._old = {}
         self._new = {**kept, **self._new}
         if not self._registers:
@@ -236,38 +232,31 @@ class Results:
         self._found = ()
         self.forecasts.edited(edits, path)
         for edit in edits:
-            for told in (self._seen, self._shapes, self._guards, self._trace_steps):
-                told.edited(edit)
-        for part in self._old.values():
-            for edit in edits:
-                part.findings = [
-                    moved for item in part.findings if (moved := move_finding(item, edit, path))
-                ]
-                part.reports = [
-                    kept for report in part.reports if (kept := move_report(report, edit))
-                ]
+            self._old = {name: part.edited(edit, path) for name, part in self._old.items()}
 
     def relocated(
         self,
-        edits: Sequence[Edit],
+        moves: Moves,
         path: str,
         lines: Sequence[str],
         called: frozenset[str] = frozenset(),
     ) -> Results:
-        """Those of a text of these lines that differs only where the edits are, and in no line of
-        code around what is told; a target of which something cannot be placed is left out. It is no
-        matter where those that are ``called`` are called from."""
-        copy, move = self.snapshot(), Relocation(path, edits, lines)
-        old, new = copy._old, copy._new
-        for parts in (old, new):
-            parts.update({name: parts[name].anywhere() for name in parts.keys() & called})
-        copy._old, copy._new = _relocated(old, move), _relocated(new, move)
+        """Those of a text of these lines; a target of which something cannot be placed is left out.
+        It is no matter where those that are ``called`` are called from."""
+        copy, move = self.snapshot(), Relocation(path, moves, lines)
+        lost = set[str]()
+        for parts in (copy._old, copy._new):
+            for name, part in parts.items():
+                try:
+                    parts[name] = (part.anywhere() if name in called else part).relocated(move)
+                except LineLost:
+                    lost.add(name)
+        for name in lost:
+            copy._old.pop(name, None)
+            copy._new.pop(name, None)
         with contextlib.suppress(LineLost):
             copy._found = move.of(self._found)
         copy.forecasts.relocated(move)
-        for edit in edits:
-            for told in (copy._seen, copy._shapes, copy._guards, copy._trace_steps):
-                told.edited(edit)
         return copy
 
     def adopt(self, other: Results, names: frozenset[str]) -> None:
@@ -276,13 +265,6 @@ class Results:
         self.names = self.names or other.names
         for name in names:
             self._old[name] = other._shown(name)
-        self._adopt_told(other, names)
-
-    def _adopt_told(self, other: Results, names: frozenset[str]) -> None:
-        self._seen.adopt(other._seen, names)
-        self._shapes.adopt(other._shapes, names)
-        self._guards.adopt(other._guards, names)
-        self._trace_steps.adopt(other._trace_steps, names)
         self.forecasts.adopt(other.forecasts, names)
 
     def take_again(self, other: Results, name: str, sources: Sequence[str]) -> None:
@@ -293,8 +275,8 @@ class Results:
             for report in part.reports
             if report.probe is not None
         ]
-        self._new[name] = _Part(list(part.findings), reports)
-        self._adopt_told(other, frozenset([name]))
+        self._new[name] = _Part(part.findings, reports, part.told)
+        self.forecasts.adopt(other.forecasts, frozenset([name]))
 
     def events(self, generation: str) -> tuple[Event, ...]:
         """What would make these results of an empty one, what values were and the like aside."""
@@ -313,24 +295,15 @@ class Results:
         """Those of which each run has ended by itself, so that another one would end the same."""
         found = []
         for name in self.names:
-            reports = self._shown(name).reports
-            if reports and all(report.status in SETTLED for report in reports):
+            part = self._shown(name)
+            if part.is_settled:
+                reports = part.reports
                 inputs = max((_inputs(report) for report in reports), key=_INPUTS.index)
-                lines, calls = frozenset(self._lines(name)), _calls(name, reports)
+                lines, calls = frozenset(_lines(part)), _calls(name, reports)
                 given = (one.definitions for one in calls.calls) if calls is not None else ()
                 definitions = tuple(dict.fromkeys(itertools.chain(*given)))
                 found.append(KnownTarget(name, inputs, lines, definitions, calls))
         return tuple(found)
-
-    def _lines(self, name: str) -> Iterator[int]:
-        """Those that the runs of a target have told something of."""
-        for finding in self._shown(name).findings:
-            yield finding.range.start.line
-            yield from (frame.line for frame in finding.stack)
-        if (seen := self._seen.by_target.get(name)) is not None:
-            yield from seen.short
-        if (shapes := self._shapes.by_target.get(name)) is not None:
-            yield from (range_.start.line for range_, _ in shapes.places)
 
     @property
     def placed(self) -> frozenset[str]:
@@ -344,8 +317,6 @@ class Results:
         copy._new = {name: part.copy() for name, part in self._new.items()}
         copy._only, copy._current, copy._note = self._only, self._current, self._note
         copy._kept = self._kept
-        copy._seen, copy._shapes = self._seen.copy(), self._shapes.copy()
-        copy._guards, copy._trace_steps = self._guards.copy(), self._trace_steps.copy()
         copy.names, copy._operators = self.names, self._operators
         copy.forecasts = self.forecasts.copy()
         return copy
@@ -397,12 +368,7 @@ class Results:
     @property
     def guards(self) -> Mapping[str, GuardsByTarget]:
         """What the compiled code of each target depends on."""
-        return self._guards.by_target
-
-    @property
-    def trace_steps(self) -> Mapping[str, TraceStepsByTarget]:
-        """Graphs and breaks of each target, in their order."""
-        return self._trace_steps.by_target
+        return self._each(lambda told: told.guards)
 
     def unforetold(self) -> tuple[str, ...]:
         """Targets that were traced, and have no forecast since."""
@@ -411,30 +377,65 @@ class Results:
 
     @property
     def seen(self) -> Mapping[str, SeenByTarget]:
-        """What was seen of expressions and locals, by target. What has changed is another one."""
-        return self._seen.by_target
+        """What was seen of expressions and locals, by target."""
+        return self._each(lambda told: told.seen)
 
     @property
     def shapes(self) -> Mapping[str, ShapesByTarget]:
-        """What values were, by target. What has changed is another one."""
-        return self._shapes.by_target
+        """What values were, by target."""
+        return self._each(lambda told: told.shapes)
+
+    def _each(self, kind: Callable[[Told], _T | None]) -> dict[str, _T]:
+        names = dict.fromkeys((*self._new, *self._old))
+        found = ((name, kind(self.told(name))) for name in names)
+        return {name: one for name, one in found if one is not None}
+
+    def told(self, name: str) -> Told:
+        """What values of one target were and the like."""
+        old, new = self._old.get(name), self._new.get(name)
+        if new is None or old is None:
+            part = new or old
+            return part.told if part is not None else Told()
+        if new.is_settled and _is_through(name, old, new):
+            return new.told
+        # Of a target whose run ended too early to tell, what was seen before still helps.
+        return new.told.over(old.told)
 
     def _shown(self, name: str) -> _Part:
         old, new = self._old.get(name), self._new.get(name)
         if new is None or old is None:
             return (new or old or _Part()).copy()
-        # A target with several probes is through when as many have reported as did before.
-        if name != _FILE and len(new.reports) >= max(1, len(old.reports)):
-            # Its further parts come when all targets are through.
-            seen = {_same(finding) for finding in new.findings}
-            later = [f for f in old.findings if _is_later(f.run) and _same(f) not in seen]
-            return _Part([*new.findings, *later], list(new.reports))
         seen = {_same(finding) for finding in new.findings}
+        told = self.told(name)
+        if _is_through(name, old, new):
+            # Its further parts come when all targets are through.
+            later = [f for f in old.findings if _is_later(f.run) and _same(f) not in seen]
+            return _Part([*new.findings, *later], list(new.reports), told)
         done = {report.probe_number for report in new.reports}
         return _Part(
             [*new.findings, *(item for item in old.findings if _same(item) not in seen)],
             [*new.reports, *(item for item in old.reports if item.probe_number not in done)],
+            told,
         )
+
+
+def _is_through(name: str, old: _Part, new: _Part) -> bool:
+    """Whether the run that goes on has told all of a target but its further parts.
+
+    With several probes, it has when as many have reported as did before.
+    """
+    return name != _FILE and len(new.reports) >= max(1, len(old.reports))
+
+
+def _lines(part: _Part) -> Iterator[int]:
+    """Those that the runs of a target have told something of."""
+    for finding in part.findings:
+        yield finding.range.start.line
+        yield from (frame.line for frame in finding.stack)
+    if part.told.seen is not None:
+        yield from part.told.seen.short
+    if part.told.shapes is not None:
+        yield from (range_.start.line for range_, _ in part.told.shapes.places)
 
 
 def _inputs(report: TargetReport) -> Inputs:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fullgraph.domain.positions import TextPositions
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.operators import Seen, SeenSpan
 from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Position, Range, SeenKind, SeenValue
@@ -32,23 +33,14 @@ class SeenByTarget:
 
     @classmethod
     def of(cls, values: Iterable[SeenValue]) -> SeenByTarget:
-        short: dict[int, list[_Short]] = {}
-        long, locals_, functions = [], set(), set()
+        spans, locals_, functions = [], set(), set()
         for value in values:
-            start, end = value.range.start, value.range.end
             if value.name:
                 locals_.add(((value.function, value.name), value.kind))
                 functions.add((value.function, value.range))
-            elif start.line == end.line:
-                short.setdefault(start.line, []).append((start.byte, end.byte, value.kind))
             else:
-                long.append((value.range, value.kind))
-        return cls(
-            {line: tuple(spans) for line, spans in short.items()},
-            tuple(long),
-            frozenset(locals_),
-            frozenset(functions),
-        )
+                spans.append((value.range, value.kind))
+        return cls(*_by_line(spans), frozenset(locals_), frozenset(functions))
 
     def joined(self, other: SeenByTarget) -> SeenByTarget:
         """What either saw, as runs with two probes of a target do."""
@@ -78,6 +70,20 @@ class SeenByTarget:
         )
         return SeenByTarget(self._moved_short(edit), long, locals_, functions)
 
+    def relocated(self, move: Relocation) -> SeenByTarget:
+        spans = [
+            (Range(Position(line, start), Position(line, end)), kind)
+            for line, short in self.short.items()
+            for start, end, kind in short
+        ]
+        short, long = _by_line(
+            (move.range(range_, "expression"), kind) for range_, kind in (*spans, *self.long)
+        )
+        functions = frozenset(
+            (name, move.range(range_, "expression")) for name, range_ in self.functions
+        )
+        return SeenByTarget(short, long, self.locals, functions)
+
     def _moved_short(self, edit: Edit) -> Mapping[int, tuple[_Short, ...]]:
         first, last, shift = edit.start.line, edit.end.line, edit.lines
         if shift:
@@ -96,6 +102,21 @@ class SeenByTarget:
                     line_now = range_.start.line
                     short[line_now] = (*short.get(line_now, ()), span)
         return short
+
+
+def _by_line(
+    values: Iterable[tuple[Range, SeenKind]],
+) -> tuple[dict[int, tuple[_Short, ...]], tuple[tuple[Range, SeenKind], ...]]:
+    """Those on one line, in its order, and those on several, in that of the text."""
+    short: dict[int, list[_Short]] = {}
+    long = []
+    for range_, kind in sorted(values):
+        start, end = range_.start, range_.end
+        if start.line == end.line:
+            short.setdefault(start.line, []).append((start.byte, end.byte, kind))
+        else:
+            long.append((range_, kind))
+    return {line: tuple(spans) for line, spans in short.items()}, tuple(long)
 
 
 def seen_in(text: TextPositions, targets: Iterable[SeenByTarget]) -> Seen:

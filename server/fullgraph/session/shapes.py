@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
 from fullgraph_engine.protocol import Range
 from fullgraph_engine.protocol.shapes import PlaceShapes, ShapeRole, ShapeSeen
@@ -48,6 +49,16 @@ class ShapesByTarget:
         }
         return ShapesByTarget(by_probe, self.note)
 
+    def relocated(self, move: Relocation) -> ShapesByTarget:
+        by_probe = {
+            number: _by_key(
+                dataclasses.replace(place, range=move.range(place.range, "expression"))
+                for place in places.values()
+            )
+            for number, places in self.by_probe.items()
+        }
+        return ShapesByTarget(by_probe, self.note)
+
 
 def all_shapes(targets: Iterable[ShapesByTarget]) -> tuple[PlaceShapes, ...]:
     """What the runs of all targets saw, each place once, in the order of the text."""
@@ -66,7 +77,7 @@ def _moved(places: Iterable[PlaceShapes], edit: Edit) -> Iterator[PlaceShapes]:
         start, end = place.range.start.line, place.range.end.line
         if end < first:
             yield place
-        elif start > last or edit.blank:
+        elif start > last:
             moved = edit.moved(place.range)
             if moved is not None:
                 yield dataclasses.replace(place, range=moved)

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fullgraph.incremental.relocation import Relocation
 from fullgraph.session.edit_tracking import Edit
-from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepLine
+from fullgraph_engine.protocol.trace_steps import TraceStep, TraceStepPlace
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,28 @@ class TraceStepsByTarget:
         }
         return TraceStepsByTarget(by_probe, self.left_out)
 
+    def relocated(self, move: Relocation) -> TraceStepsByTarget:
+        by_probe = {
+            number: tuple(_relocated(step, move) for step in steps)
+            for number, steps in self.by_probe.items()
+        }
+        return TraceStepsByTarget(by_probe, self.left_out)
+
 
 def _moved(step: TraceStep, edit: Edit) -> TraceStep:
-    lines = tuple(
-        TraceStepLine(moved, line.ops)
-        for line in step.lines
-        if (moved := edit.moved_line(line.line)) is not None
+    places = tuple(
+        TraceStepPlace(moved, place.ops)
+        for place in step.places
+        if (moved := edit.moved(place.range)) is not None
     )
-    moved_first = edit.moved_line(step.first_line) if not step.path else None
-    first = step.first_line if moved_first is None else moved_first
     range_ = edit.moved(step.range) if step.range is not None else None
-    return dataclasses.replace(step, lines=lines, first_line=first, range=range_)
+    return dataclasses.replace(step, places=places, range=range_)
+
+
+def _relocated(step: TraceStep, move: Relocation) -> TraceStep:
+    places = ((move.range(place.range, "instruction"), place.ops) for place in step.places)
+    return dataclasses.replace(
+        step,
+        places=tuple(TraceStepPlace(*place) for place in sorted(places)),
+        range=move.range(step.range, "place") if step.range is not None else None,
+    )

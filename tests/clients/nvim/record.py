@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COLUMNS, ROWS = 104, 26
 LONGEST_PAUSE = 1.5
 """Seconds: a reader does not wait for torch to be imported."""
-TEXT = '''\
+TEXT = """\
 import math
 
 import torch
@@ -40,7 +40,7 @@ class Attention(nn.Module):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         scores = q @ k.transpose(-2, -1) / math.sqrt(x.shape[-1])
         return scores.softmax(-1) @ v
-'''
+"""
 CONFIGURATION = f"""
 vim.opt.runtimepath:append("{ROOT / "nvim-client"}")
 vim.lsp.config("fullgraph", {{

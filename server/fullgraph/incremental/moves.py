@@ -1,0 +1,412 @@
+"""Where the places of a text are in a later one, in statements that execute the same."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, Protocol
+
+from fullgraph.incremental.statements import Statement
+from fullgraph.incremental.tokens import Token
+from fullgraph_engine.protocol import Position, Range
+
+Kind = Literal["expression", "instruction", "place", "either"]
+"""What a range is of: a node of the text, or an instruction, which differs for an attribute that is
+on another line than what it is of. A ``place`` is that of an instruction, or of a condition."""
+
+_WHOLE = frozenset({"def", "async", "class", "@", "from", "import"})
+"""Of what begins with one of these only the first line is told."""
+_FUNCTIONS_INSIDE = frozenset({"lambda", "for"})
+
+
+_NEVER_FIRST = frozenset([*")]},.:=/%@<>|&^", "==", "!=", "<=", ">=", "//", "**", "->"])
+_NEVER_LAST = frozenset([*"([{,.:=/%@<>|&^+-*~", "==", "!=", "<=", ">=", "//", "**", "->"])
+"""What no expression begins with, or ends."""
+
+
+class LineLost(Exception):
+    """Something is told of a place that has no counterpart, or repeats code that is written
+    otherwise by now."""
+
+
+class _Part(Protocol):
+    """How the places of some lines move."""
+
+    @property
+    def is_formatted(self) -> bool:
+        """Whether lines are divided otherwise, or optional tokens came or went."""
+
+    def line(self, line: int) -> int: ...
+
+    def range(self, range_: Range, kind: Kind) -> Range: ...
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Lines that are the same, at another place."""
+
+    lines: int
+    is_formatted: bool = False
+
+    def line(self, line: int) -> int:
+        return line + self.lines
+
+    def range(self, range_: Range, kind: Kind) -> Range:
+        start, end, lines = range_.start, range_.end, self.lines
+        if not lines:
+            return range_
+        return Range(Position(start.line + lines, start.byte), Position(end.line + lines, end.byte))
+
+
+class Rewritten:
+    """A statement whose tokens mean the same, between other blanks or on other lines."""
+
+    def __init__(self, before: Statement, after: Statement, imported: frozenset[str]) -> None:
+        self._before, self._after, self._imported = before, after, imported
+
+    @cached_property
+    def _pairs(self) -> tuple[tuple[Token, Token], ...]:
+        """The tokens that both have. What may be left out is one of them if it stands among
+        as many between the same others."""
+        return tuple(_paired(self._before.tokens, self._after.tokens))
+
+    @cached_property
+    def _code(self) -> tuple[tuple[Token, Token], ...]:
+        return tuple(pair for pair in self._pairs if not pair[0].is_structure)
+
+    @cached_property
+    def _neighbors(self) -> tuple[tuple[Token, Token, Token, Token], ...]:
+        """Tokens of one logical line that follow each other, and what they are now."""
+        pairs = itertools.pairwise(self._pairs)
+        return tuple(
+            (one, then, other, then_now)
+            for (one, other), (then, then_now) in pairs
+            if not one.is_structure and not then.is_structure
+        )
+
+    @cached_property
+    def is_formatted(self) -> bool:
+        old, new = self._before.tokens, self._after.tokens
+        if [token.text for token in old] != [token.text for token in new]:
+            return True
+        return any(_apart(one, then) != _apart(*now) for one, then, *now in self._neighbors)
+
+    # -- lines --------------------------------------------------------------------------------
+
+    def line(self, line: int) -> int:
+        found = self._lines.get(line, ())
+        if not found:
+            raise LineLost(line)
+        places = {there for _, there in found}
+        texts = {token.text for token, _ in found}
+        if len(places) > 1 and not (
+            found[0][0].text in _WHOLE and _FUNCTIONS_INSIDE.isdisjoint(texts)
+        ):
+            raise LineLost(line)
+        return found[0][1]
+
+    @cached_property
+    def _lines(self) -> Mapping[int, tuple[tuple[Token, int], ...]]:
+        """By line what stands on it, and where that went."""
+        found: dict[int, list[tuple[Token, int]]] = {}
+        for one, other in self._code:
+            last = one.end.line if one.text == other.text else one.start.line
+            for line in range(one.start.line, last + 1):
+                there = other.start.line + line - one.start.line
+                found.setdefault(line, []).append((one, there))
+        return {line: tuple(places) for line, places in found.items()}
+
+    # -- ranges -------------------------------------------------------------------------------
+
+    def range(self, range_: Range, kind: Kind) -> Range:
+        if range_.start == range_.end:
+            start = self._inside(range_.start, end=False)
+            return Range(start, start)
+        if not self.is_formatted:
+            start = self._inside(range_.start, end=False)
+            return Range(start, self._inside(range_.end, end=True))
+        found = self._nodes.get((range_, kind)) or self._between_tokens(range_)
+        if len(found) != 1:
+            raise LineLost(range_.start.line)
+        return next(iter(found))
+
+    def _inside(self, place: Position, *, end: bool) -> Position:
+        """Of a place in a token, or at the beginning of a line."""
+        bisected = bisect.bisect_left if end else bisect.bisect_right
+        at = bisected(self._starts, place) - 1
+        if at >= 0:
+            one, other = self._code[at]
+            if (place <= one.end if end else place < one.end) and one.text == other.text:
+                return _within(one, other, place)
+        if place.byte == 0:
+            return Position(self.line(place.line), 0)
+        raise LineLost(place.line)
+
+    @cached_property
+    def _starts(self) -> list[Position]:
+        return [one.start for one, _ in self._code]
+
+    def _between_tokens(self, range_: Range) -> set[Range]:
+        """Of what is no node: a token or a part of one, or a logical line, as a header is."""
+        at = bisect.bisect_right(self._starts, range_.start) - 1
+        if at < 0:
+            return set()
+        one, other = self._code[at]
+        if range_.end <= one.end:
+            if one.text == other.text:
+                return {Range(_within(one, other, range_.start), _within(one, other, range_.end))}
+            whole = range_ == Range(one.start, one.end)
+            return {Range(other.start, other.end)} if whole else set()
+        last = bisect.bisect_left(self._starts, range_.end) - 1
+        end, other_end = self._code[last]
+        words = [token.text for token, _ in self._code[at : last + 1]]
+        if all(word == "." or word.isidentifier() for word in words):
+            whole = (one.start, end.end) == (range_.start, range_.end)
+            return {Range(other.start, other_end.end)} if whole else set()
+        logical = self._logical.get(range_)
+        return {logical} if logical is not None else set()
+
+    @cached_property
+    def _logical(self) -> Mapping[Range, Range]:
+        """Logical lines, without their ends."""
+        found: dict[Range, Range] = {}
+        first: tuple[Token, Token] | None = None
+        last = first
+        for pair in self._pairs:
+            if not pair[0].is_structure:
+                first, last = first or pair, pair
+            elif pair[0].text == "\n":
+                if first is not None and last is not None:
+                    (one, other), (end, other_end) = first, last
+                    found[Range(one.start, end.end)] = Range(other.start, other_end.end)
+                first = last = None
+        return found
+
+    @cached_property
+    def _nodes(self) -> Mapping[tuple[Range, Kind], set[Range]]:
+        """Where the nodes with a range are now. Two of the same range may part."""
+        found: dict[tuple[Range, Kind], set[Range]] = {}
+        old, new = _Read(), _Read()
+        for one, other in zip(self._before.described, self._after.described, strict=True):
+            ranges = zip(self._ranges(one, old), self._ranges(other, new), strict=True)
+            for (kind, place), (_, now) in ranges:
+                found.setdefault((place, kind), set()).add(now)
+                found.setdefault((place, "either"), set()).add(now)
+        return found
+
+    def _ranges(self, node: ast.AST, read: _Read) -> list[tuple[Kind, Range]]:
+        """Of a node itself, and of what it becomes."""
+        place = _extent(node)
+        if place is None:
+            return []
+        if not isinstance(node, (ast.expr, ast.stmt)):
+            return [("expression", place)]
+        places = [place]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if _calls_method(node, self._imported):
+                places = [_from_name(node.func, place)]
+            else:
+                read.called.add(id(node.func))
+        elif isinstance(node, ast.Attribute):
+            at_once = [place] if id(node) in read.called else []
+            places = [*at_once, _from_name(node, place)]
+        for name in _HEADERS:
+            header = getattr(node, name, None)
+            read.headers |= {id(header)} if isinstance(header, ast.expr) else set()
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            read.headers.add(id(node.items[0].context_expr))
+        found: list[tuple[Kind, Range]] = [("expression", place)]
+        for one in places:
+            found += [("instruction", one), ("place", one)]
+        return [*found, ("place", place)] if id(node) in read.headers else found
+
+    # -- text ---------------------------------------------------------------------------------
+
+    def rewritten(self) -> Iterator[str]:
+        """Code of a line of the earlier text that is written otherwise now, in short pieces."""
+        for at, (one, then, other, then_now) in enumerate(self._neighbors):
+            if not _apart(one, then):
+                blanks = then.start.byte - one.end.byte
+                if _apart(other, then_now) or then_now.start.byte - other.end.byte != blanks:
+                    first, last = self._around(at, apart=False)
+                    yield self._text(first.start, last.end)
+        yield from (one.text for one, other in self._code if one.text != other.text)
+
+    def joined(self) -> Iterator[str]:
+        """Code without blanks that went over the end of a line."""
+        for at, (one, then, other, then_now) in enumerate(self._neighbors):
+            if _apart(one, then) and not _apart(other, then_now):
+                first, last = self._around(at, apart=True)
+                inside = (a for a, _ in self._code if first.start <= a.start <= last.start)
+                yield "".join("".join(token.text.split()) for token in inside)
+
+    def _around(self, at: int, *, apart: bool) -> tuple[Token, Token]:
+        """The first and the last token of what has to be there where two neighbors are repeated, as
+        that is an expression. ``apart``: also on other lines."""
+        neighbors = self._neighbors
+        piece = list(neighbors[at][:2])
+        before, behind = at - 1, at + 1
+        while before >= 0 and neighbors[before][1] is piece[0]:
+            previous = neighbors[before][0]
+            if not _goes_on_before(piece, previous) or (_apart(previous, piece[0]) and not apart):
+                break
+            piece.insert(0, previous)
+            before -= 1
+        while behind < len(neighbors) and neighbors[behind][0] is piece[-1]:
+            following = neighbors[behind][1]
+            if not _goes_on_behind(piece) or (_apart(piece[-1], following) and not apart):
+                break
+            piece.append(following)
+            behind += 1
+        return piece[0], piece[-1]
+
+    def lines_gone(self) -> Iterator[str]:
+        """Lines of the earlier text that the later one does not have, without indentation."""
+        now = {line.strip() for line in self._after.lines}
+        yield from (text for line in self._before.lines if (text := line.strip()) not in now)
+
+    def _text(self, start: Position, end: Position) -> str:
+        line = self._before.lines[start.line - self._before.first]
+        return line.encode(errors="surrogatepass")[start.byte : end.byte].decode(errors="replace")
+
+
+def _paired(old: Sequence[Token], new: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    for between, between_now in zip(_gaps(old), _gaps(new), strict=True):
+        optional, optional_now = between[:-1], between_now[:-1]
+        if [token.text for token in optional] == [token.text for token in optional_now]:
+            yield from zip(optional, optional_now, strict=True)
+        yield from zip(between[-1:], between_now[-1:], strict=True)
+
+
+def _gaps(tokens: Iterable[Token]) -> Iterator[list[Token]]:
+    """Each token that has to be there, behind those that need not; at last those behind it."""
+    gap: list[Token] = []
+    for token in tokens:
+        gap.append(token)
+        if not token.is_optional:
+            yield gap
+            gap = []
+    if gap:
+        yield gap
+
+
+def _goes_on_before(piece: Sequence[Token], previous: Token) -> bool:
+    """Whether an expression with these tokens begins before them."""
+    first = piece[0].text
+    calls = first in ("(", "[") and (previous.text in (")", "]") or previous.text.isidentifier())
+    return calls or first in _NEVER_FIRST or _unclosed(reversed(piece), ")]}", "([{")
+
+
+def _goes_on_behind(piece: Sequence[Token]) -> bool:
+    return piece[-1].text in _NEVER_LAST or _unclosed(piece, "([{", ")]}")
+
+
+def _unclosed(tokens: Iterable[Token], begins: str, ends: str) -> bool:
+    """Whether a bracket has no counterpart among the tokens behind it."""
+    depth = 0
+    for token in tokens:
+        if len(token.text) == 1:
+            depth = max(depth + (token.text in begins) - (token.text in ends), 0)
+    return depth > 0
+
+
+def _apart(one: Token, then: Token) -> bool:
+    """Whether they are on two lines."""
+    return one.end.line != then.start.line
+
+
+def _within(one: Token, other: Token, place: Position) -> Position:
+    lines = place.line - one.start.line
+    shift = other.start.byte - one.start.byte if not lines else 0
+    return Position(other.start.line + lines, place.byte + shift)
+
+
+_MOST_ARGUMENTS = 30
+"""Of a call that Python compiles as one of a method."""
+_HEADERS = ("test", "iter", "subject")
+"""Conditions and the like: findings stand there in place of the whole statement."""
+
+
+@dataclass
+class _Read:
+    """Nodes that were seen from those around them, by ``id``: attributes that are called otherwise
+    than methods are, and conditions."""
+
+    called: set[int] = field(default_factory=set)
+    headers: set[int] = field(default_factory=set)
+
+
+def _calls_method(node: ast.Call, imported: frozenset[str]) -> bool:
+    """Whether Python compiles it as the call of a method, which what is of a module is not."""
+    given = [*node.args, *node.keywords]
+    base = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(base, ast.Name) and base.id in imported:
+        return False
+    return len(given) + 1 < _MOST_ARGUMENTS and not any(
+        isinstance(one, ast.Starred) or (isinstance(one, ast.keyword) and one.arg is None)
+        for one in given
+    )
+
+
+def _from_name(node: ast.Attribute, place: Range) -> Range:
+    """Where the instruction comes from: since Python 3.11 it begins with the name of the attribute
+    where that is on another line than what it is of."""
+    attribute = _extent(node)
+    if attribute is None or attribute.start.line == attribute.end.line:
+        return place
+    end = attribute.end
+    return Range(Position(end.line, end.byte - len(node.attr)), place.end)
+
+
+def _extent(node: ast.AST) -> Range | None:
+    places = (getattr(node, name, None) for name in _PLACES)
+    line, column, end_line, end_column = places
+    if line is None or column is None or end_line is None or end_column is None:
+        return None
+    return Range(Position(line - 1, column), Position(end_line - 1, end_column))
+
+
+_PLACES = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+
+class Moves:
+    """Places of the earlier text. ``parts`` are by their first and last lines, in their order;
+    places between them have no counterpart."""
+
+    def __init__(self, parts: Sequence[tuple[int, int, _Part]]) -> None:
+        self._parts = tuple(parts)
+        self._firsts = [first for first, _, _ in parts]
+
+    @property
+    def is_formatted(self) -> bool:
+        return any(part.is_formatted for _, _, part in self._parts)
+
+    @property
+    def rewritten(self) -> tuple[Rewritten, ...]:
+        return tuple(part for _, _, part in self._parts if isinstance(part, Rewritten))
+
+    def line(self, line: int) -> int:
+        """Where a line is now.
+
+        Raises:
+            LineLost: it is no line of the later text, or several.
+        """
+        return self._part(line, line).line(line)
+
+    def range(self, range_: Range, kind: Kind = "either") -> Range:
+        """Where a range is now.
+
+        Raises:
+            LineLost: what is there has no counterpart, or it is not clear which.
+        """
+        return self._part(range_.start.line, range_.end.line).range(range_, kind)
+
+    def _part(self, first: int, last: int) -> _Part:
+        at = bisect.bisect_right(self._firsts, first) - 1
+        if at < 0 or last > self._parts[at][1]:
+            raise LineLost(first)
+        return self._parts[at][2]

@@ -1,0 +1,177 @@
+"""The tokens of statements: what is left when comments, blanks and the division into lines are
+taken away, none of which changes a trace."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fullgraph_engine.protocol import Position
+from fullgraph_engine.protocol.comments import IGNORE
+
+OPTIONAL = frozenset({"(", ")", ","})
+"""Tokens that a formatter may add or remove without another meaning: around an expression, and
+behind the last one of several."""
+
+_STRUCTURE = {tokenize.NEWLINE: "\n", tokenize.INDENT: "\t", tokenize.DEDENT: "\b"}
+"""Statements that begin, and that are inside others."""
+_LEFT_OUT = frozenset({tokenize.NL, tokenize.ENDMARKER})
+_STRING_BEGINS = getattr(tokenize, "FSTRING_START", -1), getattr(tokenize, "TSTRING_START", -1)
+_STRING_ENDS = getattr(tokenize, "FSTRING_END", -1), getattr(tokenize, "TSTRING_END", -1)
+_READ = re.compile(r"#.*\bfullgraph\b")
+"""A comment that the engine may read."""
+_QUOTES = re.compile(r"[\s'\"]+")
+
+
+@dataclass(frozen=True)
+class Token:
+    """What stands together, and where; adjacent strings are one.
+
+    ``key`` is the same for two tokens that may mean the same: strings with other quotes, and
+    numbers in other digits.
+    """
+
+    start: Position
+    end: Position
+    text: str
+    key: str
+
+    @property
+    def is_structure(self) -> bool:
+        return self.start == self.end
+
+    @property
+    def is_optional(self) -> bool:
+        return self.text in OPTIONAL
+
+
+def tokens_of(lines: Sequence[str], first: int = 0) -> tuple[Token, ...]:
+    """Those of some whole statements, the first of which stands on line ``first`` of its text.
+
+    Comments that are read are tokens, with all of their line, and so are the empty lines and the
+    comments up to the next line of code: they say whether the comment belongs to what follows.
+
+    Raises:
+        SyntaxError: they are not whole.
+    """
+    try:
+        return tuple(_joined(_with_positions(_tokens(lines), lines, first)))
+    except tokenize.TokenError as error:
+        raise SyntaxError(str(error)) from error
+
+
+_Place = tuple[int, int]
+"""A line of those that are read, from 0, and a character in it."""
+_Raw = tuple[int, str, _Place, _Place]
+
+
+def _tokens(lines: Sequence[str]) -> Iterator[_Raw]:
+    """Without layout; what is inside of an f-string is one token."""
+    reader = io.StringIO("\n".join(lines) + "\n", newline="\n").readline
+    begins: list[_Place] = []
+    attached = False
+    next_line = 0
+    for token in tokenize.generate_tokens(reader):
+        kind, text = token.type, token.string
+        start, end = (token.start[0] - 1, token.start[1]), (token.end[0] - 1, token.end[1])
+        if kind == tokenize.COMMENT:
+            if _READ.match(text) and not IGNORE.match(text):
+                yield kind, lines[start[0]], start, end
+                attached = True
+            elif attached:
+                yield kind, "#", start, end
+            next_line = start[0] + 1
+            continue
+        if kind == tokenize.NL and attached and start[0] >= next_line:
+            yield kind, "", start, start
+        if kind in _LEFT_OUT:
+            continue
+        if kind in _STRUCTURE:
+            yield kind, _STRUCTURE[kind], start, start
+            continue
+        if kind in _STRING_BEGINS:
+            begins.append(start)
+            continue
+        if kind in _STRING_ENDS and begins:
+            start = begins.pop()
+            kind = tokenize.STRING
+            text = _between(lines, start, end)
+        if begins:
+            continue
+        attached = False
+        next_line = end[0] + 1
+        yield kind, text, start, end
+
+
+def _between(lines: Sequence[str], start: _Place, end: _Place) -> str:
+    (first, column), (last, end_column) = start, end
+    if first == last:
+        return lines[first][column:end_column]
+    inner = lines[first + 1 : last]
+    return "\n".join([lines[first][column:], *inner, lines[last][:end_column]])
+
+
+def _with_positions(
+    raw: Iterable[_Raw], lines: Sequence[str], first: int
+) -> Iterator[tuple[bool, Token]]:
+    """Tokens, and whether each is a string."""
+    for kind, text, start, end in raw:
+        places = [
+            Position(first + line, column if _ascii(lines, line) else _bytes(lines[line], column))
+            for line, column in (start, end)
+        ]
+        is_string = kind == tokenize.STRING
+        yield is_string, Token(places[0], places[1], text, _key(kind, text))
+
+
+def _ascii(lines: Sequence[str], line: int) -> bool:
+    return line >= len(lines) or lines[line].isascii()
+
+
+def _bytes(line: str, column: int) -> int:
+    return len(line[:column].encode(errors="surrogatepass"))
+
+
+def _joined(tokens: Iterable[tuple[bool, Token]]) -> Iterator[Token]:
+    """Strings that follow each other as one."""
+    strings: list[Token] = []
+    for is_string, token in tokens:
+        if is_string:
+            strings.append(token)
+            continue
+        if strings:
+            yield _one(strings)
+            strings = []
+        yield token
+    if strings:
+        yield _one(strings)
+
+
+def _one(strings: Sequence[Token]) -> Token:
+    if len(strings) == 1:
+        return strings[0]
+    text = " ".join(string.text for string in strings)
+    return Token(strings[0].start, strings[-1].end, text, _string(text))
+
+
+def _key(kind: int, text: str) -> str:
+    if kind == tokenize.STRING:
+        return _string(text)
+    return text.lower() if kind == tokenize.NUMBER else text
+
+
+@functools.lru_cache(maxsize=4096)
+def _string(text: str) -> str:
+    """Its value; of one with expressions inside, what it is but for quotes and blanks."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return repr(ast.literal_eval(f"({text})"))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _QUOTES.sub("", text)
