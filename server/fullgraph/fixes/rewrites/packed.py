@@ -43,7 +43,8 @@ def padded(site: Site) -> Iterator[Candidate]:
         changes.append((call.func, cst.Name("_recurrent")))
         given = [cst.Arg(call.func.deep_clone()), call.args[0].deep_clone()]
         changes.append((call.args[0], cst.FlattenSentinel(given)))
-    top = next(one for one in syntax.text.ancestors(function) if one in site.module.body)
+    around = (function, *syntax.text.ancestors(function))
+    top = next(one for one in around if one in site.module.body)
     rest = top.visit(Replacing(changes))
     assert isinstance(rest, cst.BaseCompoundStatement)
     new: list[cst.CSTNode] = [rest]
