@@ -96,6 +96,7 @@ REWRITES: tuple[Rewrite, ...] = (
     custom_operators.without_meta,
     custom_operators.of_function,
     custom_operators.of_block,
+    custom_operators.of_rest,
     disable.left_untraced,
 )
 """Those that keep most of the program's meaning come first; ways to leave code untraced last."""

@@ -176,7 +176,7 @@ def of_function(site: Site) -> Iterator[Candidate]:
         if found is None:
             return
         values, parameters = found, parameters[1:]
-    returned = _returned(function)
+    returned = _returned(function.body)
     known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
     if not (parameters or values.of_module) or returned is None or not known:
         return
@@ -247,49 +247,103 @@ def _block(
         return None
     if _leaves(node) or {"super", "locals"} & names_in(node):
         return None
-    outside = Outside.of(site, function, node)
+    later = _read_later(syntax, function, node)
+    returned = [key for key in names_bound(node) if key.isidentifier() and key in later]
+    given = _given(syntax, function, [node], returned)
+    if not returned or given is None:
+        return None
+    name = free_name(site, function.name, "_")
+    # An operator returns none of its inputs, and nothing that shares their memory.
+    results = ", ".join(f"{key}.clone()" for key in returned)
+    plain = _plain(name, given.parameters)
+    body = node.visit(Replacing(given.changes))
+    assert isinstance(body, cst.BaseCompoundStatement)
+    end = cst.parse_statement(f"return {results}")
+    eager = plain.with_changes(body=cst.IndentedBlock([body.with_changes(leading_lines=()), end]))
+    call = cst.parse_statement(f"{', '.join(returned)} = {name}({', '.join(given.arguments)})")
+    assert isinstance(call, cst.SimpleStatementLine)
+    call = call.with_changes(leading_lines=node.leading_lines)
+    several = len(returned) if len(returned) > 1 else 0
+    return _as_operator(syntax, name, given.parameters, several, eager, (node, call))
+
+
+def of_rest(site: Site) -> Iterator[Candidate]:
+    """All of a function from the statement of the break on as an operator, where what is before it
+    has to be traced, such as calls of other modules."""
+    syntax = Syntax(site)
+    function = syntax.function
+    if function is None or site.statement is None or function.asynchronous is not None:
+        return
+    if not site.finding.code.startswith("graph-break"):
+        return
+    around = (site.statement, *syntax.text.ancestors(site.statement))
+    body = list(function.body.body)
+    at = next((number for number, one in enumerate(body) if one in around), 0)
+    nodes = body[at:]
+    returned = _returned(*nodes)
+    inside = [each for one in nodes for each in descendants(one)]
+    unmovable = (cst.FunctionDef, cst.ClassDef, *_NOT_MOVED)
+    if not at or returned is None or any(isinstance(one, unmovable) for one in inside):
+        return
+    given = _given(syntax, function, nodes, [])
+    if given is None or any({"super", "locals"} & names_in(one) for one in nodes):
+        return
+    name = free_name(site, function.name, "_")
+    rest = function.body.with_changes(body=nodes).visit(Replacing(given.changes))
+    eager = _plain(name, given.parameters).with_changes(body=rest)
+    call = cst.parse_statement(f"return {name}({', '.join(given.arguments)})")
+    changed = function.with_changes(body=function.body.with_changes(body=[*body[:at], call]))
+    title = f"Make an operator of the rest of `{function.name.value}`"
+    text = _as_operator(syntax, name, given.parameters, returned, eager, (function, changed))
+    yield Candidate("operator-of-rest", title, text, gives_up=_GIVES_UP, parts=("export",))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What an operator of statements is given: ``parameters`` by name and type, the ``arguments``
+    for these, and the changes that make the statements read the parameters."""
+
+    parameters: Sequence[tuple[str, str]]
+    arguments: Sequence[str]
+    changes: Sequence[tuple[cst.CSTNode, Change]]
+
+
+def _given(
+    syntax: Syntax,
+    function: cst.FunctionDef,
+    nodes: Sequence[cst.CSTNode],
+    returned: Sequence[str],
+) -> _Given | None:
+    """None for statements that are given nothing, change what others see, or do more with their
+    module than to read tensors and constants. ``returned`` are variables whose values come back."""
+    outside = Outside.of(syntax.site, function, nodes[0])
+    inside = [each for one in nodes for each in descendants(one)]
     variables = {
         target for one in inside if isinstance(one, cst.CompFor) for target in names_in(one.target)
     }
     variables |= {one.name.value for one in inside if isinstance(one, cst.Param)}
-    stored = list(names_bound(node))
+    stored = list(names_bound(*nodes))
     for key in stored:
         root = re.split(r"[.\[]", key)[0]
         if root not in stored or (key != root and root in outside.before):
-            return None  # it changes what others see
-    later = _read_later(syntax, function, node)
-    returned = [key for key in stored if key.isidentifier() and key in later]
-    values = _values(syntax, function, [node])
-    if not returned or values is None:
+            return None
+    values = _values(syntax, function, nodes)
+    if values is None:
         return None
     itself = {one.name.value for one in function.params.params[:1]} if values.changes else set()
     elsewhere = (
         global_names(syntax) | set(dir(builtins)) | variables | set(stored)
     ) - outside.before
-    span = site.text.span(node)
+    span = syntax.text.span(nodes[0])
     kinds = of_locals(syntax, function, span[0] if span is not None else 0)
     tensor = syntax.spelled("torch.Tensor")
-    read = [key for key in names_read(node) if key.isidentifier() and key not in elsewhere]
+    read = [key for key in names_read(*nodes) if key.isidentifier() and key not in elsewhere]
     read += [key for key in returned if key in outside.before]
-    given = [key for key in dict.fromkeys(read) if key not in itself]
-    parameters = [(key, kinds.get(key, tensor)) for key in given]
+    arguments = [key for key in dict.fromkeys(read) if key not in itself]
+    parameters = [(key, kinds.get(key, tensor)) for key in arguments]
     parameters += [(one, kind) for one, kind, _ in values.of_module]
-    given += [place for _, _, place in values.of_module]
-    if not parameters:
-        return None
-    name = free_name(site, function.name, "_")
-    # An operator returns none of its inputs, and nothing that shares their memory.
-    results = ", ".join(f"{key}.clone()" for key in returned)
-    plain = _plain(name, parameters)
-    body = node.visit(Replacing(values.changes))
-    assert isinstance(body, cst.BaseCompoundStatement)
-    end = cst.parse_statement(f"return {results}")
-    eager = plain.with_changes(body=cst.IndentedBlock([body.with_changes(leading_lines=()), end]))
-    call = cst.parse_statement(f"{', '.join(returned)} = {name}({', '.join(given)})")
-    assert isinstance(call, cst.SimpleStatementLine)
-    call = call.with_changes(leading_lines=node.leading_lines)
-    several = len(returned) if len(returned) > 1 else 0
-    return _as_operator(syntax, name, parameters, several, eager, (node, call))
+    arguments += [place for _, _, place in values.of_module]
+    return _Given(parameters, arguments, values.changes) if parameters else None
 
 
 def _leaves(node: cst.CSTNode) -> bool:
@@ -394,10 +448,10 @@ def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
     return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
 
 
-def _returned(function: cst.FunctionDef) -> int | None:
+def _returned(*nodes: cst.CSTNode) -> int | None:
     """How many values every ``return`` has, 0 for one that is no tuple; None for anything else."""
     counts: set[int | None] = set()
-    for one in walk(function.body):
+    for one in walk(*nodes):
         if not isinstance(one, cst.Return):
             continue
         value = one.value
