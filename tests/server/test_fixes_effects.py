@@ -333,7 +333,8 @@ GRADIENT = "Attempted to use tensor creation function with requires_grad=True"
 
 def test_tensors_that_require_no_gradient() -> None:
     source = (
-        "def f(x, k):\n    y = «torch.eye(\n        3, device=x.device, requires_grad=True\n    )»\n"
+        "def f(x, k):\n"
+        "    y = «torch.eye(\n        3, device=x.device, requires_grad=True\n    )»\n"
         "    z = x.new_zeros(3, requires_grad=True, dtype=k)\n"
         "    return g(y, requires_grad=True), torch.ones(2, requires_grad=k), z\n"
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.server.test_fixes_operators import IMPORTS, site_of
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.dynamic_outputs import one_hot
 from fullgraph.fixes.rewrites.packed import padded
-from tests.server.test_fixes_operators import IMPORTS, site_of
 
 SKIPPED = "Attempted to call function marked as skipped"
 HEAD = "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n\n\n"

@@ -87,18 +87,26 @@ def _definition(
     parameters: Sequence[tuple[str, str]],
     several: int | None,
     value: str,
+    changed: Sequence[str] = (),
 ) -> str:
     """An operator that returns a value, with parameters by name and type. ``several``: how many
-    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number."""
+    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number. One
+    that has parameters ``changed`` returns nothing."""
     tensor = syntax.spelled("torch.Tensor")
     returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
     if several is None:
         returned = f"list[{tensor}]"
     typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
+    mutated = f"({', '.join(map(_quoted, changed))}{',' * (len(changed) == 1)})"
+    result = f"-> None:\n    {value}" if changed else f"-> {returned}:\n    return {value}"
     return (
-        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
-        f"def {name}({typed}) -> {returned}:\n    return {value}\n"
+        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args={mutated})\n'
+        f"def {name}({typed}) {result}\n"
     )
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 _NO_META = "Dynamic shape operator (no meta kernel)"
@@ -177,8 +185,9 @@ def of_function(site: Site) -> Iterator[Candidate]:
             return
         values, parameters = found, parameters[1:]
     returned = _returned(function.body)
+    in_place = _changed_in_place(function.body) if returned is None else set()
     known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
-    if not (parameters or values.of_module) or returned is None or not known:
+    if not (parameters or values.of_module) or not known or (returned is None and not in_place):
         return
     if any(isinstance(one, _NOT_MOVED) for one in descendants(function.body)):
         return
@@ -197,13 +206,34 @@ def of_function(site: Site) -> Iterator[Candidate]:
         body=body,
         leading_lines=(),
     )
+    mutated = [
+        name for (name, _), place in zip(parameters, given, strict=True) if place in in_place
+    ]
+    leave = "return " if returned is not None else ""
     changed = function.with_changes(
-        body=cst.IndentedBlock([cst.parse_statement(f"return {name}({', '.join(given)})")]),
+        body=cst.IndentedBlock([cst.parse_statement(f"{leave}{name}({', '.join(given)})")]),
         decorators=[one for one in function.decorators if one not in moved],
     )
     title = f"Make an operator of `{function.name.value}`"
-    text = _as_operator(syntax, name, parameters, returned, eager, (function, changed))
+    text = _as_operator(syntax, name, parameters, returned, eager, (function, changed), mutated)
     yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
+
+
+def _changed_in_place(body: cst.CSTNode) -> set[str]:
+    """What a function that returns nothing changes by methods such as ``copy_`` and by assignments
+    to its elements; nothing where it returns something."""
+    found: set[str] = set()
+    for one in walk(body):
+        if isinstance(one, cst.Return) and one.value is not None and code_of(one.value) != "None":
+            return set()
+        place: cst.CSTNode | None = None
+        if isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute):
+            method = one.func.attr.value
+            place = one.func.value if method.endswith("_") and method[0] != "_" else None
+        elif isinstance(one, (cst.AssignTarget, cst.AugAssign)):
+            place = one.target.value if isinstance(one.target, cst.Subscript) else None
+        found.add(dotted(place).removesuffix(".data"))
+    return found - {""}
 
 
 _GIVES_UP = "Compiled code calls it as it is: nothing in it is compiled."
@@ -419,9 +449,10 @@ def _as_operator(
     syntax: Syntax,
     name: str,
     parameters: Sequence[tuple[str, str]],
-    returned: int,
+    returned: int | None,
     eager: cst.FunctionDef,
     change: tuple[cst.CSTNode, cst.BaseStatement],
+    mutated: Sequence[str] = (),
 ) -> str:
     """The text with an operator of a function in front of what a change is in."""
     site, (node, changed) = syntax.site, change
@@ -429,7 +460,7 @@ def _as_operator(
     given = ", ".join(one for one, _ in parameters)
     leading = getattr(top, "leading_lines", ())
     operator = cst.parse_statement(
-        _definition(syntax, name, parameters, returned, f"{name}_eager({given})")
+        _definition(syntax, name, parameters, returned, f"{name}_eager({given})", mutated)
     )
     rest = changed if top is node else top.visit(Replacing([change]))
     assert isinstance(rest, cst.BaseCompoundStatement)
@@ -449,8 +480,9 @@ def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
 
 
 def _returned(*nodes: cst.CSTNode) -> int | None:
-    """How many values every ``return`` has, 0 for one that is no tuple; None for anything else."""
-    counts: set[int | None] = set()
+    """How many values every ``return`` has, 0 for one that is no tuple; None for anything else, and
+    for statements whose end may be reached without one."""
+    counts: set[int | None] = {None} if _is_passed(nodes[-1]) else set()
     for one in walk(*nodes):
         if not isinstance(one, cst.Return):
             continue
@@ -461,6 +493,17 @@ def _returned(*nodes: cst.CSTNode) -> int | None:
         else:
             counts.add(None if value is None or code_of(value) == "None" else 0)
     return counts.pop() if len(counts) == 1 else None
+
+
+def _is_passed(node: cst.CSTNode) -> bool:
+    """Whether what is behind a statement may be executed, as far as its form says."""
+    if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        return _is_passed(node.body[-1])
+    if isinstance(node, cst.If):
+        return node.orelse is None or _is_passed(node.body) or _is_passed(node.orelse)
+    if isinstance(node, (cst.Else, cst.With)):
+        return _is_passed(node.body)
+    return not isinstance(node, (cst.Return, cst.Raise))
 
 
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:
