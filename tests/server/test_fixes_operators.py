@@ -328,6 +328,16 @@ def test_the_rest_of_a_function_becomes_an_operator() -> None:
     )
 
 
+def test_what_the_rest_fills_is_made_in_it() -> None:
+    source = (
+        "class M:\n    def f(self, x):\n        x = self.layer(x)\n        y = x * 0\n"
+        "        for i in range(2):\n            y[i] = «x[x > i]».sum()\n        return y\n"
+    )
+    (made,) = of_rests(source)
+    assert "        x = self.layer(x)\n        return _f(x)\n" in made.text
+    assert "def _f_eager(x):\n    y = x * 0\n    for i in range(2):\n" in made.text
+
+
 @pytest.mark.parametrize(
     "source",
     [

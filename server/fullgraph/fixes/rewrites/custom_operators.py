@@ -309,23 +309,40 @@ def of_rest(site: Site) -> Iterator[Candidate]:
     around = (site.statement, *syntax.text.ancestors(site.statement))
     body = list(function.body.body)
     at = next((number for number, one in enumerate(body) if one in around), 0)
+    # What it fills may be made further up.
+    possible = [one for one in range(1, at + 1) if _given(syntax, function, body[one:], [])]
+    for first in dict.fromkeys(one for one in (at, *possible[:1]) if one in possible):
+        text = _rest(syntax, function, body, first)
+        if text is not None:
+            yield Candidate(
+                "operator-of-rest",
+                f"Make an operator of the rest of `{function.name.value}`",
+                text,
+                gives_up=_GIVES_UP,
+                parts=("export",),
+            )
+
+
+def _rest(
+    syntax: Syntax, function: cst.FunctionDef, body: Sequence[cst.CSTNode], at: int
+) -> str | None:
+    """The text with the statements of a function from one on as an operator; None where they do
+    not always return."""
     nodes = body[at:]
     returned = _returned(*nodes)
     inside = [each for one in nodes for each in descendants(one)]
     unmovable = (cst.FunctionDef, cst.ClassDef, *_NOT_MOVED)
-    if not at or returned is None or any(isinstance(one, unmovable) for one in inside):
-        return
     given = _given(syntax, function, nodes, [])
-    if given is None or any({"super", "locals"} & names_in(one) for one in nodes):
-        return
-    name = free_name(site, function.name, "_")
+    if returned is None or any(isinstance(one, unmovable) for one in inside) or given is None:
+        return None
+    if any({"super", "locals"} & names_in(one) for one in nodes):
+        return None
+    name = free_name(syntax.site, function.name, "_")
     rest = function.body.with_changes(body=nodes).visit(Replacing(given.changes))
     eager = _plain(name, given.parameters).with_changes(body=rest)
     call = cst.parse_statement(f"return {name}({', '.join(given.arguments)})")
     changed = function.with_changes(body=function.body.with_changes(body=[*body[:at], call]))
-    title = f"Make an operator of the rest of `{function.name.value}`"
-    text = _as_operator(syntax, name, given.parameters, returned, eager, (function, changed))
-    yield Candidate("operator-of-rest", title, text, gives_up=_GIVES_UP, parts=("export",))
+    return _as_operator(syntax, name, given.parameters, returned, eager, (function, changed))
 
 
 @dataclass(frozen=True)
