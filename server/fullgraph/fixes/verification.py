@@ -260,11 +260,9 @@ class Verifier:
         hurried: bool = False,
     ) -> Fix | Refused:
         """``others`` only call what ``targets`` show: that is a few cases more."""
-        asked, parts = parts, _parts_of(candidate, parts)
-        if parts != asked:
-            before = await self._traced((*targets, *others), parts)
+        parts = _parts_of(candidate, parts)
         after = await self._look(candidate.text, targets, parts)
-        shown = self._judged(candidate, finding, before.of(targets), after)
+        shown = await self._judged(candidate, finding, before.of(targets), after, parts)
         if isinstance(shown, Refused):
             return shown
 
@@ -272,7 +270,8 @@ class Verifier:
             if not others:
                 return shown, []
             all_of = after.joined(await self._look(candidate.text, others, parts))
-            of_all = self._judged(candidate, finding, before.of((*targets, *others)), all_of)
+            both = before.of((*targets, *others))
+            of_all = await self._judged(candidate, finding, both, all_of, parts)
             if isinstance(of_all, Refused):
                 return of_all
             found = await self._compared(candidate, others, QUICK_SECONDS)
@@ -306,14 +305,27 @@ class Verifier:
         edits = edits_between(self._request.text, candidate.text)
         return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
 
-    def _judged(
-        self, candidate: Candidate, finding: Finding, before: Traced, after: Traced
+    async def _judged(
+        self,
+        candidate: Candidate,
+        finding: Finding,
+        before: Traced,
+        after: Traced,
+        parts: tuple[Part, ...],
     ) -> Judgment | Refused:
+        """What a changed text has that the original has not. ``parts`` that show more than
+        ``before`` has are traced of the original only where that may have the same: such as
+        `torch.export`, which may take longer than all the rest."""
+        lacking = _lacking(after)
         judgment = judged(before, after, finding)
+        excused = lacking is None or ".library" in self._request.text
+        if judgment.appeared and excused and parts != _parts(finding):
+            names = tuple(dict.fromkeys(one.name for one in before.reports))
+            judgment = judged(await self._traced(names, parts), after, finding)
         guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
         if judgment.better or guarded:
             return judgment
-        return Refused(candidate, judgment.why, judgment.instead or _lacking(after))
+        return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
         """Whether all that a rewrite of a break has brought are guards of code that is compiled in
