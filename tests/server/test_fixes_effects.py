@@ -346,6 +346,18 @@ def test_tensors_that_require_no_gradient() -> None:
     assert "without-gradient" not in tried(IMPORTS + "def f(x):\n    return «g(x)»\n", GRADIENT)
 
 
+def test_unique_numbers() -> None:
+    source = (
+        "def f(x, axes):\n    axes = np.unique(axes).astype(int)\n"
+        "    for axis in «sorted(axes, reverse=True)»:\n"
+        "        x = x.sum(int(axis))\n    return x\n"
+    )
+    title = "Failed to trace builtin operator"
+    (candidate,) = tried(IMPORTS + source, title)["unique-numbers"]
+    assert "    axes = sorted(set(axes))\n    for axis in sorted(axes, rev" in candidate.text
+    assert "unique-numbers" not in tried(IMPORTS + source.replace("sorted(axes", "sorted(x"), title)
+
+
 def test_variables_of_a_function_together() -> None:
     source = (
         "def f(x):\n    y = «torch.autograd.Variable(torch.ones(3))»\n"

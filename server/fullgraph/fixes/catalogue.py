@@ -60,6 +60,7 @@ REWRITES: tuple[Rewrite, ...] = (
     python.products,
     python.ranges,
     python.copies,
+    python.unique_numbers,
     python.sorted_tensors,
     python.listed_generator,
     python.rounded,
