@@ -328,6 +328,36 @@ def test_variables_become_tensors(made: str, becomes: str, preserves: bool) -> N
     assert candidate.preserves is preserves
 
 
+GRADIENT = "Attempted to use tensor creation function with requires_grad=True"
+
+
+def test_tensors_that_require_no_gradient() -> None:
+    source = (
+        "def f(x, k):\n"
+        "    y = «torch.eye(\n        3, device=x.device, requires_grad=True\n    )»\n"
+        "    z = x.new_zeros(3, requires_grad=True, dtype=k)\n"
+        "    return g(y, requires_grad=True), torch.ones(2, requires_grad=k), z\n"
+    )
+    (candidate,) = tried(IMPORTS + source, GRADIENT)["without-gradient"]
+    assert "torch.eye(\n        3, device=x.device)\n" in candidate.text
+    assert "x.new_zeros(3, dtype=k)" in candidate.text
+    assert "g(y, requires_grad=True), torch.ones(2, requires_grad=k)" in candidate.text
+    assert candidate.gives_up
+    assert "without-gradient" not in tried(IMPORTS + "def f(x):\n    return «g(x)»\n", GRADIENT)
+
+
+def test_unique_numbers() -> None:
+    source = (
+        "def f(x, axes):\n    axes = np.unique(axes).astype(int)\n"
+        "    for axis in «sorted(axes, reverse=True)»:\n"
+        "        x = x.sum(int(axis))\n    return x\n"
+    )
+    title = "Failed to trace builtin operator"
+    (candidate,) = tried(IMPORTS + source, title)["unique-numbers"]
+    assert "    axes = sorted(set(axes))\n    for axis in sorted(axes, rev" in candidate.text
+    assert "unique-numbers" not in tried(IMPORTS + source.replace("sorted(axes", "sorted(x"), title)
+
+
 def test_variables_of_a_function_together() -> None:
     source = (
         "def f(x):\n    y = «torch.autograd.Variable(torch.ones(3))»\n"

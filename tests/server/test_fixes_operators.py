@@ -10,6 +10,7 @@ from fullgraph.fixes.rewrites.custom_operators import (
     faked,
     of_block,
     of_function,
+    of_rest,
     raising_fake,
     without_meta,
     wrapped,
@@ -264,6 +265,94 @@ def test_parameters_have_the_types_of_what_the_calls_give() -> None:
     # Without a constant in one of the calls, nothing is known.
     (made,) = of_functions(source.replace("[3], 1.5", "x, 1.5"))
     assert "def _g(x: torch.Tensor, ids: torch.Tensor, p: float)" in made.text
+
+
+def test_types_are_those_of_variables_where_a_function_is_called() -> None:
+    source = (
+        "def g(x, n, m, k):\n    return x[:n] * «x.item()» + m + k\n\n\n"
+        "def f(x, k: int):\n    *_, a, b = x.shape\n    n = min(a, int(b * 0.5))\n"
+        "    return g(x, n, max(n, x), k)\n"
+    )
+    (made,) = of_functions(source)
+    assert "def _g(x: torch.Tensor, n: int, m: torch.Tensor, k: int) -> torch.Tensor:" in made.text
+
+
+STARTED = """\
+class M:
+    def __init__(self):
+        self.register_buffer("begun", torch.tensor(False))
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("size", torch.zeros(3))
+
+    def start(self, x):
+        if «self.begun»:
+            return
+        self.mean.data.copy_(x.mean(0))
+        self.size[0] = x.shape[0]
+        self.begun.fill_(True)
+"""
+
+
+def test_an_operator_says_what_it_changes_in_place() -> None:
+    (made,) = of_functions(STARTED)
+    assert (
+        '@torch.library.custom_op("custom::start", mutates_args=("begun", "mean", "size"))\n'
+        "def _start(x: torch.Tensor, begun: torch.Tensor, mean: torch.Tensor, size: torch.Tensor)"
+        " -> None:\n    _start_eager(x, begun, mean, size)\n" in made.text
+    )
+    assert "        _start(x, self.begun, self.mean, self.size)\n" in made.text
+    # It returns something in one case, and changes nothing in the other.
+    assert not of_functions(STARTED.replace("            return\n", "            return x\n"))
+    assert not of_functions("def f(x):\n    if «x.sum()»:\n        return\n    x.mean()\n")
+
+
+def of_rests(marked: str) -> list[Candidate]:
+    return list(of_rest(site_of(marked, "graph-break/GB0036", "Dynamic shape operator")))
+
+
+def test_the_rest_of_a_function_becomes_an_operator() -> None:
+    source = (
+        "class M:\n    def f(self, x, y):\n        n = x.shape[0]\n        x = self.layer(x)\n"
+        "        # why\n        x = «x[y > 0]».sort()[0]\n        if n > 2:\n"
+        "            return x.mean()\n        return x.sum() / n\n"
+    )
+    (made,) = of_rests(source)
+    assert made.text == (
+        f"{IMPORTS}def _f_eager(x, y, n):\n    # why\n    x = x[y > 0].sort()[0]\n"
+        "    if n > 2:\n        return x.mean()\n    return x.sum() / n\n\n\n"
+        '@torch.library.custom_op("custom::f", mutates_args=())\n'
+        "def _f(x: torch.Tensor, y: torch.Tensor, n: int) -> torch.Tensor:\n"
+        "    return _f_eager(x, y, n)\n\n\n"
+        "class M:\n    def f(self, x, y):\n        n = x.shape[0]\n        x = self.layer(x)\n"
+        "        return _f(x, y, n)\n"
+    )
+
+
+def test_what_the_rest_fills_is_made_in_it() -> None:
+    source = (
+        "class M:\n    def f(self, x):\n        x = self.layer(x)\n        y = x * 0\n"
+        "        for i in range(2):\n            y[i] = «x[x > i]».sum()\n        return y\n"
+    )
+    (made,) = of_rests(source)
+    assert "        x = self.layer(x)\n        return _f(x)\n" in made.text
+    assert "def _f_eager(x):\n    y = x * 0\n    for i in range(2):\n" in made.text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # All of it, which `of_function` makes an operator of.
+        "def f(x):\n    return «x[x > 0]».sum()\n",
+        # It returns nothing in one case.
+        "def f(x):\n    y = x + 1\n    y = «y[y > 0]»\n    if y.sum():\n        return y\n",
+        # It calls another module.
+        "class M:\n    def f(self, x):\n        y = x + 1\n        return self.g(«x[y > 0]»)\n",
+        # It changes what others see.
+        "def f(x):\n    y = x + 1\n    x[0] = «x[y > 0]».sum()\n    return x\n",
+    ],
+)
+def test_what_is_left_does_more(source: str) -> None:
+    assert not of_rests(source)
 
 
 MODULE = """\

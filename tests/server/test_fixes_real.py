@@ -15,7 +15,7 @@ import pytest
 from fullgraph.engines import Engine
 from fullgraph.fixes.tracing import traced
 from fullgraph.fixes.verification import Search, Verifier
-from fullgraph_engine.protocol import Analyze, Part
+from fullgraph_engine.protocol import Analyze, Finding, Part
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,6 +43,11 @@ async def searched(engine: Engine, text: str, code: str, *parts: Part) -> dict[s
         for finding in (await traced(engine, request)).findings
         if finding.code == code
     }
+
+
+async def first_break(engine: Engine, request: Analyze) -> Finding:
+    found = (await traced(engine, request)).findings
+    return next(one for one in found if one.code.startswith("graph-break"))
 
 
 EXPORTED = """\
@@ -472,3 +477,104 @@ class Net(torch.nn.Module):
 async def test_what_is_kept_of_sizes_only(engine: Engine, made: str, rewrites: list[str]) -> None:
     found = await searched(engine, KEPT.format(made), "guard/mutated", "first")
     assert [fix.candidate.rewrite for fix in found["Net"].fixes] == rewrites
+
+
+PACKED = """\
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class Encoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = torch.nn.{layers}
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        y, state = self.rnn(packed)
+        y, _ = pad_packed_sequence(y, batch_first=True{more})
+        return y, state
+
+
+def build():
+    return Encoder()
+
+
+def example_input():
+    return torch.randn(3, 5, 4), torch.tensor([5, 4, 2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("layers", "more"),
+    [
+        ("GRU(4, 3)", ""),
+        ("LSTM(4, 3, 2, bidirectional=True)", ", padding_value=-1.0, total_length=7"),
+        ("RNN(4, 3, bias=False)", ""),
+    ],
+)
+async def test_packed_sequences(engine: Engine, layers: str, more: str) -> None:
+    request = Analyze(
+        0, "1", "/nowhere/model.py", PACKED.format(layers=layers, more=more), parts=("first",)
+    )
+    first = await first_break(engine, request)
+    best = (await Verifier(engine, request).fixes(first, [first.target])).fixes[0]
+    assert (best.candidate.rewrite, best.grade) == ("padded-recurrence", "unsafe")
+
+
+async def test_dropout_of_packed_sequences_is_another_one(engine: Engine) -> None:
+    """It draws other random numbers, as there are more elements."""
+    text = PACKED.format(layers="GRU(4, 3, 2, dropout=0.5)", more="")
+    request = Analyze(0, "1", "/nowhere/model.py", text, parts=("first",))
+    first = await first_break(engine, request)
+    found = await Verifier(engine, request).fixes(first, [first.target])
+    assert not [one for one in found.fixes if one.candidate.rewrite == "padded-recurrence"]
+    assert [one for one in found.refused if one.candidate.rewrite == "padded-recurrence"]
+
+
+BEGUN = """\
+import torch
+
+
+class Norm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("begun", torch.tensor(False))
+        self.register_buffer("mean", torch.zeros(3))
+
+    def begin(self, x):
+        if self.begun:
+            return
+        {body}
+        self.begun.fill_(True)
+
+    def forward(self, x):
+        self.begin(x)
+        return x - self.mean
+
+
+def build():
+    return Norm()
+
+
+def example_input():
+    return torch.randn(4, 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "operator"),
+    [
+        ("self.mean.copy_(x.detach().mean(0))", True),
+        # It changes `x` as well, through another name than the operator says.
+        ("y = x[:]\n        y.mul_(2)\n        self.mean.copy_(y.detach().mean(0))", False),
+    ],
+)
+async def test_an_operator_that_changes_tensors(
+    engine: Engine, body: str, operator: bool
+) -> None:
+    request = Analyze(0, "1", "/nowhere/model.py", BEGUN.format(body=body), parts=("first",))
+    first = await first_break(engine, request)
+    found = await Verifier(engine, request).fixes(first, [first.target])
+    names = [one.candidate.rewrite for one in found.fixes]
+    assert ("operator-of-function" in names) is operator

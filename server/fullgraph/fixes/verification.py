@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import itertools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Generic, Literal, Protocol, TypeVar
 
 from fullgraph.domain.positions import TextPositions, text_hash
 from fullgraph.fixes.candidate import Candidate, edits_between
@@ -97,6 +98,30 @@ class Search:
 
     fixes: tuple[Fix, ...] = ()
     refused: tuple[Refused, ...] = ()
+
+
+_T = TypeVar("_T")
+
+
+class _Beside(Generic[_T]):
+    """Work that may begin before its result is wanted, and is cancelled where nobody wants it."""
+
+    def __init__(self, work: Callable[[], Coroutine[object, object, _T]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[_T] | None = None
+
+    def begin(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+
+    async def result(self) -> _T:
+        self.begin()
+        assert self._task is not None
+        return await self._task
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
 
 
 _Look = tuple[str, tuple[str, ...], tuple[Part, ...]]
@@ -235,39 +260,43 @@ class Verifier:
         hurried: bool = False,
     ) -> Fix | Refused:
         """``others`` only call what ``targets`` show: that is a few cases more."""
-        asked, parts = parts, _parts_of(candidate, parts)
-        if parts != asked:
-            before = await self._traced((*targets, *others), parts)
-        after = Traced(candidate.text)
-        compared: list[Compared] = []
-        looking: asyncio.Task[Judgment] | None = None
+        parts = _parts_of(candidate, parts)
+        after = await self._look(candidate.text, targets, parts)
+        shown = await self._judged(candidate, finding, before.of(targets), after, parts)
+        if isinstance(shown, Refused):
+            return shown
+
+        async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
+            if not others:
+                return shown, []
+            all_of = after.joined(await self._look(candidate.text, others, parts))
+            both = before.of((*targets, *others))
+            of_all = await self._judged(candidate, finding, both, all_of, parts)
+            if isinstance(of_all, Refused):
+                return of_all
+            found = await self._compared(candidate, others, QUICK_SECONDS)
+            return found if isinstance(found, Refused) else (of_all, found)
+
+        calling = _Beside(called_by_others)
+        looking = _Beside(functools.partial(self._further, candidate, finding, targets, parts))
         try:
-            for names, seconds in ((targets, COMPARE_SECONDS), (others, QUICK_SECONDS)):
-                if not names:
-                    continue
-                after = after.joined(await self._look(candidate.text, names, parts))
-                judgment = judged(before.of((*targets, *names)), after, finding)
-                guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
-                if not judgment.better and not guarded:
-                    return Refused(candidate, judgment.why, judgment.instead or _lacking(after))
-                if candidate.suggestion:
-                    continue  # a person has to look at it in any case
-                if looking is None and not hurried:
-                    # Beside comparing, which most candidates pass.
-                    looking = asyncio.create_task(self._further(candidate, finding, targets, parts))
-                quick = hurried and names is targets
-                texts = [candidate.text, *filter(None, [candidate.compiled])]
-                for target, changed in itertools.product(names, texts):
-                    one = await self._compared(candidate, changed, target, seconds, quick=quick)
-                    if one.outcome == "differs" and not _allowed(candidate, one):
-                        return Refused(candidate, one.reason, differs=True)
-                    compared.append(one)
-            further = await (looking or self._further(candidate, finding, targets, parts))
+            if not hurried and not candidate.suggestion:
+                # Beside comparing, which most candidates pass.
+                looking.begin()
+                calling.begin()
+            compared = await self._compared(candidate, targets, COMPARE_SECONDS, quick=hurried)
+            if isinstance(compared, Refused):
+                return compared
+            called = await calling.result()
+            if isinstance(called, Refused):
+                return called
+            further = await looking.result()
         finally:
-            if looking is not None:
-                looking.cancel()
+            looking.cancel()
+            calling.cancel()
         if further.problem or not self._only_guards(further, finding, candidate):
             return Refused(candidate, further.why)
+        judgment, compared = called[0], [*compared, *called[1]]
         pins = (*judgment.appeared, *further.appeared)
         grade, doubt = _graded(candidate, compared)
         if pins and grade != "suggestion":
@@ -275,6 +304,28 @@ class Verifier:
         ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
         edits = edits_between(self._request.text, candidate.text)
         return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
+
+    async def _judged(
+        self,
+        candidate: Candidate,
+        finding: Finding,
+        before: Traced,
+        after: Traced,
+        parts: tuple[Part, ...],
+    ) -> Judgment | Refused:
+        """What a changed text has that the original has not. ``parts`` that show more than
+        ``before`` has are traced of the original only where that may have the same: such as
+        `torch.export`, which may take longer than all the rest."""
+        lacking = _lacking(after)
+        judgment = judged(before, after, finding)
+        excused = lacking is None or ".library" in self._request.text
+        if judgment.appeared and excused and parts != _parts(finding):
+            names = tuple(dict.fromkeys(one.name for one in before.reports))
+            judgment = judged(await self._traced(names, parts), after, finding)
+        guarded = judgment.gone and self._only_guards(judgment, finding, candidate)
+        if judgment.better or guarded:
+            return judgment
+        return Refused(candidate, judgment.why, judgment.instead or lacking)
 
     def _only_guards(self, judgment: Judgment, finding: Finding, candidate: Candidate) -> bool:
         """Whether all that a rewrite of a break has brought are guards of code that is compiled in
@@ -341,17 +392,24 @@ class Verifier:
         )
 
     async def _compared(
-        self, candidate: Candidate, changed: str, target: str, seconds: float, *, quick: bool
-    ) -> Compared:
-        """``changed`` is a text of the candidate. ``quick``: it most probably differs, and is
-        looked at for a short time before."""
-        if quick and self._slow:
-            one = await self._comparison(changed, target, QUICK_SECONDS, backend=False)
+        self, candidate: Candidate, targets: tuple[str, ...], seconds: float, *, quick: bool = False
+    ) -> list[Compared] | Refused:
+        """What its texts do beside the original; nothing for a suggestion, at which a person has to
+        look in any case. ``quick``: it most probably differs, and is looked at for a short time
+        before."""
+        texts = [candidate.text, *filter(None, [candidate.compiled])]
+        found: list[Compared] = []
+        for target, changed in itertools.product(targets, () if candidate.suggestion else texts):
+            one = None
+            if quick and self._slow:
+                one = await self._comparison(changed, target, QUICK_SECONDS, backend=False)
+            if one is None or one.outcome != "differs" or _allowed(candidate, one):
+                one = await self._comparison(changed, target, seconds, backend=self._backend)
+                self._slow = one.seconds > COMPARE_SECONDS
             if one.outcome == "differs" and not _allowed(candidate, one):
-                return one
-        one = await self._comparison(changed, target, seconds, backend=self._backend)
-        self._slow = one.seconds > COMPARE_SECONDS
-        return one
+                return Refused(candidate, one.reason, differs=True)
+            found.append(one)
+        return found
 
     async def _comparison(
         self, changed: str, target: str, seconds: float, *, backend: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.names import descendants
@@ -129,6 +130,31 @@ def legacy_variables(site: Site) -> Iterator[Candidate]:
             site.replaced(changes),
             preserves=preserves,
         )
+
+
+def constant_without_gradient(site: Site) -> Iterator[Candidate]:
+    """``torch.zeros(3, requires_grad=True)`` in a function, whose gradient nobody gets to see."""
+    syntax = Syntax(site)
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for call in descendants(syntax.function) if syntax.function is not None else ():
+        if not isinstance(call, cst.Call):
+            continue
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        kept = [arg for arg in call.args if not _requires_gradient(arg)]
+        if len(kept) < len(call.args) and (name in _MAKING or name.startswith("new_")):
+            kept[-1:] = [one.with_changes(comma=call.args[-1].comma) for one in kept[-1:]]
+            changes.append((call, call.with_changes(args=kept)))
+    if any(old in syntax.here for old, _ in changes):
+        yield Candidate(
+            "without-gradient",
+            "Make tensors that require no gradient",
+            site.replaced(changes),
+            gives_up="No gradient is computed of them, and none of what depends on them alone.",
+        )
+
+
+def _requires_gradient(arg: cst.Arg) -> bool:
+    return m.matches(arg, m.Arg(m.Name("True"), keyword=m.Name("requires_grad")))
 
 
 _VARIABLE = ("torch.autograd.Variable", "torch.autograd.variable.Variable")

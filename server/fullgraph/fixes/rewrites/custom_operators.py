@@ -87,18 +87,26 @@ def _definition(
     parameters: Sequence[tuple[str, str]],
     several: int | None,
     value: str,
+    changed: Sequence[str] = (),
 ) -> str:
     """An operator that returns a value, with parameters by name and type. ``several``: how many
-    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number."""
+    tensors it returns in a tuple, 0 for one that is in none, None for a list of any number. One
+    that has parameters ``changed`` returns nothing."""
     tensor = syntax.spelled("torch.Tensor")
     returned = f"tuple[{', '.join([tensor] * several)}]" if several else tensor
     if several is None:
         returned = f"list[{tensor}]"
     typed = ", ".join(f"{one}: {kind}" for one, kind in parameters)
+    mutated = f"({', '.join(map(_quoted, changed))}{',' * (len(changed) == 1)})"
+    result = f"-> None:\n    {value}" if changed else f"-> {returned}:\n    return {value}"
     return (
-        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args=())\n'
-        f"def {name}({typed}) -> {returned}:\n    return {value}\n"
+        f'@{syntax.spelled(_DEFINES)}("custom::{name.strip("_")}", mutates_args={mutated})\n'
+        f"def {name}({typed}) {result}\n"
     )
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 _NO_META = "Dynamic shape operator (no meta kernel)"
@@ -176,9 +184,10 @@ def of_function(site: Site) -> Iterator[Candidate]:
         if found is None:
             return
         values, parameters = found, parameters[1:]
-    returned = _returned(function)
+    returned = _returned(function.body)
+    in_place = _changed_in_place(function.body) if returned is None else set()
     known = all(syntax.name(callee(one.decorator)) in _DECORATORS for one in moved)
-    if not (parameters or values.of_module) or returned is None or not known:
+    if not (parameters or values.of_module) or not known or (returned is None and not in_place):
         return
     if any(isinstance(one, _NOT_MOVED) for one in descendants(function.body)):
         return
@@ -197,13 +206,34 @@ def of_function(site: Site) -> Iterator[Candidate]:
         body=body,
         leading_lines=(),
     )
+    mutated = [
+        name for (name, _), place in zip(parameters, given, strict=True) if place in in_place
+    ]
+    leave = "return " if returned is not None else ""
     changed = function.with_changes(
-        body=cst.IndentedBlock([cst.parse_statement(f"return {name}({', '.join(given)})")]),
+        body=cst.IndentedBlock([cst.parse_statement(f"{leave}{name}({', '.join(given)})")]),
         decorators=[one for one in function.decorators if one not in moved],
     )
     title = f"Make an operator of `{function.name.value}`"
-    text = _as_operator(syntax, name, parameters, returned, eager, (function, changed))
+    text = _as_operator(syntax, name, parameters, returned, eager, (function, changed), mutated)
     yield Candidate("operator-of-function", title, text, gives_up=_GIVES_UP, parts=("export",))
+
+
+def _changed_in_place(body: cst.CSTNode) -> set[str]:
+    """What a function that returns nothing changes by methods such as ``copy_`` and by assignments
+    to its elements; nothing where it returns something."""
+    found: set[str] = set()
+    for one in walk(body):
+        if isinstance(one, cst.Return) and one.value is not None and code_of(one.value) != "None":
+            return set()
+        place: cst.CSTNode | None = None
+        if isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute):
+            method = one.func.attr.value
+            place = one.func.value if method.endswith("_") and method[0] != "_" else None
+        elif isinstance(one, (cst.AssignTarget, cst.AugAssign)):
+            place = one.target.value if isinstance(one.target, cst.Subscript) else None
+        found.add(dotted(place).removesuffix(".data"))
+    return found - {""}
 
 
 _GIVES_UP = "Compiled code calls it as it is: nothing in it is compiled."
@@ -247,49 +277,120 @@ def _block(
         return None
     if _leaves(node) or {"super", "locals"} & names_in(node):
         return None
-    outside = Outside.of(site, function, node)
+    later = _read_later(syntax, function, node)
+    returned = [key for key in names_bound(node) if key.isidentifier() and key in later]
+    given = _given(syntax, function, [node], returned)
+    if not returned or given is None:
+        return None
+    name = free_name(site, function.name, "_")
+    # An operator returns none of its inputs, and nothing that shares their memory.
+    results = ", ".join(f"{key}.clone()" for key in returned)
+    plain = _plain(name, given.parameters)
+    body = node.visit(Replacing(given.changes))
+    assert isinstance(body, cst.BaseCompoundStatement)
+    end = cst.parse_statement(f"return {results}")
+    eager = plain.with_changes(body=cst.IndentedBlock([body.with_changes(leading_lines=()), end]))
+    call = cst.parse_statement(f"{', '.join(returned)} = {name}({', '.join(given.arguments)})")
+    assert isinstance(call, cst.SimpleStatementLine)
+    call = call.with_changes(leading_lines=node.leading_lines)
+    several = len(returned) if len(returned) > 1 else 0
+    return _as_operator(syntax, name, given.parameters, several, eager, (node, call))
+
+
+def of_rest(site: Site) -> Iterator[Candidate]:
+    """All of a function from the statement of the break on as an operator, where what is before it
+    has to be traced, such as calls of other modules."""
+    syntax = Syntax(site)
+    function = syntax.function
+    if function is None or site.statement is None or function.asynchronous is not None:
+        return
+    if not site.finding.code.startswith("graph-break"):
+        return
+    around = (site.statement, *syntax.text.ancestors(site.statement))
+    body = list(function.body.body)
+    at = next((number for number, one in enumerate(body) if one in around), 0)
+    # What it fills may be made further up.
+    possible = [one for one in range(1, at + 1) if _given(syntax, function, body[one:], [])]
+    for first in dict.fromkeys(one for one in (at, *possible[:1]) if one in possible):
+        text = _rest(syntax, function, body, first)
+        if text is not None:
+            yield Candidate(
+                "operator-of-rest",
+                f"Make an operator of the rest of `{function.name.value}`",
+                text,
+                gives_up=_GIVES_UP,
+                parts=("export",),
+            )
+
+
+def _rest(
+    syntax: Syntax, function: cst.FunctionDef, body: Sequence[cst.CSTNode], at: int
+) -> str | None:
+    """The text with the statements of a function from one on as an operator; None where they do
+    not always return."""
+    nodes = body[at:]
+    returned = _returned(*nodes)
+    inside = [each for one in nodes for each in descendants(one)]
+    unmovable = (cst.FunctionDef, cst.ClassDef, *_NOT_MOVED)
+    given = _given(syntax, function, nodes, [])
+    if returned is None or any(isinstance(one, unmovable) for one in inside) or given is None:
+        return None
+    if any({"super", "locals"} & names_in(one) for one in nodes):
+        return None
+    name = free_name(syntax.site, function.name, "_")
+    rest = function.body.with_changes(body=nodes).visit(Replacing(given.changes))
+    eager = _plain(name, given.parameters).with_changes(body=rest)
+    call = cst.parse_statement(f"return {name}({', '.join(given.arguments)})")
+    changed = function.with_changes(body=function.body.with_changes(body=[*body[:at], call]))
+    return _as_operator(syntax, name, given.parameters, returned, eager, (function, changed))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What an operator of statements is given: ``parameters`` by name and type, the ``arguments``
+    for these, and the changes that make the statements read the parameters."""
+
+    parameters: Sequence[tuple[str, str]]
+    arguments: Sequence[str]
+    changes: Sequence[tuple[cst.CSTNode, Change]]
+
+
+def _given(
+    syntax: Syntax,
+    function: cst.FunctionDef,
+    nodes: Sequence[cst.CSTNode],
+    returned: Sequence[str],
+) -> _Given | None:
+    """None for statements that are given nothing, change what others see, or do more with their
+    module than to read tensors and constants. ``returned`` are variables whose values come back."""
+    outside = Outside.of(syntax.site, function, nodes[0])
+    inside = [each for one in nodes for each in descendants(one)]
     variables = {
         target for one in inside if isinstance(one, cst.CompFor) for target in names_in(one.target)
     }
     variables |= {one.name.value for one in inside if isinstance(one, cst.Param)}
-    stored = list(names_bound(node))
+    stored = list(names_bound(*nodes))
     for key in stored:
         root = re.split(r"[.\[]", key)[0]
         if root not in stored or (key != root and root in outside.before):
-            return None  # it changes what others see
-    later = _read_later(syntax, function, node)
-    returned = [key for key in stored if key.isidentifier() and key in later]
-    values = _values(syntax, function, [node])
-    if not returned or values is None:
+            return None
+    values = _values(syntax, function, nodes)
+    if values is None:
         return None
     itself = {one.name.value for one in function.params.params[:1]} if values.changes else set()
     elsewhere = (
         global_names(syntax) | set(dir(builtins)) | variables | set(stored)
     ) - outside.before
-    span = site.text.span(node)
+    span = syntax.text.span(nodes[0])
     kinds = of_locals(syntax, function, span[0] if span is not None else 0)
     tensor = syntax.spelled("torch.Tensor")
-    read = [key for key in names_read(node) if key.isidentifier() and key not in elsewhere]
+    read = [key for key in names_read(*nodes) if key.isidentifier() and key not in elsewhere]
     read += [key for key in returned if key in outside.before]
-    given = [key for key in dict.fromkeys(read) if key not in itself]
-    parameters = [(key, kinds.get(key, tensor)) for key in given]
+    arguments = [key for key in dict.fromkeys(read) if key not in itself]
+    parameters = [(key, kinds.get(key, tensor)) for key in arguments]
     parameters += [(one, kind) for one, kind, _ in values.of_module]
-    given += [place for _, _, place in values.of_module]
-    if not parameters:
-        return None
-    name = free_name(site, function.name, "_")
-    # An operator returns none of its inputs, and nothing that shares their memory.
-    results = ", ".join(f"{key}.clone()" for key in returned)
-    plain = _plain(name, parameters)
-    body = node.visit(Replacing(values.changes))
-    assert isinstance(body, cst.BaseCompoundStatement)
-    end = cst.parse_statement(f"return {results}")
-    eager = plain.with_changes(body=cst.IndentedBlock([body.with_changes(leading_lines=()), end]))
-    call = cst.parse_statement(f"{', '.join(returned)} = {name}({', '.join(given)})")
-    assert isinstance(call, cst.SimpleStatementLine)
-    call = call.with_changes(leading_lines=node.leading_lines)
-    several = len(returned) if len(returned) > 1 else 0
-    return _as_operator(syntax, name, parameters, several, eager, (node, call))
+    arguments += [place for _, _, place in values.of_module]
+    return _Given(parameters, arguments, values.changes) if parameters else None
 
 
 def _leaves(node: cst.CSTNode) -> bool:
@@ -365,9 +466,10 @@ def _as_operator(
     syntax: Syntax,
     name: str,
     parameters: Sequence[tuple[str, str]],
-    returned: int,
+    returned: int | None,
     eager: cst.FunctionDef,
     change: tuple[cst.CSTNode, cst.BaseStatement],
+    mutated: Sequence[str] = (),
 ) -> str:
     """The text with an operator of a function in front of what a change is in."""
     site, (node, changed) = syntax.site, change
@@ -375,7 +477,7 @@ def _as_operator(
     given = ", ".join(one for one, _ in parameters)
     leading = getattr(top, "leading_lines", ())
     operator = cst.parse_statement(
-        _definition(syntax, name, parameters, returned, f"{name}_eager({given})")
+        _definition(syntax, name, parameters, returned, f"{name}_eager({given})", mutated)
     )
     rest = changed if top is node else top.visit(Replacing([change]))
     assert isinstance(rest, cst.BaseCompoundStatement)
@@ -394,10 +496,11 @@ def _moved(function: cst.FunctionDef) -> list[cst.Decorator]:
     return [one for one in function.decorators if dotted(callee(one.decorator)) != "staticmethod"]
 
 
-def _returned(function: cst.FunctionDef) -> int | None:
-    """How many values every ``return`` has, 0 for one that is no tuple; None for anything else."""
-    counts: set[int | None] = set()
-    for one in walk(function.body):
+def _returned(*nodes: cst.CSTNode) -> int | None:
+    """How many values every ``return`` has, 0 for one that is no tuple; None for anything else, and
+    for statements whose end may be reached without one."""
+    counts: set[int | None] = {None} if _is_passed(nodes[-1]) else set()
+    for one in walk(*nodes):
         if not isinstance(one, cst.Return):
             continue
         value = one.value
@@ -407,6 +510,17 @@ def _returned(function: cst.FunctionDef) -> int | None:
         else:
             counts.add(None if value is None or code_of(value) == "None" else 0)
     return counts.pop() if len(counts) == 1 else None
+
+
+def _is_passed(node: cst.CSTNode) -> bool:
+    """Whether what is behind a statement may be executed, as far as its form says."""
+    if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        return _is_passed(node.body[-1])
+    if isinstance(node, cst.If):
+        return node.orelse is None or _is_passed(node.body) or _is_passed(node.orelse)
+    if isinstance(node, (cst.Else, cst.With)):
+        return _is_passed(node.body)
+    return not isinstance(node, (cst.Return, cst.Raise))
 
 
 def _arguments(call: cst.Call) -> tuple[list[str], list[str], list[str]]:

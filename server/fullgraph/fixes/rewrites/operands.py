@@ -75,8 +75,23 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
         given = named or plain[place : place + 1]
         if any(one.star for one in call.args) or not given:
             return ""
-        kinds.add(kind_of(syntax, given[0], {}))
+        kinds.add(kind_of(syntax, given[0], _known_at(syntax, call)))
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
+    """Types of variables and attributes at a place, as far as its own function and class say."""
+    above = syntax.text.ancestors(node)
+    function = next((one for one in above if isinstance(one, cst.FunctionDef)), None)
+    span = syntax.text.span(node)
+    if function is None or span is None:
+        return {}
+    given = {
+        one.name.value: code_of(one.annotation.annotation)
+        for one in function.params.params
+        if one.annotation is not None and code_of(one.annotation.annotation) in PLAIN
+    }
+    return _assigned_before(syntax, function, span[0], given)
 
 
 def _keyword(arg: cst.Arg) -> str:
@@ -116,6 +131,9 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
         method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
         if method in _SIZES and (method != "size" or node.args):
             return "int"
+        if name in ("min", "max") and len(node.args) > 1:
+            kinds = {kind_of(syntax, one.value, known) for one in node.args}
+            return kinds.pop() if len(kinds) == 1 else ""
         return _CONVERSIONS.get(name, "")
     return ""
 
@@ -139,6 +157,13 @@ def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[st
         kind = _of_parameter(syntax, function, number)
         if kind and kind != tensor:
             found[one.name.value] = kind
+    return _assigned_before(syntax, function, before, found)
+
+
+def _assigned_before(
+    syntax: Syntax, function: cst.FunctionDef, before: int, found: dict[str, str]
+) -> dict[str, str]:
+    """``found`` with what the code of a function has assigned up to a byte of the text."""
     for node in walk(function.body):
         span = syntax.text.span(node)
         if not isinstance(node, (cst.Assign, cst.AugAssign, cst.AnnAssign)) or span is None:
@@ -146,14 +171,23 @@ def of_locals(syntax: Syntax, function: cst.FunctionDef, before: int) -> dict[st
         if span[0] >= before or node.value is None:
             continue
         for target in targets(node):
-            names = bound(target) or []
             sizes = isinstance(target, (cst.Tuple, cst.List)) and _is_shape(node.value)
+            names = _each_of(target) if sizes else bound(target) or []
             kind = "int" if sizes else kind_of(syntax, node.value, found)
             for name in names:
                 found.pop(name, None)
                 if kind and (sizes or isinstance(target, cst.Name)):
                     found[name] = kind
     return found
+
+
+def _each_of(target: cst.CSTNode) -> list[str]:
+    """The variables that one value each is unpacked into."""
+    return [
+        one.value.value
+        for one in getattr(target, "elements", ())
+        if isinstance(one, cst.Element) and isinstance(one.value, cst.Name)
+    ]
 
 
 def of_module(

@@ -15,6 +15,7 @@ from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
     Syntax,
     arguments,
+    bound,
     callee,
     dotted,
     import_name,
@@ -85,6 +86,30 @@ def sorted_tensors(site: Site) -> Iterator[Candidate]:
                     syntax.replaced(call, f"list({made}.sort().values)", torch=True),
                     loses=("aliasing",),
                 )
+
+
+def unique_numbers(site: Site) -> Iterator[Candidate]:
+    """``np.unique`` of numbers as a sorted list: an array is a tensor to Dynamo, whose elements are
+    data."""
+    syntax = Syntax(site)
+    names = {one.value for one in syntax.here if isinstance(one, cst.Name)}
+    for small in m.findall(syntax.function, m.Assign()) if syntax.function is not None else ():
+        assert isinstance(small, cst.Assign)
+        value = small.value
+        if m.matches(value, m.Call(m.Attribute(m.Call(), m.Name("astype")))):
+            value = cst.ensure_type(cst.ensure_type(value, cst.Call).func, cst.Attribute).value
+        given = arguments(value) if isinstance(value, cst.Call) else None
+        stored = {name for target in targets(small) for name in bound(target) or ()}
+        if syntax.called(value) == "numpy.unique" and given and len(given) == 1 and stored & names:
+            yield Candidate(
+                "unique-numbers",
+                "Sort a set of numbers in place of `np.unique`",
+                site.replaced(
+                    [(small.value, syntax.expression(f"sorted(set({site.code(given[0])}))"))]
+                ),
+                gives_up="It is a list, and one number alone is an error.",
+            )
+            return
 
 
 def listed_generator(site: Site) -> Iterator[Candidate]:

@@ -253,31 +253,37 @@ class Syntax:
         return found
 
     def with_setting(
-        self, line: str, changes: Sequence[tuple[cst.CSTNode, Change]] = ()
+        self,
+        lines: str,
+        changes: Sequence[tuple[cst.CSTNode, Change]] = (),
+        *,
+        imports: Sequence[str] = (),
     ) -> str | None:
-        """The text with a statement behind its imports, and what else changes with it.
+        """The text with simple statements behind its imports, and what else changes with them.
 
-        None if the text has the statement already, or no imports.
+        None if the text has all of them already, or no imports.
         """
-        statement = cst.parse_statement(line, self.module.config_for_parsing)
-        if any(self.site.code(one).strip() == line for one in self.module.body):
-            return None
+        there = {self.site.code(one).strip() for one in self.module.body}
+        lacking = [line for line in lines.split("\n") if line not in there]
         last: cst.CSTNode | None = None
         for one in self.module.body:
             if _imports(one):
                 last = one
             elif isinstance(one, (cst.FunctionDef, cst.ClassDef)):
                 break
-        if last is None:
+        if last is None or not lacking:
             return None
         new: list[cst.CSTNode] = [last]
         if "torch" not in self.imported:
-            torch = cst.parse_statement("import torch", self.module.config_for_parsing)
-            assert isinstance(torch, cst.BaseStatement)
-            new.append(torch)
-        assert isinstance(statement, cst.SimpleStatementLine)
-        new.append(statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)]))
-        return self.site.replaced([(last, cst.FlattenSentinel(new)), *changes])
+            new.append(self._line("import torch"))
+        first, *rest = (self._line(line) for line in lacking)
+        new += [first.with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *rest]
+        return self.site.replaced([(last, cst.FlattenSentinel(new)), *changes], imports=imports)
+
+    def _line(self, code: str) -> cst.SimpleStatementLine:
+        parsed = cst.parse_statement(code, self.module.config_for_parsing)
+        assert isinstance(parsed, cst.SimpleStatementLine)
+        return parsed
 
 
 def _imports(node: cst.CSTNode) -> bool:

@@ -1,0 +1,86 @@
+"""Recurrent layers of packed sequences, and classes that data decide."""
+
+from __future__ import annotations
+
+import pytest
+from tests.server.test_fixes_operators import IMPORTS, site_of
+
+from fullgraph.fixes.candidate import Candidate
+from fullgraph.fixes.rewrites.dynamic_outputs import one_hot
+from fullgraph.fixes.rewrites.packed import padded
+
+SKIPPED = "Attempted to call function marked as skipped"
+HEAD = "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n\n\n"
+
+
+def rewritten(marked: str) -> list[Candidate]:
+    return list(padded(site_of(HEAD + marked, "graph-break/GB0007", SKIPPED)))
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        pytest.param(
+            "def f(self, x, n):\n"
+            "    p = «pack_padded_sequence(x, n, batch_first=True)»\n"
+            "    y, h = self.rnn(p, self.h)  # how\n"
+            "    y, _ = pad_packed_sequence(y, True)\n"
+            "    return y, h, self.rest(y)\n",
+            "def f(self, x, n):\n"
+            "    p = _packed(x, n, batch_first=True)\n"
+            "    y, h = _recurrent(self.rnn, p, self.h)  # how\n"
+            "    y, _ = _padded(y, True)\n"
+            "    return y, h, self.rest(y)\n",
+            id="all three",
+        ),
+        pytest.param(
+            "def f(self, x, n):\n"
+            "    if n is not None:\n"
+            "        x = torch.nn.utils.rnn.pack_padded_sequence(x, lengths=n.cpu().tolist())\n"
+            "    y, h = self.rnn(x)\n"
+            "    return «pad_packed_sequence(y)»[0] if n is not None else y\n",
+            "def f(self, x, n):\n"
+            "    if n is not None:\n"
+            "        x = _packed(x, lengths=n)\n"
+            "    y, h = _recurrent(self.rnn, x)\n"
+            "    return _padded(y)[0] if n is not None else y\n",
+            id="under a condition, with lengths out of a tensor",
+        ),
+    ],
+)
+def test_sequences_stay_padded(source: str, changed: str) -> None:
+    plain, scalars = rewritten(source)
+    assert plain.text.endswith(changed)
+    assert "import collections\n" in plain.text
+    assert plain.text.count("torch._dynamo.config.allow_rnn = True\n") == 1
+    assert "capture_scalar_outputs" not in plain.text
+    assert scalars.text.count("torch._dynamo.config.capture_scalar_outputs = True\n") == 1
+    # What is made once is used by the next function as well.
+    before = scalars.text[len(IMPORTS) : scalars.text.index("def f(self")]
+    again, *_ = padded(site_of(before + source, "graph-break/GB0007", SKIPPED))
+    assert again.text == scalars.text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(self, x, n):\n    return «pack_padded_sequence(x, n)»\n",
+        "def f(self, x, n):\n    p = pack_padded_sequence(x, n)\n    return self.rnn(p), «g(x)»\n",
+        "def f(self, x, n):\n    p = «pack_padded_sequence(x, n)»\n    return g(p)\n",
+    ],
+)
+def test_what_is_packed_for_others_stays(source: str) -> None:
+    assert not rewritten(source)
+
+
+def test_classes_by_comparison() -> None:
+    source = "import torch.nn.functional as F\n\n\ndef f(x):\n    return «{}».float()\n"
+    title = "Attempted to use `torch.nn.functional.one_hot` with data-dependent output shape"
+    site = site_of(source.format("F.one_hot(x)"), "graph-break/GB0246", title)
+    (candidate,) = one_hot(site)
+    classes = "torch.arange(int(x.max()) + 1, device=x.device)"
+    assert f"    return (x.unsqueeze(-1) == {classes}).to(torch.int64).float()\n" in candidate.text
+    assert "torch._dynamo.config.capture_scalar_outputs = True\n" in candidate.text
+    assert candidate.extends
+    site = site_of(source.format("F.one_hot(x, 3)"), "graph-break/GB0246", title)
+    assert not list(one_hot(site))
