@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Analysis, Engine, EngineState, EngineStatus
 from fullgraph.session.analysis_unit import TraceInputs, Unit
@@ -12,7 +14,7 @@ from fullgraph.session.documents import Change, Document
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings, TraceOn
 from fullgraph.session.unit_events import RunEnded, TraceDue, UnitEvent
-from fullgraph_engine.protocol import Analyze, Analyzed, Failed
+from fullgraph_engine.protocol import Analyze, Analyzed, Failed, TargetsFound
 
 from .loop_clock import passed
 
@@ -73,6 +75,25 @@ def unit_of(
 
 def edit(unit: Unit) -> None:
     unit.change([Change(TEXT + "class C: pass\n")], unit.document.version + 1)
+
+
+async def test_a_mistake_of_ours_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, ended = HeldEngine(), list[RunEnded]()
+    unit = unit_of(engine, ended=ended)
+
+    def mistaken(event: object) -> None:
+        raise KeyError("A")
+
+    monkeypatch.setattr(unit, "take", mistaken)
+    engine.analyses[-1].put(TargetsFound(0, ()))
+    await passed(0.0)
+    (run,) = ended
+    assert run.failure is not None and "KeyError" in run.failure.reason
+    assert engine.analyses[-1].cancelled
+    monkeypatch.undo()
+    edit(unit)
+    await passed(5.0)
+    assert engine.traced == [((), False), ((), True)]
 
 
 async def test_one_target_asked_for_does_not_end_the_trace_of_all() -> None:

@@ -570,9 +570,7 @@ def example_input():
         ("y = x[:]\n        y.mul_(2)\n        self.mean.copy_(y.detach().mean(0))", False),
     ],
 )
-async def test_an_operator_that_changes_tensors(
-    engine: Engine, body: str, operator: bool
-) -> None:
+async def test_an_operator_that_changes_tensors(engine: Engine, body: str, operator: bool) -> None:
     request = Analyze(0, "1", "/nowhere/model.py", BEGUN.format(body=body), parts=("first",))
     first = await first_break(engine, request)
     found = await Verifier(engine, request).fixes(first, [first.target])

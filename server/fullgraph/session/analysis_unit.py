@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import dataclasses
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,10 @@ LONGEST_TRACED = 1_000_000
 
 LONGEST_PARSE = 100_000
 """Characters up to which a text is parsed here, on the loop; the engine parses longer ones."""
+
+logger = logging.getLogger(__name__)
+
+_REPORT = "Edit the file to trace it again, and report this with the log of the language server."
 
 _KEEP = 1.0
 """Seconds between two times that what a run has told is kept; they double with its length."""
@@ -858,6 +863,18 @@ class _Run:
             self._analysis.cancel()
 
     async def _follow(self) -> None:
+        try:
+            await self._take_events()
+        except Exception as error:
+            # Without a last word the file would be traced forever.
+            request = self._analysis.request
+            logger.exception("What a run of %s told could not be taken", request.path)
+            self._analysis.cancel()
+            reason = f"What the run told could not be taken ({type(error).__name__}: {error})"
+            failed = Failed(request.request, reason, _REPORT)
+            self._unit.run_ended(self, failed, 0.0)
+
+    async def _take_events(self) -> None:
         loop = asyncio.get_running_loop()
         begun = keep = loop.time()
         # Nobody waits for other paths: they are no reason to trace an edit later.
