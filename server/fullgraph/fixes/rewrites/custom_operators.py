@@ -241,16 +241,25 @@ _LEAVING = (cst.Return, cst.Raise, cst.Import, cst.ImportFrom, cst.Del, *_NOT_MO
 _BLOCKS = (cst.If, cst.For, cst.While)
 
 
+def _around(syntax: Syntax) -> tuple[cst.FunctionDef | None, tuple[cst.CSTNode, ...]]:
+    """The function of a break, and the statement of the break with what is around it; neither where
+    no part of the function can become an operator."""
+    function, statement = syntax.function, syntax.site.statement
+    if function is None or statement is None or function.asynchronous is not None:
+        return None, ()
+    if not syntax.site.finding.code.startswith("graph-break"):
+        return None, ()
+    return function, (statement, *syntax.text.ancestors(statement))
+
+
 def of_block(site: Site) -> Iterator[Candidate]:
     """A branch or a loop around the break as an operator: what it reads is given to it, and what is
     read behind it comes back."""
     syntax = Syntax(site)
-    function = syntax.function
-    if function is None or site.statement is None or function.asynchronous is not None:
+    function, around = _around(syntax)
+    if function is None:
         return
-    if not site.finding.code.startswith("graph-break"):
-        return
-    for node in (site.statement, *syntax.text.ancestors(site.statement)):
+    for node in around:
         if node is function:
             return
         if isinstance(node, _BLOCKS) and siblings(site, node) is not None:
@@ -301,12 +310,9 @@ def of_rest(site: Site) -> Iterator[Candidate]:
     """All of a function from the statement of the break on as an operator, where what is before it
     has to be traced, such as calls of other modules."""
     syntax = Syntax(site)
-    function = syntax.function
-    if function is None or site.statement is None or function.asynchronous is not None:
+    function, around = _around(syntax)
+    if function is None:
         return
-    if not site.finding.code.startswith("graph-break"):
-        return
-    around = (site.statement, *syntax.text.ancestors(site.statement))
     body = list(function.body.body)
     at = next((number for number, one in enumerate(body) if one in around), 0)
     # What it fills may be made further up.
