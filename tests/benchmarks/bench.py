@@ -507,6 +507,8 @@ def superseded(repetitions: int) -> None:
 
 
 FILES = 10
+PAUSE = 3.0
+"""Seconds between two edits, in which operator calls of the last run are made again."""
 
 
 def files_open() -> None:
@@ -617,9 +619,12 @@ def reuse(repetitions: int) -> None:
         editor = Editor(path, folder)
         comments: list[float] = []
         edits: list[float] = []
+        rested: list[float] = []
         for number in range(repetitions):
             comments.append(1000 * editor.publish(f"# note {number}\n{path.read_text()}"))
-            edits.append(editor.retrace(number))
+            edits.append(editor.retrace(2 * number))
+            time.sleep(PAUSE)
+            rested.append(editor.retrace(2 * number + 1))
         editor.client.close()
         ran = subprocess.run(
             [sys.executable, HERE / "warm.py", one, "Encoder", "4x32x128", str(repetitions)],
@@ -634,9 +639,11 @@ def reuse(repetitions: int) -> None:
     row("comment to diagnostics", comments, "ms")
     print("    (aim: at most 20)")
     row("edit of one to last finding", edits, "s")
+    row(f"the same {PAUSE:g} s after another", rested, "s")
     row("warm trace of one", warm, "s")
-    middle = statistics.median(edits)
-    ratio("edit of one / warm trace", middle / statistics.median(warm), "aim: at most 1.2")
+    middle = statistics.median(warm)
+    ratio("edit of one / warm trace", statistics.median(edits) / middle, "aim: at most 1.2")
+    ratio(f"{PAUSE:g} s after another", statistics.median(rested) / middle, "")
 
 
 def kept(trees: list[Path]) -> None:
