@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 import types
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -364,13 +365,15 @@ def test_every_run_that_lives_tells_once_behind_its_findings(mode: Mode, tmp_pat
     kinds = {(value.function, value.name): value.kind for value in f.values() if value.name}
     assert kinds == {("f", "x"): "tensor", ("f", "y"): "tensor"}
     order = [
-        type(event)
+        event
         for event in events
         if event is f
         or (isinstance(event, FindingFound) and event.finding.run == RunId("f"))
         or (isinstance(event, TargetDone) and event.report.name == "f")
     ]
-    assert order == [FindingFound, ValuesSeen, TargetDone]
+    found = [event.finding for event in order if isinstance(event, FindingFound)]
+    assert len({one.identity for one in found}) == 1  # told at once, and again with its cost
+    assert [kind for kind, _ in groupby(order, type)] == [FindingFound, ValuesSeen, TargetDone]
 
 
 async def analyzed(path: str, text: str, mode: Mode) -> list[Event]:

@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 Path = tuple[str | None, ...]
 """A name, and the keys and attributes below it; None stands for any."""
@@ -20,15 +21,26 @@ _CHANGE_ALL = frozenset(
 )
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_ASSIGNING = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+_BINDING = (
+    *(ast.Global, ast.Name, ast.ClassDef, *_FUNCTIONS, ast.Import, ast.ImportFrom),
+    *(ast.ExceptHandler, ast.MatchAs),
+)
+"""What the reader matches: most nodes are others."""
 
 
 class Assignments:
     """Found by reading the text: which calls there will be is not known."""
 
     def __init__(self, tree: ast.Module | None) -> None:
-        self._globals: set[Path] = set()
-        if tree is not None:
-            _Reader(tree, self._globals)
+        self._tree = tree
+
+    @cached_property
+    def _globals(self) -> set[Path]:
+        found: set[Path] = set()
+        if self._tree is not None:
+            _Reader(self._tree, found)
+        return found
 
     def changes_global(self, source: str, *, exactly: bool = False) -> bool:
         """Whether the global value that Dynamo calls ``source`` is assigned, or what it is in.
@@ -69,8 +81,8 @@ class _Reader:
         scope = _Scope(function)
         scopes = (*around, scope)
         once = not around and getattr(function, "name", "") in self._once
-        for node, in_loop in _own_nodes(function, False):
-            if not once or in_loop:
+        for node, in_loop in scope.nodes:
+            if isinstance(node, _ASSIGNING) and (in_loop or not once):
                 for path in _assigned(node):
                     self._note(path, scope, scopes)
         for inner in scope.functions:
@@ -90,12 +102,15 @@ class _Scope:
     def __init__(self, function: ast.AST) -> None:
         self.globals: set[str] = set()
         self.functions: list[ast.AST] = []
+        self.nodes = list(_own_nodes(function, False))
         bound: set[str] = set()
         arguments = getattr(function, "args", None)
         for node in ast.walk(arguments) if arguments is not None else ():
             if isinstance(node, ast.arg):
                 bound.add(node.arg)
-        for node, _ in _own_nodes(function, False):
+        for node, _ in self.nodes:
+            if not isinstance(node, _BINDING):
+                continue
             match node:
                 case ast.Global(names=names):
                     self.globals.update(names)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from ..protocol import Position, Range
+from ..targets.source import PerStatement
 from .places import extent
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda]
@@ -60,10 +61,9 @@ class Conditions:
 
     def __init__(self, tree: ast.Module | None) -> None:
         self._codes: list[_Code] = []
-        self._extents: set[Range] = set()
+        self._extents = PerStatement(tree, _extents)
         """Of all expressions."""
         if tree is not None:
-            self._extents = {extent(n) for n in ast.walk(tree) if isinstance(n, ast.expr)}
             self._read(_Code(tree), tree.body)
         self._dependent: dict[object, frozenset[int]] = {}
 
@@ -75,7 +75,7 @@ class Conditions:
     def on_value(self, asked: Range) -> list[Side]:
         """The sides that depend on the value that was asked for at a place."""
         # Without columns a place is a whole statement.
-        exact = asked in self._extents
+        exact = asked in self._extents.at(asked.start.line)
 
         def asks(_code: _Code, node: ast.AST) -> bool:
             if not isinstance(node, ast.expr):
@@ -174,6 +174,10 @@ class Conditions:
                     code.sides.append(_side(test, True, frozenset(), frozenset()))
             elif isinstance(node, ast.NamedExpr):
                 code.flows.append((node.value, frozenset({node.target.id})))
+
+
+def _extents(part: ast.Module) -> frozenset[Range]:
+    return frozenset(extent(node) for node in ast.walk(part) if isinstance(node, ast.expr))
 
 
 def answers(side: Side, asked: Range, given: Number) -> Iterator[Number]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from functools import cached_property
 from .. import texts
 from ..protocol import Frame, Position, Range, Related, place_words
 from ..targets.names import FunctionNames
-from ..targets.source import Function, name_range, parse
+from ..targets.source import Function, PerStatement, name_range, parse
 
 Stack = tuple[Frame, ...]
 
@@ -31,24 +32,11 @@ class SourceText:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self._lines = tuple(line.encode() for line in text.split("\n"))
-        self._statements: dict[int, Range] = {}
-        self._headers: dict[Range, Range] = {}
-        self._conditions: dict[int, Range] = {}
-        self._definitions: dict[int, int] = {}
-        self._attributes: list[ast.Attribute] = []
         self.tree: ast.Module | None = None
-        try:
+        with contextlib.suppress(SyntaxError):
             self.tree = parse(text)
-        except SyntaxError:
-            return
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Attribute):
-                self._attributes.append(node)
-            elif isinstance(node, ast.stmt):
-                self._note(node)
-                self._note_header(node)
-            elif isinstance(node, ast.IfExp):
-                self._headers[extent(node)] = extent(node.test)
+        self._parts = PerStatement(self.tree, lambda part: _Part(part, self._lines))
+        self._nodes = PerStatement(self.tree, _nodes)
 
     def locate(self, stack: Stack, fallback: Range) -> FindingPlace:
         """The place of a stack; ``fallback`` where no frame is in this file."""
@@ -81,7 +69,7 @@ class SourceText:
             exact = Range(
                 Position(frame.line, frame.byte), Position(frame.end_line, frame.end_byte)
             )
-            return self._headers.get(exact, exact)
+            return self._parts.at(frame.line).decides(exact)
         return self.header(frame.line)
 
     def _length(self, line: int) -> int:
@@ -100,20 +88,21 @@ class SourceText:
 
     def code_of(self, range_: Range) -> str:
         """What stands in a range, in one line that does not depend on layout."""
-        node = self._nodes.get(range_)
+        node = self._nodes.at(range_.start.line).get(range_)
         return _code(node) if node is not None else "".join(self.text_of(range_).split())
 
     def occurrences(self, place: Range, function: str) -> int:
         """How many expressions and statements of a function, by its full name, begin before a place
         and have its code. What comments and docstrings say is none."""
-        node, name = self._nodes.get(place), function.rpartition(".")[2]
+        node, name = self._nodes.at(place.start.line).get(place), function.rpartition(".")[2]
         if node is None:
             return 0
         code = _code(node)
         return len(
             {
                 where.start
-                for where, one in self._nodes.items()
+                for nodes in self._nodes.of(self._names.lines(function))
+                for where, one in nodes.items()
                 if where.start < place.start
                 and type(one) is type(node)
                 and self.function(self.path, name, where.start.line) == function
@@ -122,38 +111,25 @@ class SourceText:
         )
 
     @cached_property
-    def _nodes(self) -> dict[Range, ast.stmt | ast.expr]:
-        """Expressions and statements by their ranges, the outermost of each."""
-        found: dict[Range, ast.stmt | ast.expr] = {}
-        for node in ast.walk(self.tree) if self.tree is not None else ():
-            if isinstance(node, (ast.stmt, ast.expr)):
-                found.setdefault(extent(node), node)
-        return found
-
-    @cached_property
     def _names(self) -> FunctionNames:
         return FunctionNames(self.tree)
 
     def header(self, line: int) -> Range:
         """The ``def`` line of the function that begins on a line, be it with a decorator."""
-        return self._statements.get(self._definitions.get(line, line)) or self.line_range(line)
+        return self._parts.at(line).header(line) or self.line_range(line)
 
     def value_on(self, line: int) -> Range:
         """What a statement that begins on a line decides or gives; else the statement."""
-        return self._conditions.get(line) or self.header(line)
+        return self._parts.at(line).value_on(line) or self.line_range(line)
 
     def receiver(self, attribute: str, end: Position) -> Range | None:
         """What stands left of the dot of the attribute that ends at ``end``."""
-        node = self._attribute_ends.get(end)
+        node = self._parts.at(end.line).attribute_ends.get(end)
         if node is None or not attribute.endswith(node.attr):
             return None  # ``__x`` is ``_Class__x`` when it runs
         line = self._lines[end.line] if end.line < len(self._lines) else b""
         # Before Python 3.12 the positions inside of f-strings were often wrong.
         return extent(node.value) if line[: end.byte].endswith(node.attr.encode()) else None
-
-    @cached_property
-    def _attribute_ends(self) -> dict[Position, ast.Attribute]:
-        return {extent(node).end: node for node in self._attributes}
 
     def name_of(self, node: Function) -> Range:
         return name_range(node, self._lines)
@@ -163,6 +139,40 @@ class SourceText:
         raw = self._lines[line] if 0 <= line < len(self._lines) else b""
         start = len(raw) - len(raw.lstrip())
         return Range(Position(line, start), Position(line, max(len(raw.rstrip()), start)))
+
+
+class _Part:
+    """What stands where in a few statements of the module."""
+
+    def __init__(self, part: ast.Module, lines: tuple[bytes, ...]) -> None:
+        self._lines = lines
+        self._statements: dict[int, Range] = {}
+        self._headers: dict[Range, Range] = {}
+        self._conditions: dict[int, Range] = {}
+        self._definitions: dict[int, int] = {}
+        self._attributes: list[ast.Attribute] = []
+        for node in ast.walk(part):
+            if isinstance(node, ast.Attribute):
+                self._attributes.append(node)
+            elif isinstance(node, ast.stmt):
+                self._note(node)
+                self._note_header(node)
+            elif isinstance(node, ast.IfExp):
+                self._headers[extent(node)] = extent(node.test)
+
+    def decides(self, range_: Range) -> Range:
+        """Of a jump, whose range is that of its whole statement: the condition."""
+        return self._headers.get(range_, range_)
+
+    def header(self, line: int) -> Range | None:
+        return self._statements.get(self._definitions.get(line, line))
+
+    def value_on(self, line: int) -> Range | None:
+        return self._conditions.get(line) or self.header(line)
+
+    @cached_property
+    def attribute_ends(self) -> dict[Position, ast.Attribute]:
+        return {extent(node).end: node for node in self._attributes}
 
     def _note_header(self, node: ast.stmt) -> None:
         """Jumps carry the range of their whole statement; what decides is its condition."""
@@ -217,6 +227,15 @@ class SourceText:
             if (at := code.find(b":")) >= 0:
                 return Position(number, begin + at + 1)
         return place
+
+
+def _nodes(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
+    """Expressions and statements by their ranges, the outermost of each."""
+    found: dict[Range, ast.stmt | ast.expr] = {}
+    for node in ast.walk(part):
+        if isinstance(node, (ast.stmt, ast.expr)):
+            found.setdefault(extent(node), node)
+    return found
 
 
 _HEADERS = (

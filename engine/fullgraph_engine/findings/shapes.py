@@ -9,6 +9,7 @@ from dataclasses import replace
 from ..protocol import Position, Range
 from ..protocol.shapes import MOST_PLACES, PlaceShapes, ShapeRole, ShapeSeen
 from ..protocol.sources import in_user_words
+from ..targets.source import PerStatement
 from ..tracing.recording import Recording, ShapedPlace
 from .places import SourceText, extent
 
@@ -24,10 +25,11 @@ def of_recording(recording: Recording, source: SourceText) -> _Places:
     """
     if source.tree is None or not recording.shapes:
         return ()
-    text = _Text(source.tree)
+    texts = PerStatement(source.tree, _Text)
     found: dict[_Key, PlaceShapes] = {}
     for seen in recording.shapes:
-        place = text.place(seen)
+        line = seen.function_line if seen.role == "parameter" else seen.line
+        place = texts.at(line).place(seen)
         if place is None:
             continue
         key = place.role, place.range
@@ -79,7 +81,7 @@ def _order(place: PlaceShapes) -> tuple[int, int, int, int, str]:
 
 
 class _Text:
-    """What stands where in a text."""
+    """What stands where in a part of a text."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._names: dict[tuple[str, Range], tuple[ShapeRole, str]] = {}

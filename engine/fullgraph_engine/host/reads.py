@@ -46,6 +46,7 @@ class Reads:
         self.open_files: Collection[str] = ()
         """Those of which the same holds: that they were read is told, and not what they are."""
         self._before = frozenset(sys.modules)
+        self._last = next(reversed(sys.modules.items()))
         self.unfound = Unfound()
         self.opened: set[str] = set()
         """Also folders whose entries were listed."""
@@ -66,7 +67,7 @@ class Reads:
         return FileState(name, OPEN, OPEN) if name in self.open_files else state(name)
 
     def _names(self) -> set[str]:
-        loaded = [one for name, one in list(sys.modules.items()) if name not in self._before]
+        loaded = self._loaded()
         installed = [entry for entry in self._user_path if entry.endswith(INSTALLED)]
         beneath = (*installed, _STANDARD)
         # Others that user code opens may be gone by then, and threads may open some meanwhile.
@@ -84,6 +85,22 @@ class Reads:
             and (name in self._told or _exists(name))
         }
         return {*own, *installed, *self.unfound.places}
+
+    def _loaded(self) -> list[object]:
+        """Modules that are new, which stand behind those that were there.
+
+        The others are not looked at: in a forked process that would copy the memory they are in.
+        """
+        last, found = self._last, list[object]()
+        try:
+            for name, module in reversed(sys.modules.items()):
+                if name is last[0] and module is last[1]:
+                    break
+                if name not in self._before:
+                    found.append(module)
+        except RuntimeError:  # a thread imports something meanwhile
+            return self._loaded()
+        return found
 
 
 def _package(path: str, folder: str) -> str:

@@ -181,10 +181,10 @@ class _Reel(list[ShapeEnvEvent]):
         if inner is None:
             return EventPlace(callers=self._callers)
         node = _node_under_way(inner)
-        now = (inner, inner.current_instruction, node)
-        if all(one is other for one, other in zip(now, self._last, strict=True)):
+        last, instruction = self._last, inner.current_instruction
+        if inner is last[0] and instruction is last[1] and node is last[2]:
             return self._place  # most lines cause many events
-        self._last = now
+        self._last = inner, instruction, node
         raw = stacks.raw_of_translator(inner)
         self._place = EventPlace(raw, self._callers, _raw_operator(node))
         return self._place

@@ -260,7 +260,9 @@ class _Finder:
     def _attributes(self, node: ast.ClassDef) -> tuple[str, ...]:
         found = []
         for name in ("example_input_array", "dummy_inputs"):
-            if any(_mentions(current, name) for current in self.source.bases(node)):
+            if name in self.source.text and any(
+                _mentions(current, name) for current in self.source.bases(node)
+            ):
                 found.append(name)
         return tuple(found)
 

@@ -24,8 +24,12 @@ class FunctionNames:
                     first, last = first_line(child), (child.end_lineno or child.lineno) - 1
                     self._functions.append((first, last, f"{prefix}{child.name}"))
                 self._note(child, f"{prefix}{child.name}.")
-            else:
+            elif not isinstance(child, ast.expr):
                 self._note(child, prefix)
+
+    def lines(self, name: str) -> list[int]:
+        """The zero-based lines on which functions of a full name begin."""
+        return [first for first, _, known in self._functions if known == name]
 
     def at(self, function: str, line: int) -> str:
         """``Attention.forward`` for a ``forward`` around a zero-based line; else the bare name."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
 import hashlib
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from ..protocol import Position, Range
 
 Function = ast.FunctionDef
+Read = TypeVar("Read")
 
 # Methods that give the module itself back, or change nothing that matters for its inputs.
 _SAME_MODULE_WORDS = (
@@ -194,6 +197,42 @@ def parse(text: str) -> ast.Module:
         raise SyntaxError("the text is nested too deeply to parse") from None
 
 
+class PerStatement(Generic[Read]):
+    """What is read of the statements of a module, of each when something in its lines is asked for:
+    of a long file few are."""
+
+    def __init__(self, tree: ast.Module | None, read: Callable[[ast.Module], Read]) -> None:
+        self._read = read
+        self._first: list[int] = []
+        """The first zero-based line of each part: statements that share a line are in one."""
+        self._parts: list[ast.Module] = []
+        self._known: dict[int, Read] = {}
+        last = -1
+        for node in tree.body if tree is not None else ():
+            first = body_range(node).start.line
+            if first > last:
+                self._first.append(first)
+                self._parts.append(ast.Module([], []))
+            self._parts[-1].body.append(node)
+            last = max(last, (node.end_lineno or node.lineno) - 1)
+
+    def at(self, line: int) -> Read:
+        """What is read of the statement around a zero-based line, or of the last one before it."""
+        return self._of(bisect.bisect_right(self._first, line) - 1)
+
+    def of(self, lines: Iterable[int]) -> Iterator[Read]:
+        """What is read of the statements around zero-based lines, of each once; of all if there are
+        no lines."""
+        numbers = {bisect.bisect_right(self._first, line) - 1 for line in lines}
+        return map(self._of, sorted(numbers) or range(len(self._parts)))
+
+    def _of(self, number: int) -> Read:
+        if number not in self._known:
+            part = self._parts[number] if number >= 0 else ast.Module([], [])
+            self._known[number] = self._read(part)
+        return self._known[number]
+
+
 def _collect(source: FileDefinitions, body: list[ast.stmt]) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -324,10 +363,10 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
     return Range(Position(line, at), Position(line, at + len(name)))
 
 
-def body_range(node: Function | ast.ClassDef) -> Range:
-    """A definition with its decorators."""
+def body_range(node: ast.stmt) -> Range:
+    """A statement, a definition with its decorators."""
     start = Position(node.lineno - 1, node.col_offset)
-    for decorator in node.decorator_list:
+    for decorator in getattr(node, "decorator_list", ()):
         # The ``@`` stands one or more bytes before the expression; the line is what matters.
         if decorator.lineno - 1 < start.line:
             start = Position(decorator.lineno - 1, node.col_offset)

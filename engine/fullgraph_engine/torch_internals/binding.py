@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +32,12 @@ class Spelling:
 
     def owner(self) -> Any:
         """The object that holds the last part of the path, or None."""
-        try:
-            value: Any = importlib.import_module(self.where)
-        except ImportError:
-            return None
+        value: Any = sys.modules.get(self.where)
+        if value is None:
+            try:
+                value = importlib.import_module(self.where)
+            except ImportError:
+                return None
         for part in self.path.split(".")[:-1]:
             value = getattr(value, part, None)
         return value
@@ -68,8 +71,11 @@ class Internal:
 
     def get(self) -> Any:
         """The object itself, or None where this torch has no such thing."""
-        spelling = self.spelling()
-        return None if spelling is None else spelling.get()
+        for spelling in self.spellings:
+            value = spelling.get()
+            if value is not None:
+                return value
+        return None
 
     def replace(self, value: Any) -> Callable[[], None] | None:
         """Put another object in its place; returns what undoes that, None where it is missing."""
