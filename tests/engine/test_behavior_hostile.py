@@ -107,6 +107,10 @@ def test_a_side_that_no_inputs_lead_to(comparer: Comparer) -> None:
     )
     assert compared.outcome == "unverified" and "not reached" in compared.reason, compared
     assert compared.unreached == (5,)
+    elsewhere = comparer.compare(
+        original, original.replace("x + 2", "x + 3"), "f", seconds=1.0, covering=False
+    )
+    assert elsewhere.outcome == "same", elsewhere
 
 
 def test_what_is_forged_is_not_believed(comparer: Comparer) -> None:

@@ -15,7 +15,7 @@ from fullgraph.fixes.fixing import Fixed, Offered, fixed
 from fullgraph.fixes.measuring import Timed, measured
 from fullgraph.fixes.site import Site
 from fullgraph.fixes.tracing import Judgment, Traced, judged
-from fullgraph.fixes.verification import Fix, Search, Verifier
+from fullgraph.fixes.verification import CALLER_SECONDS, COMPARE_SECONDS, Fix, Search, Verifier
 from fullgraph.render.fixes import FixedFile, fixed_json, fixed_text
 from fullgraph.render.measured import measured_text
 from fullgraph.render.paint import PLAIN
@@ -398,6 +398,46 @@ def test_a_candidate_is_looked_at_further_beside_comparing(
     search = asyncio.run(asyncio.wait_for(tried(), 10))
     assert bool(search.fixes) == (outcome == "same")
     assert [one.cancelled for one in looked] == [outcome == "differs"]
+
+
+def test_the_first_candidate_is_looked_at_further_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the break is gone is told once it is asked what else is there."""
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+
+    class Further(Engine):
+        def analyze(self, request: Analyze) -> Asked:
+            asked = super().analyze(request)
+            if "forecast" in request.parts:
+                further.set()
+            elif request.text == "\n":
+                asked.ready = further
+            return asked
+
+    async def tried() -> Search:
+        verifier = Verifier(Further(compares_as("same")), request_of("break_ = 2\n\n"))
+        return await verifier.fixes(break_at(0, "break_ = 2"), ["f"])
+
+    further = asyncio.Event()
+    assert asyncio.run(asyncio.wait_for(tried(), 10)).fixes
+
+
+@pytest.mark.parametrize("outcome", ["same", "differs"])
+def test_what_calls_the_target_is_compared_for_a_short_time(
+    monkeypatch: pytest.MonkeyPatch, outcome: BehaviorOutcome
+) -> None:
+    """The lines that are changed need not be reached from there as well."""
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    compared: list[Compare] = []
+
+    def compare(request: Compare) -> Compared:
+        compared.append(request)
+        return Compared(0, outcome if request.target == "g" else "same", True, reason="why")
+
+    verifier = Verifier(Engine(compare), request_of("break_ = 2\n"))
+    search = asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f", "g"]))
+    assert [fix.grade for fix in search.fixes] == ["safe"] * (outcome == "same")
+    asked = {request.target: (request.seconds, request.covering) for request in compared}
+    assert asked == {"f": (COMPARE_SECONDS, True), "g": (CALLER_SECONDS, False)}
 
 
 def test_what_is_known_of_the_original_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,9 +62,10 @@ class Comparison:
         self.request, self.scratch = request, scratch
         self._host = host
         self._began = time.monotonic()
-        before, after = differing(request.analyze.text, request.changed)
-        self._original = _Text(request.analyze.text, before, Path(scratch, "original"))
-        self._changed = _Text(request.changed, after, Path(scratch, "changed"))
+        text, changed = request.analyze.text, request.changed
+        before, after = differing(text, changed if request.covering else text)
+        self._original = _Text(text, before, Path(scratch, "original"))
+        self._changed = _Text(changed, after, Path(scratch, "changed"))
         self._chosen: dict[int, CasesChosen] = {}
         self._running: list[Analysis] = []
         self._next: Callable[[], None] = self._observe

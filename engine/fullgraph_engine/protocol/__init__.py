@@ -377,7 +377,9 @@ class Compare:
     ``analyze`` says how the original is executed, as in ``Reproduce``; ``changed`` is the whole
     other text. ``seconds`` is about what it may take. ``backend``: the changed target is compiled
     by Inductor as well, and its first results compared with those of the plain call. ``at_random``:
-    so many inputs are made at random, in place of those that are usually tried.
+    so many inputs are made at random, in place of those that are usually tried. ``covering``: what
+    is changed has to be executed, on both sides of its conditions; not where the comparison of
+    another target shows that.
     """
 
     request: int
@@ -387,6 +389,7 @@ class Compare:
     seconds: float = 1.5
     backend: bool = False
     at_random: int = 0
+    covering: bool = True
 
 
 @dataclass(frozen=True)

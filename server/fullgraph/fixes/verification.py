@@ -37,6 +37,8 @@ COMPARE_SECONDS = 10.0
 """What comparing one candidate may take."""
 QUICK_SECONDS = 1.0
 """The same for candidates behind one that was refused: most of them differ in most inputs."""
+CALLER_SECONDS = 0.4
+"""The same for a further target that calls what was compared: those are a few cases more."""
 _MOST_TARGETS = 3
 """Targets that a finding is looked at in; a fix of a shared function is tried with these."""
 _MOST_TRIED = 12
@@ -194,8 +196,11 @@ class Verifier:
                     # Where one has failed, most do.
                     self._look_ahead(made[number + 1], parts, only[:1])
                 hurried = any(one.differs for one in (*refused, *tried))
+                first = not (found or refused or tried)
                 one = await self._tried(
-                    candidate, finding, before, parts, only[:1], only[1:], hurried=hurried
+                    *(candidate, finding, before, parts, only[:1], only[1:]),
+                    hurried=hurried,
+                    likely=first,
                 )
                 if isinstance(one, Refused):
                     tried.append(one)
@@ -258,9 +263,33 @@ class Verifier:
         others: tuple[str, ...] = (),
         *,
         hurried: bool = False,
+        likely: bool = False,
     ) -> Fix | Refused:
-        """``others`` only call what ``targets`` show: that is a few cases more."""
+        """``others`` only call what ``targets`` show: that is a few cases more. ``likely``: what it
+        is looked at with in the end is traced at once."""
         parts = _parts_of(candidate, parts)
+        looking = _Beside(functools.partial(self._further, candidate, finding, targets, parts))
+        if likely:
+            looking.begin()
+        try:
+            return await self._verified(
+                candidate, finding, before, parts, targets, others, looking, hurried=hurried
+            )
+        finally:
+            looking.cancel()
+
+    async def _verified(
+        self,
+        candidate: Candidate,
+        finding: Finding,
+        before: Traced,
+        parts: tuple[Part, ...],
+        targets: tuple[str, ...],
+        others: tuple[str, ...],
+        looking: _Beside[Judgment],
+        *,
+        hurried: bool,
+    ) -> Fix | Refused:
         after = await self._look(candidate.text, targets, parts)
         shown = await self._judged(candidate, finding, before.of(targets), after, parts)
         if isinstance(shown, Refused):
@@ -274,11 +303,10 @@ class Verifier:
             of_all = await self._judged(candidate, finding, both, all_of, parts)
             if isinstance(of_all, Refused):
                 return of_all
-            found = await self._compared(candidate, others, QUICK_SECONDS)
+            found = await self._compared(candidate, others, CALLER_SECONDS, covering=False)
             return found if isinstance(found, Refused) else (of_all, found)
 
         calling = _Beside(called_by_others)
-        looking = _Beside(functools.partial(self._further, candidate, finding, targets, parts))
         try:
             if not hurried and not candidate.suggestion:
                 # Beside comparing, which most candidates pass.
@@ -292,7 +320,6 @@ class Verifier:
                 return called
             further = await looking.result()
         finally:
-            looking.cancel()
             calling.cancel()
         if further.problem or not self._only_guards(further, finding, candidate):
             return Refused(candidate, further.why)
@@ -392,7 +419,13 @@ class Verifier:
         )
 
     async def _compared(
-        self, candidate: Candidate, targets: tuple[str, ...], seconds: float, *, quick: bool = False
+        self,
+        candidate: Candidate,
+        targets: tuple[str, ...],
+        seconds: float,
+        *,
+        quick: bool = False,
+        covering: bool = True,
     ) -> list[Compared] | Refused:
         """What its texts do beside the original; nothing for a suggestion, at which a person has to
         look in any case. ``quick``: it most probably differs, and is looked at for a short time
@@ -402,9 +435,11 @@ class Verifier:
         for target, changed in itertools.product(targets, () if candidate.suggestion else texts):
             one = None
             if quick and self._slow:
-                one = await self._comparison(changed, target, QUICK_SECONDS, backend=False)
+                one = await self._comparison(changed, target, QUICK_SECONDS)
             if one is None or one.outcome != "differs" or _allowed(candidate, one):
-                one = await self._comparison(changed, target, seconds, backend=self._backend)
+                one = await self._comparison(
+                    changed, target, seconds, backend=self._backend, covering=covering
+                )
                 self._slow = one.seconds > COMPARE_SECONDS
             if one.outcome == "differs" and not _allowed(candidate, one):
                 return Refused(candidate, one.reason, differs=True)
@@ -412,7 +447,13 @@ class Verifier:
         return found
 
     async def _comparison(
-        self, changed: str, target: str, seconds: float, *, backend: bool
+        self,
+        changed: str,
+        target: str,
+        seconds: float,
+        *,
+        backend: bool = False,
+        covering: bool = True,
     ) -> Compared:
         request = Compare(
             request=0,
@@ -421,6 +462,7 @@ class Verifier:
             changed=changed,
             seconds=seconds,
             backend=backend,
+            covering=covering,
         )
         last = Compared(0, "unverified", reason="The engine gave no answer.")
         async for event in events(self._tracer.compare(request)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Union
 
 import libcst as cst
@@ -42,28 +42,10 @@ class Syntax:
         self.text = site.text
         self.module = site.module
 
-    @cached_property
-    def imported(self) -> dict[str, str]:
+    @property
+    def imported(self) -> Mapping[str, str]:
         """What each imported name stands for: ``np`` for ``numpy``, ``sqrt`` for ``math.sqrt``."""
-        found: dict[str, str] = {}
-        for node in m.findall(self.module, m.Import() | m.ImportFrom()):
-            assert isinstance(node, (cst.Import, cst.ImportFrom))
-            if isinstance(node.names, cst.ImportStar):
-                continue
-            prefix = ""
-            if isinstance(node, cst.ImportFrom):
-                package = dotted(node.module)
-                prefix = "." * len(node.relative) + (f"{package}." if package else "")
-            for alias in node.names:
-                name = prefix + dotted(alias.name)
-                if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-                    found[alias.asname.name.value] = name
-                elif prefix:
-                    found[dotted(alias.name)] = name
-                else:
-                    root = name.partition(".")[0]
-                    found[root] = root
-        return found
+        return _imported(self.module)
 
     def name(self, node: cst.CSTNode) -> str:
         """The full name of what a dotted expression refers to, by the imports: ``numpy.sqrt``.
@@ -322,6 +304,30 @@ def condition(lines: Sequence[cst.SimpleStatementLine]) -> cst.If:
 def words(text: str) -> frozenset[str]:
     """The words of a text, as a set."""
     return frozenset(text.split())
+
+
+@lru_cache(maxsize=4)
+def _imported(module: cst.Module) -> Mapping[str, str]:
+    """By name; each rewrite asks, of the same tree."""
+    found: dict[str, str] = {}
+    for node in m.findall(module, m.Import() | m.ImportFrom()):
+        assert isinstance(node, (cst.Import, cst.ImportFrom))
+        if isinstance(node.names, cst.ImportStar):
+            continue
+        prefix = ""
+        if isinstance(node, cst.ImportFrom):
+            package = dotted(node.module)
+            prefix = "." * len(node.relative) + (f"{package}." if package else "")
+        for alias in node.names:
+            name = prefix + dotted(alias.name)
+            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                found[alias.asname.name.value] = name
+            elif prefix:
+                found[dotted(alias.name)] = name
+            else:
+                root = name.partition(".")[0]
+                found[root] = root
+    return found
 
 
 def dotted(node: cst.CSTNode | None) -> str:
