@@ -14,6 +14,7 @@ from fullgraph.cli import sources
 from fullgraph.cli.sources import SourceFile, Unreadable
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.positions import TextPositions, text_hash
+from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import EngineState, EngineStatus, sentences
 from fullgraph.fixes.tracing import Asked
 from fullgraph.kept import KeptFor, Recorder
@@ -22,7 +23,6 @@ from fullgraph.session.findings import merge
 from fullgraph.session.ignores import kept
 from fullgraph.session.probe_runs import on_probes
 from fullgraph.session.request import analyze_request, may_have_targets
-from fullgraph.session.results import ShownReport
 from fullgraph.session.settings import Settings
 from fullgraph.session.unseen import unseen, warning
 from fullgraph_engine.protocol import (

@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.guards import sentences
+from fullgraph.domain.reports import ShownReport
 from fullgraph.domain.shapes import brief
 from fullgraph.lsp.edits import text_edits
 from fullgraph.lsp.places import range_in
@@ -21,7 +22,6 @@ from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.ignores import kept
 from fullgraph.session.probe_runs import run_of_comment
 from fullgraph.session.repro import reproducible
-from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import Frame, Position, Range, TargetReport
 from fullgraph_engine.protocol.evidence import BreakEvidence
 from fullgraph_engine.protocol.guards import FoundGuard, GuardedFrame

@@ -14,6 +14,7 @@ from functools import cached_property
 from fullgraph.domain.causes import by_cause
 from fullgraph.domain.findings import FileFinding
 from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.reports import ShownReport
 from fullgraph.engines import Analysis, AnyEngine, sentences
 from fullgraph.incremental import (
     Moves,
@@ -35,7 +36,7 @@ from fullgraph.session.ignores import kept
 from fullgraph.session.indices import Extended
 from fullgraph.session.probe_runs import on_probes
 from fullgraph.session.request import forecast_request, may_have_targets
-from fullgraph.session.results import Results, ShownReport
+from fullgraph.session.results import Results
 from fullgraph.session.scheduling import REST, Schedule
 from fullgraph.session.seen import SeenByTarget, seen_in
 from fullgraph.session.settings import Settings

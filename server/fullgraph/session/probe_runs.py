@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from fullgraph.domain.positions import TextPositions
+from fullgraph.domain.reports import ShownReport
 from fullgraph.probes import ProbeComment, comment_on, comments_of
-from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import Finding, Related
 
 _RAISES = "trace/eager-error"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from fullgraph.domain.reports import ShownReport
 from fullgraph.incremental.affected import Inputs, KnownTarget
 from fullgraph.incremental.moves import LineLost, Moves
 from fullgraph.incremental.relocation import Relocation
@@ -53,14 +54,6 @@ _INPUTS: tuple[Inputs, ...] = ("written", "found", "given", "convention")
 SYNTAX_ERROR = "trace/syntax-error"
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class ShownReport:
-    """A report and whether it is of the text as it is now."""
-
-    report: TargetReport
-    current: bool
 
 
 @dataclass

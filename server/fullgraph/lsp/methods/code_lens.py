@@ -13,6 +13,7 @@ from typing import Any
 from lsprotocol import types
 
 from fullgraph.domain.phrases import SEPARATOR, amount
+from fullgraph.domain.reports import ShownReport
 from fullgraph.lsp.context import Context
 from fullgraph.lsp.places import range_in
 from fullgraph.lsp.server_capabilities import ANALYZE, MEASURE, SHOW_GUARDS
@@ -20,7 +21,6 @@ from fullgraph.render.forecasts import brief
 from fullgraph.render.summary import lens_title, lens_tooltip
 from fullgraph.session.analysis_unit import Unit
 from fullgraph.session.probe_runs import comments_of_runs
-from fullgraph.session.results import ShownReport
 from fullgraph_engine.protocol import to_plain
 
 METHOD = types.TEXT_DOCUMENT_CODE_LENS
