@@ -30,7 +30,7 @@ def tried(body: str, place: str, params: str = "x", evidence: Evidence = EVIDENC
     site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=evidence))
     found = []
     for candidate in sizes(site):
-        assert candidate.extends
+        assert candidate.extends or candidate.rewrite == "diagonal-of-part"
         assert candidate.text.startswith(head)
         found.append("\n".join(one[4:] for one in candidate.text[len(head) :].rstrip().split("\n")))
     return found
@@ -149,6 +149,11 @@ def test_functions_of_a_number_that_each_call_gives(changed: str, count: int) ->
             "return x * torch.linspace(0, 1, len(x))",
             "torch.linspace",
             "return x * (0 + torch.arange(len(x)) * ((1 - 0) / max(len(x) - 1, 1)))",
+        ),
+        (
+            "n = len(x)\nreturn torch.diag(x @ x.T, n - 1) + (x @ x.T).diagonal(-n)",
+            "torch.diag",
+            "n = len(x)\nreturn torch.diag((x @ x.T)[:, n - 1 :]) + (x @ x.T)[n:].diagonal()",
         ),
         ("return x.view(n, 6)", "x.view(n, 6)", "return x.view(-1, 6)"),
     ],

@@ -281,7 +281,9 @@ async def soak(
     """Differences, runs, targets that were traced, those of traces of everything, targets of which
     other inputs were found, changes of the layout, and those of them that needed a run."""
     # What further parts find follows from the same: they take most of the time.
-    settings = Settings(trace_on="change", forecast=False, try_paths=False, try_dynamic=False, timeout=120.0)
+    settings = Settings(
+        trace_on="change", forecast=False, try_paths=False, try_dynamic=False, timeout=120.0
+    )
     original = text = path.read_text()
     traced = Traced(engine, path, text, settings)
     traced.unit.open()

@@ -42,6 +42,7 @@ def sizes(site: Site) -> Iterator[Candidate]:
     yield from _constants(site, function, size)
     yield from _inferred(site)
     yield from _spaced(site)
+    yield from _diagonals(site, function)
     yield from _resized(site, function, size)
     yield from _functions(site)
     yield from _attributes(site, size)
@@ -134,6 +135,40 @@ def _spaced(site: Site) -> Iterator[Candidate]:
 
 
 _NO_COMMA = cst.MaybeSentinel.DEFAULT
+
+
+def _diagonals(site: Site, function: cst.FunctionDef) -> Iterator[Candidate]:
+    """``torch.diag(x, n)``, whose offset torch wants as a number, as the diagonal of ``x[:, n:]``,
+    and ``torch.diag(x, -n)`` as that of ``x[n:]``; all that the function takes."""
+    changes: list[tuple[cst.CSTNode, Change]] = []
+    for call in descendants(function.body):
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            continue
+        given = [one.value for one in call.args if one.keyword is None and not one.star]
+        if call.func.attr.value not in ("diag", "diagonal") or len(given) != len(call.args):
+            continue
+        is_function = code_of(call.func.value) == "torch"
+        if not is_function:
+            given.insert(0, call.func.value)
+        if len(given) != 2 or not names_in(given[1]):
+            continue
+        matrix, offset = operand(code_of(given[0])), given[1]
+        if isinstance(offset, cst.UnaryOperation) and isinstance(offset.operator, cst.Minus):
+            part = f"{matrix}[{_from(offset.expression)}]"
+        else:
+            part = f"{matrix}[:, {_from(offset)}]"
+        name = call.func.attr.value
+        new = f"torch.{name}({part})" if is_function else f"{part}.{name}()"
+        changes.append((call, cst.parse_expression(new)))
+    if changes:
+        title = "Take the diagonal of a part of the matrix"
+        yield Candidate("diagonal-of-part", title, site.replaced(changes))
+
+
+def _from(start: cst.BaseExpression) -> str:
+    """A slice that begins there, as formatters write it."""
+    code = code_of(start)
+    return f"{code}:" if isinstance(start, (cst.Name, cst.Attribute)) else f"{code} :"
 
 
 def _resized(site: Site, function: cst.FunctionDef, size: Size) -> Iterator[Candidate]:
