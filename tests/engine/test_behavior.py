@@ -102,3 +102,31 @@ def test_targets_are_timed_in_eager_mode_and_compiled(comparer: Comparer) -> Non
     assert found.compiling is not None
     assert found.compiling > found.compiled > 0
     assert found.eager > 0
+
+
+TWO_CALLS = """
+import torch
+class Loss(torch.nn.Module):
+    '''
+    >>> Loss()(torch.rand(4), torch.rand(4))
+    >>> Loss("other")(torch.rand(4), torch.rand(4))
+    '''
+    def __init__(self, kind="usual"):
+        super().__init__()
+        self.kind = kind
+    def forward(self, x, y):
+        if self.kind == "usual":
+            return (x - y).abs().mean()
+        return self.other(x, y)
+    def other(self, x, y):
+        return (x - y).square().mean()
+"""
+
+
+def test_a_target_is_called_as_its_later_probes_say(comparer: Comparer) -> None:
+    """Which of them are needed is known of the original's trace."""
+    changed = TWO_CALLS.replace("square()", "abs()")
+    first = comparer.compare(TWO_CALLS, changed, "Loss", seconds=SECONDS)
+    assert first.outcome == "unverified" and "not reached" in first.reason, first
+    both = comparer.compare(TWO_CALLS, changed, "Loss", seconds=SECONDS, last_probe=1)
+    assert both.outcome == "differs", both

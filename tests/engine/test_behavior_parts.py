@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph_engine.behavior.coverage import Coverage, Wanted, wanted
+from fullgraph_engine.behavior.coverage import Coverage, Reached, Wanted, wanted
 from fullgraph_engine.behavior.facts import Data, Fact, Memory, Walk, digest
 from fullgraph_engine.behavior.iterables import made_anew, taken_apart
 from fullgraph_engine.host.comparison import differing
@@ -75,6 +75,37 @@ def test_both_sides_of_a_condition_on_one_line(
     text = f"def f(x):\n    y = 0\n    {body}\n"
     assert missing(text, {2}, *one) == (2,)
     assert missing(text, {2}, *both) == ()
+
+
+SETTINGS = """\
+class C:
+    def __init__(self, rate=None):
+        self.rate, self.kind, self.kept = rate, "a", None
+    def change(self):
+        self.kept = 1
+    def f(self, x):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "settled"),
+    [
+        ("return x if self.rate is None else self.rate", True),
+        ("return x if self.kind == 'a' and not isinstance(self.rate, int) else 3", True),
+        ("return x if self.kept is None else 3", False),
+        ("return x if self.rate else 3", False),
+        ("return x if self.rate is None and x > 0 else 3", False),
+        ("return x if self.rate is None else (2 if x > 0 else 3)", False),
+        ("return x if x is None else 3", False),
+    ],
+)
+def test_no_inputs_lead_to_other_settings(statement: str, settled: bool) -> None:
+    """Nothing in the file changes them, and a tensor is none of what they are asked for."""
+    asked = wanted(SETTINGS.format(statement), PATH, frozenset({6}))
+    assert bool(asked.of_settings) == settled and bool(asked.sides) == (not settled)
+    assert asked.has_other_settings(Reached({6})) == settled
+    assert not asked.has_other_settings(Reached({6}, set(asked.of_settings)))
 
 
 def test_an_assertion_that_never_fails_has_one_side() -> None:

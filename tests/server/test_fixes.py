@@ -258,6 +258,12 @@ def test_a_target_that_fails_says_nothing() -> None:
             "unsafe",
             "Its results differ from the original's in rounding.",
         ),
+        (
+            without_line(),
+            lambda _: Compared(0, "same", True, other_settings=True),
+            "unsafe",
+            "Other settings of the object, which lead elsewhere, were not tried.",
+        ),
         (without_line(), compares_as("unverified"), "suggestion", "why"),
     ],
 )
@@ -438,6 +444,24 @@ def test_what_calls_the_target_is_compared_for_a_short_time(
     assert [fix.grade for fix in search.fixes] == ["safe"] * (outcome == "same")
     asked = {request.target: (request.seconds, request.covering) for request in compared}
     assert asked == {"f": (COMPARE_SECONDS, True), "g": (CALLER_SECONDS, False)}
+
+
+def test_the_target_is_compared_with_each_probe_that_it_was_traced_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    asked: list[int] = []
+
+    def compare(request: Compare) -> Compared:
+        asked.append(request.last_probe)
+        return Compared(0, "same", True)
+
+    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
+    second = dataclasses.replace(report(), probe_number=1)
+    known = Traced(request.text, (break_at(0, "break_ = 2"),), (report(), second))
+    verifier = Verifier(Engine(compare), request, known=known)
+    assert asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"])).fixes
+    assert asked == [1]
 
 
 def test_what_is_known_of_the_original_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from ..protocol import Aspect, Compared, ComparedCase
+from ..protocol.behavior import Judged
 from .cases import Case, Plan
 from .coverage import Reached, Wanted, wanted
 from .facts import NOTHING, REQUIRES, Data, Fact
@@ -42,15 +43,17 @@ class _Judged:
     doubtful: str = ""
     """Why it says nothing."""
     exact: bool = True
+    needs_again: bool = False
     needs_double: bool = False
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What was observed with one probe: of the original, twice, and of the changed text.
+    """What was observed with one probe, of the original and of the changed text.
 
-    ``exact`` and ``near`` are of the original in double precision.
+    ``again``: of the original a second time, where the two differ. ``exact`` and ``near`` are of it
+    in double precision.
     """
 
     cases: tuple[Case, ...]
@@ -115,7 +118,7 @@ def compare_folders(
     folders: tuple[str, str],
     cases: tuple[str, ...],
     ended: str,
-) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
+) -> Judged:
     """As :func:`compare`, of what runs have left in folders; of each pair the first is of the
     original, and ``lines`` are those that the other text does not have."""
     probes = [
@@ -135,10 +138,9 @@ def _wanted(text: str, lines: tuple[int, ...]) -> Wanted:
 
 def compare(
     probes: Sequence[Probed], of_original: Wanted, of_changed: Wanted, ended: str
-) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
-    """What follows from the observations with each probe, and which cases of these only a run in
-    double precision can decide, if there was none. ``ended``: why the changed text did not come to
-    the end of a case, if there is one."""
+) -> Judged:
+    """What follows from the observations with each probe. ``ended``: why the changed text did not
+    come to the end of a case, if there is one."""
     pairs = [(one, one.judged()) for one in probes]
     of_cases = [
         (one.original.cases[number], one.cases[number], judged)
@@ -159,20 +161,18 @@ def compare(
         aspects=tuple(dict.fromkeys(d.aspect for one in results for d in one.differences)),
         reached=tuple(sorted((of_original.lines & reached.lines) - set(unreached))),
         unreached=unreached,
+        other_settings=of_original.has_other_settings(reached)
+        or of_changed.has_other_settings(in_changed),
         notes=tuple(dict.fromkeys(note for one in results for note in one.notes))[:_LIST],
-    )
-    needs_double = tuple(
-        tuple(number for number, judged in several.items() if judged.needs_double)
-        for _, several in pairs
     )
     for seen, _, judged in of_cases:
         if judged.differences:
             reason = _with(seen.inputs) + judged.differences[0].words
-            return replace(made, outcome="differs", exact=False, reason=reason), needs_double
+            return _judged(replace(made, outcome="differs", exact=False, reason=reason), pairs)
     reason = next(filter(None, (one.lost(several, ended) for one, several in pairs)), "")
     if reason:
         aspects: tuple[Aspect, ...] = ("outcome",)
-        return replace(made, outcome="differs", exact=False, reason=reason, aspects=aspects), ()
+        return Judged(replace(made, outcome="differs", exact=False, reason=reason, aspects=aspects))
     for seen, _, judged in of_cases:
         if judged.doubtful:
             reason = reason or _with(seen.inputs) + judged.doubtful
@@ -184,8 +184,17 @@ def compare(
     if not reason and missing:
         reason = _not_reached(missing, "the changed code")
     if reason:
-        return replace(made, outcome="unverified", exact=False, reason=reason), needs_double
-    return made, needs_double
+        made = replace(made, outcome="unverified", exact=False, reason=reason)
+    return _judged(made, pairs)
+
+
+def _judged(compared: Compared, pairs: Sequence[tuple[Probed, Mapping[int, _Judged]]]) -> Judged:
+    several = [one.items() for _, one in pairs]
+    return Judged(
+        compared,
+        tuple(tuple(number for number, one in each if one.needs_again) for each in several),
+        tuple(tuple(number for number, one in each if one.needs_double) for each in several),
+    )
 
 
 def _nothing(probes: Sequence[Probed], ended: str) -> str:
@@ -235,8 +244,6 @@ def _case(sides: Probed, number: int) -> _Judged | None:
     original = sides.original.cases[number]
     changed, again = sides.changed.cases.get(number), sides.again.cases.get(number)
     judged = _Judged()
-    if again is None:
-        return None  # there was no time for it
     if changed is None:
         begun = sides.changed.begun.get(number)
         if begun is not None and begun.reason:
@@ -246,7 +253,11 @@ def _case(sides: Probed, number: int) -> _Judged | None:
     _given(original, changed, judged)
     if judged.doubtful or judged.differences:
         return judged
-    unsteady = _unsteady(original, again)
+    # What the changed code does bit by bit as well, the original does each time.
+    judged.needs_again = again is None and bool(_unsteady(original, changed))
+    if judged.needs_again and sides.again.begun:
+        return None  # there was no time for it
+    unsteady = _unsteady(original, again) if again is not None else ""
     if unsteady:
         judged.doubtful = (
             f"two runs of the original differ in {unsteady}, although they are given the same "

@@ -56,12 +56,19 @@ class Wanted:
 
     lines: frozenset[int] = frozenset()
     sides: frozenset[Side] = frozenset()
+    of_settings: frozenset[Side] = frozenset()
+    """Sides of conditions that only settings of the object decide: no inputs lead from one to the
+    other, so they need not be reached."""
 
     def missing(self, reached: Reached) -> tuple[int, ...]:
         """Lines that were not executed, or with a side that was not taken."""
         lines = self.lines - reached.lines
         untaken = {side.line for side in self.sides - reached.sides}
         return tuple(sorted(lines | untaken))
+
+    def has_other_settings(self, reached: Reached) -> bool:
+        """Whether there are settings that lead elsewhere."""
+        return not self.of_settings <= reached.sides
 
 
 def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
@@ -73,6 +80,7 @@ def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
     found: set[int] = set()
     sides: set[Side] = set()
     tree = ast.parse(text, path)
+    of_settings = _decided_by_settings(tree)
     lines = _whole_statements(tree, lines)
     decided, only_compiled = _decided(tree)
     lines -= only_compiled
@@ -88,7 +96,69 @@ def wanted(text: str, path: str, lines: frozenset[int]) -> Wanted:
                 for side in ways.values()
                 if side.line in lines - decided
             }
-    return Wanted(frozenset(found), frozenset(sides))
+    given = frozenset(side for side in sides if side.line in of_settings)
+    return Wanted(frozenset(found), frozenset(sides) - given, given)
+
+
+def _decided_by_settings(tree: ast.Module) -> frozenset[int]:
+    """Lines on which all conditions are such that only settings of an object decide them."""
+    settings = _Settings(tree)
+    asked: dict[int, bool] = {}
+    for node in ast.walk(tree):
+        tests: list[ast.expr] = []
+        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+            tests = [node.test]
+        elif isinstance(node, ast.comprehension):
+            tests = node.ifs
+        elif isinstance(node, ast.BoolOp) or (isinstance(node, ast.Compare) and node.ops[1:]):
+            tests = [node]
+        elif isinstance(node, ast.Match):
+            tests = [node.subject, *(one.guard for one in node.cases if one.guard is not None)]
+        for test in tests:
+            settled = settings.decide(test)
+            for line in range(test.lineno - 1, test.end_lineno or test.lineno):
+                asked[line] = asked.get(line, True) and settled
+    return frozenset(line for line, settled in asked.items() if settled)
+
+
+class _Settings:
+    """Attributes of ``self`` that nothing in the file assigns but constructors."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._changing = {
+            node.attr
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef) and function.name != "__init__"
+            for node in ast.walk(function)
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+        }
+
+    def decide(self, test: ast.expr) -> bool:
+        """Whether a condition asks what such an attribute is: None, a string, of some class; not
+        whether it is true, which may be the value of a tensor."""
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return self.decide(inner)
+            case ast.BoolOp(values=values):
+                return all(map(self.decide, values))
+            case ast.Compare(
+                left=of, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]
+            ):
+                return self._has(of)
+            case ast.Compare(
+                left=of, ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str())]
+            ):
+                return self._has(of)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[of, _]):
+                return self._has(of)
+        return False
+
+    def _has(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute) and node.attr not in self._changing:
+            node = node.value
+            if isinstance(node, ast.Name):
+                return node.id == "self"
+        return False
 
 
 def _decided(tree: ast.Module) -> tuple[set[int], set[int]]:

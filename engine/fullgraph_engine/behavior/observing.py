@@ -111,11 +111,15 @@ def observe(tracee: Tracee, order: Observe, part: str, probe: int) -> None:
     cases = list(enumerate(plan.cases))
     asked = wanted(tracee.text, tracee.path, frozenset(order.lines))
     budget = Budget(order.seconds)
+    if order.only:
+        only = order.only[probe] if probe < len(order.only) else ()
+        if plan.shared and not order.double:  # a case finds what those before have left
+            cases = cases[: max(only, default=-1) + 1]
+        else:
+            cases = [(number, case) for number, case in cases if number in only]
     if not order.double:
         Observer(tracee, asked, plan, Writer(folder, f"{part}-{probe}")).run(cases, budget)
         return
-    only = order.only[probe] if probe < len(order.only) else ()
-    cases = [(number, case) for number, case in cases if number in only]
     for name, alter in (("exact", widened), ("near", shaken)):
         Observer(tracee, asked, plan, Writer(folder, f"{name}-{probe}"), alter).run(cases, budget)
 

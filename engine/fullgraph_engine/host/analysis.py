@@ -461,11 +461,14 @@ class Analysis:
             focus = self.request.focus
             runs = sorted(message.runs, key=lambda planned: distance(planned.body, focus))
             self._pending, self._waiting = [], {}
+            observe = self.request.observe
+            last = observe.last_probe if observe is not None else -1
             for planned in runs:
-                if planned.waits:
+                if planned.waits and planned.probe > last:
                     self._waiting.setdefault(planned.target, []).append(planned)
-            self._plan([planned for planned in runs if not planned.waits])
-            self._expect([planned for planned in runs if not planned.waits])
+            needed = [one for one in runs if not one.waits or one.probe <= last]
+            self._plan(needed)
+            self._expect(needed)
             if "candidates" in self.request.parts:
                 # The finding may be one of theirs; those that are not needed have nothing to show.
                 self._plan([planned for planned in runs if planned.waits])

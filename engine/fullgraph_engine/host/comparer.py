@@ -30,14 +30,14 @@ def main(
     try:
         memory = analyze.limits.memory
         entered(order.scratch, "", (), user_path, pipeline, permissions, memory)
-        compared, needs_double = pipeline.compare(
+        judged = pipeline.compare(
             (analyze.text, request.changed),
             (order.lines, order.changed_lines),
             (order.original, order.changed),
             order.cases,
             order.ended,
         )
-        wire.report(report, wire.Judged(compared, needs_double))
+        wire.report(report, judged)
     except wire.Lost:
         _exit(1)
     except BaseException:

@@ -1,8 +1,8 @@
 """One Compare from its request to its last event: runs of two texts, then a process that compares.
 
-First the original chooses cases. Then both texts are executed on them, the original twice, to see
-whether it is deterministic. Where results differ in the last bits, the original is executed in
-double precision, and all is compared once more.
+First the original chooses cases. Then both texts are executed on them. Where they differ, the
+original is executed a second time, to see whether it is deterministic, and where they differ in the
+last bits, in double precision; then all is compared once more.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..protocol import (
     Part,
     TargetDone,
 )
-from ..protocol.behavior import FOLDER
+from ..protocol.behavior import FOLDER, Judged
 from . import wire
 from .analysis import Analysis
 from .listener import Listener
 from .performer import Performer
 from .services import Services
-from .wire import BackendTried, CasesChosen, Judged, Judgment
+from .wire import BackendTried, CasesChosen, Judgment
 
 _GRACE = 5.0
 """Seconds that a run may take beyond its part of the time: it keeps its own."""
@@ -73,7 +73,8 @@ class Comparison:
         self._deadline = float("inf")
         self._judged: Judged | None = None
         self._tried: BackendTried | None = None
-        self._in_double = False
+        self._again = self._in_double = False
+        """Whether the original was executed so."""
         self._finished = False
 
     def begin(self) -> None:
@@ -86,6 +87,7 @@ class Comparison:
 
     def _run(self, text: _Text, parts: tuple[Part, ...], order: Observe) -> None:
         request = self.request
+        order = replace(order, last_probe=request.last_probe)
         limits = request.analyze.limits
         seconds = min(limits.seconds, 3 * order.seconds + _GRACE)
         analyze = replace(
@@ -153,8 +155,7 @@ class Comparison:
             return
         seconds = self.request.seconds
         self._next = self._judge
-        again: tuple[Part, ...] = ("behavior", "behavior-again")
-        self._run(self._original, again, Observe(seconds, self._original.lines, cases))
+        self._run(self._original, ("behavior",), Observe(seconds, self._original.lines, cases))
         # Slower code is not another behavior.
         self._run(self._changed, ("behavior",), Observe(2 * seconds, self._changed.lines, cases))
 
@@ -170,7 +171,7 @@ class Comparison:
     # -- the process that compares ------------------------------------------------------------
 
     def _judge(self) -> None:
-        if self._original.ended and not self._in_double:
+        if self._original.ended and not self._again and not self._in_double:
             self._unverified(self._why(self._original, "The original"))
             return
         left = self._changed
@@ -207,12 +208,22 @@ class Comparison:
             self._unverified("The process that compares ended before it had an answer.")
             return
         compared, seconds = judged.compared, 2 * self.request.seconds
-        if any(judged.needs_double) and not self._in_double:
+        again = any(judged.needs_again) and not self._again
+        double = any(judged.needs_double) and not self._in_double
+        order = Observe(seconds, self._original.lines, self._cases())
+        self._next = self._judge
+        if again:
+            self._again = True
+            order_again = replace(order, only=judged.needs_again)
+            self._run(self._original, ("behavior-again",), order_again)
+        if double:
             self._in_double = True
-            self._next = self._judge
-            lines, only = self._original.lines, judged.needs_double
-            order = Observe(seconds, lines, self._cases(), double=True, only=only)
-            self._run(self._original, ("behavior",), order)
+            in_double = replace(order, double=True, only=judged.needs_double)
+            self._run(self._original, ("behavior",), in_double)
+        if again or double:
+            return
+        if any(judged.needs_again):
+            self._unverified(self._why(self._original, "The original"))
         elif compared.outcome == "same" and self.request.backend:
             self._next = lambda: self._after_backend(compared)
             order = Observe(_COMPILING, self._changed.lines, self._cases(), backend=True)

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 from .. import devices
 from ..protocol import (
     BehaviorOutcome,
-    Compared,
     ExampleKind,
     Finding,
     FoundProbe,
@@ -40,6 +39,7 @@ from ..protocol import (
     TracedPaths,
     Wanted,
 )
+from ..protocol.behavior import Judged
 from ..protocol.facts import Degraded
 from ..protocol.guards import GuardedFrame
 from ..protocol.operators import Operator
@@ -295,9 +295,9 @@ class Pipeline(Protocol):
         folders: tuple[str, str],
         cases: tuple[str, ...],
         ended: str,
-    ) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
-        """What follows from what runs have written down, and which cases need double precision.
-        The first of each pair is of the original."""
+    ) -> Judged:
+        """What follows from what runs have written down. The first of each pair is of the
+        original."""
 
     def untraced(self) -> AbstractContextManager[Any]:
         """Inside, ``torch.compile`` gives functions that run as they are."""
@@ -521,7 +521,7 @@ class RealPipeline:
         folders: tuple[str, str],
         cases: tuple[str, ...],
         ended: str,
-    ) -> tuple[Compared, tuple[tuple[int, ...], ...]]:
+    ) -> Judged:
         from ..behavior import comparing
 
         return comparing.compare_folders(texts, lines, folders, cases, ended)

@@ -19,7 +19,6 @@ from ..protocol import (
     Analyze,
     BehaviorOutcome,
     Compare,
-    Compared,
     Event,
     FoundProbe,
     GivenCall,
@@ -32,6 +31,7 @@ from ..protocol import (
     TargetReport,
     TracedPaths,
 )
+from ..protocol.behavior import Judged
 from ..protocol.files import FileState
 from ..protocol.timings import PhaseTime
 
@@ -201,15 +201,6 @@ class BackendTried:
 
     outcome: BehaviorOutcome
     reason: str = ""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What follows from the observations of two texts. ``needs_double``: the cases, by probe, that
-    only a run of the original in double precision can decide."""
-
-    compared: Compared
-    needs_double: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -379,7 +379,8 @@ class Compare:
     by Inductor as well, and its first results compared with those of the plain call. ``at_random``:
     so many inputs are made at random, in place of those that are usually tried. ``covering``: what
     is changed has to be executed, on both sides of its conditions; not where the comparison of
-    another target shows that.
+    another target shows that. ``last_probe``: the number of the last probe of the target that the
+    original was traced with.
     """
 
     request: int
@@ -390,6 +391,7 @@ class Compare:
     backend: bool = False
     at_random: int = 0
     covering: bool = True
+    last_probe: int = 0
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,10 @@ gradients; what becomes of the arguments, of the module and of globals, and what
 memory; what is printed, warned and logged; how the generators of random numbers are left."""
 
 
+Cases = tuple[tuple[int, ...], ...]
+"""Numbers of cases, by probe."""
+
+
 @dataclass(frozen=True)
 class ComparedCase:
     """One call that both texts were given. ``inputs`` are in probe notation; ``training`` is the
@@ -91,8 +95,21 @@ class Compared:
     """Zero-based lines of the original that are changed and that a case has executed."""
     unreached: tuple[int, ...] = ()
     """Those that none has, or of which one side of a condition was not taken."""
+    other_settings: bool = False
+    """A line that is changed has a condition that settings of the object decide, and another side
+    than the one that these lead to."""
     notes: tuple[str, ...] = ()
     """Differences that are none of behavior, such as another memory layout."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What follows from the observations of two texts, which is the last word where nothing else is
+    needed: the original a second time, or in double precision, for some of the cases."""
+
+    compared: Compared
+    needs_again: Cases = ()
+    needs_double: Cases = ()
 
 
 @dataclass(frozen=True)
@@ -100,8 +117,9 @@ class Observe:
     """What a run of the part "cases" or "behavior" is to do.
 
     ``lines`` are zero-based: those of the text that the other one does not have. ``cases`` are
-    packed, of each probe of the target, and empty for a run that looks for some. ``double``: those
-    with the numbers in ``only``, of each probe, are executed in double precision.
+    packed, of each probe of the target, and empty for a run that looks for some. ``double``: they
+    are executed in double precision. ``only``: the numbers of those that are executed; empty for
+    all.
     """
 
     seconds: float
@@ -110,6 +128,9 @@ class Observe:
     double: bool = False
     backend: bool = False
     """Compile the target and compare with the plain call, in place of observing it."""
-    only: tuple[tuple[int, ...], ...] = ()
+    only: Cases = ()
     at_random: int = 0
     """Look for so many cases at random, and no others."""
+    last_probe: int = 0
+    """The target is called as its probes up to this number say, and as all say that do not wait for
+    another one."""

@@ -412,6 +412,14 @@ class Verifier:
             self._before[only, parts] = known
         return known
 
+    def _last_probe(self, target: str) -> int:
+        """The last one that the original was traced with, wherever it was."""
+        all_of = (*self._before.values(), *((self._known,) if self._known is not None else ()))
+        return max(
+            (one.probe_number for each in all_of for one in each.reports if one.name == target),
+            default=0,
+        )
+
     def _asked(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
         generation = text_hash(text)
         return dataclasses.replace(
@@ -463,6 +471,7 @@ class Verifier:
             seconds=seconds,
             backend=backend,
             covering=covering,
+            last_probe=self._last_probe(target),
         )
         last = Compared(0, "unverified", reason="The engine gave no answer.")
         async for event in events(self._tracer.compare(request)):
@@ -572,6 +581,8 @@ def _graded(candidate: Candidate, compared: Sequence[Compared]) -> tuple[Grade, 
         return "unsafe", differs[0]
     if candidate.gives_up:
         return "unsafe", candidate.gives_up
+    if any(one.other_settings for one in compared):
+        return "unsafe", "Other settings of the object, which lead elsewhere, were not tried."
     if not candidate.preserves:
         return "unsafe", "It does the same on the inputs that were tried; others may differ."
     if not all(one.exact for one in compared):
