@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -52,6 +53,12 @@ INNERMOST_SUMMARY = internal(
     "torch._guards",
     "TracingContext._populate_loc_in_frame_summary",
 )
+LINE_TABLE = internal(
+    "breaks",
+    "the lines of code behind a break",
+    "torch._dynamo.bytecode_transformation",
+    "linetable_311_writer",
+)
 CURRENT = internal("breaks", "the line that Dynamo is at", _SC, "tls")
 
 INTERNALS = (
@@ -64,6 +71,7 @@ INTERNALS = (
     ROOT_TRANSLATOR,
     SUMMARY,
     INNERMOST_SUMMARY,
+    LINE_TABLE,
     CURRENT,
 )
 
@@ -72,6 +80,32 @@ _NO_OPS = ("No ops traced", "no content in function call")
 _BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
 _RESUME = "torch_dynamo_resume_in_"
+
+
+def counting_lines_once(original: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Around the writer of line tables: an instruction of more than eight units has several
+    entries, and Dynamo goes on by its distance to the line before in each of them. Behind a method
+    that is called on a line of its own, all lines of a resume function were wrong.
+
+    Seen in torch 2.13, ``torch/_dynamo/bytecode_transformation.py``.
+    """
+
+    def writer(first_line: int) -> Any:
+        table, update = original(first_line)
+
+        def update_once(positions: Any, size: int) -> None:
+            while size > _MOST_UNITS:
+                update(positions, _MOST_UNITS)
+                size -= _MOST_UNITS
+            update(positions, size)
+
+        return table, update_once
+
+    return writer
+
+
+_MOST_UNITS = 8
+"""Code units that one entry of a line table may be of: Objects/locations.md of CPython."""
 
 
 def translator() -> Any:

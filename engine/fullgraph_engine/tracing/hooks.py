@@ -358,6 +358,7 @@ def install() -> None:
         spelling = internal.spelling()
         if spelling is not None:
             internal.wrap(wrappers[internal.spellings.index(spelling)])
+    frames.LINE_TABLE.wrap(frames.counting_lines_once)
     if breaks.hides_some():
         breaks.UNREPORTED.wrap(_before(_goes_back))
     if guards.lack_stacks():
