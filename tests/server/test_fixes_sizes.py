@@ -30,7 +30,7 @@ def tried(body: str, place: str, params: str = "x", evidence: Evidence = EVIDENC
     site = Site(Text(text), Finding("guard/specialised-dimension", "", range_, evidence=evidence))
     found = []
     for candidate in sizes(site):
-        assert candidate.extends or candidate.rewrite == "diagonal-of-part"
+        assert candidate.extends == (candidate.rewrite != "diagonal-of-part")
         assert candidate.text.startswith(head)
         found.append("\n".join(one[4:] for one in candidate.text[len(head) :].rstrip().split("\n")))
     return found
