@@ -292,6 +292,28 @@ def test_two_of_one_name_on_a_line_and_a_call_of_several_lines() -> None:
 
 
 @COLUMNS
+def test_an_attribute_on_another_line_is_of_the_whole_expression() -> None:
+    module = Module(
+        """
+        def f(x):
+            return (
+                x
+                .max(
+                    0
+                ).values
+            )
+        """
+    )
+    recording = module.trace(torch.ones(3, 4))
+    places = shapes.of_recording(recording, SourceText(module.path, module.text))
+    lines = module.text.split("\n")
+    end = Position(6, lines[6].index(".values") + len(".values"))
+    (whole,) = (one for one in places if (one.role, one.range.end) == ("expression", end))
+    assert whole.range.start == Position(3, lines[3].index("x"))
+    assert [value.text for value in whole.values] == ["f32[4]"]
+
+
+@COLUMNS
 def test_variables_that_are_loaded_one_behind_the_other() -> None:
     module = Module(
         """

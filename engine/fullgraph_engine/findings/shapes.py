@@ -91,7 +91,8 @@ class _Text:
         self._parameters: dict[tuple[int, str, str], tuple[Range, str]] = {}
         self._expressions: dict[Range, str] = {}
         self._loads: dict[tuple[str, int], dict[Range, str]] = {}
-        self._calls: dict[Position, tuple[Range, str] | None] = {}
+        self._ends: dict[Position, tuple[Range, str] | None] = {}
+        """Of calls and attributes."""
         self._visit(tree, "", False)
 
     def place(self, seen: ShapedPlace) -> PlaceShapes | None:
@@ -150,8 +151,8 @@ class _Text:
         function = self._expressions.get(where)
         if function is not None:
             return "expression", where, function
-        # The columns of a method call begin at the method's name where that is on another line.
-        known = self._calls.get(where.end)
+        # Columns begin at the name of an attribute, called or not, where that is on another line.
+        known = self._ends.get(where.end)
         return None if known is None else ("expression", *known)
 
     def _loaded(self, name: str, where: Range | None) -> tuple[ShapeRole, Range, str] | None:
@@ -201,9 +202,8 @@ class _Text:
             self._expressions[where] = owner
             if isinstance(node, ast.Name):
                 self._loads.setdefault((node.id, where.start.line), {})[where] = owner
-            if isinstance(node, ast.Call):
-                end = extent(node).end
-                self._calls[end] = None if end in self._calls else (where, owner)
+            if isinstance(node, (ast.Call, ast.Attribute)):
+                self._ends[where.end] = None if where.end in self._ends else (where, owner)
         for child, inside in _children(node, loop):
             self._visit(child, function, inside)
 
