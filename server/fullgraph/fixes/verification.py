@@ -272,65 +272,49 @@ class Verifier:
         if likely:
             looking.begin()
         try:
-            return await self._verified(
-                candidate, finding, before, parts, targets, others, looking, hurried=hurried
-            )
+            after = await self._look(candidate.text, targets, parts)
+            shown = await self._judged(candidate, finding, before.of(targets), after, parts)
+            if isinstance(shown, Refused):
+                return shown
+
+            async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
+                if not others:
+                    return shown, []
+                all_of = after.joined(await self._look(candidate.text, others, parts))
+                both = before.of((*targets, *others))
+                of_all = await self._judged(candidate, finding, both, all_of, parts)
+                if isinstance(of_all, Refused):
+                    return of_all
+                found = await self._compared(candidate, others, CALLER_SECONDS, covering=False)
+                return found if isinstance(found, Refused) else (of_all, found)
+
+            calling = _Beside(called_by_others)
+            try:
+                if not hurried and not candidate.suggestion:
+                    # Beside comparing, which most candidates pass.
+                    looking.begin()
+                    calling.begin()
+                compared = await self._compared(candidate, targets, COMPARE_SECONDS, quick=hurried)
+                if isinstance(compared, Refused):
+                    return compared
+                called = await calling.result()
+                if isinstance(called, Refused):
+                    return called
+                further = await looking.result()
+            finally:
+                calling.cancel()
+            if further.problem or not self._only_guards(further, finding, candidate):
+                return Refused(candidate, further.why)
+            judgment, compared = called[0], [*compared, *called[1]]
+            pins = (*judgment.appeared, *further.appeared)
+            grade, doubt = _graded(candidate, compared)
+            if pins and grade != "suggestion":
+                grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
+            ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
+            edits = edits_between(self._request.text, candidate.text)
+            return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
         finally:
             looking.cancel()
-
-    async def _verified(
-        self,
-        candidate: Candidate,
-        finding: Finding,
-        before: Traced,
-        parts: tuple[Part, ...],
-        targets: tuple[str, ...],
-        others: tuple[str, ...],
-        looking: _Beside[Judgment],
-        *,
-        hurried: bool,
-    ) -> Fix | Refused:
-        after = await self._look(candidate.text, targets, parts)
-        shown = await self._judged(candidate, finding, before.of(targets), after, parts)
-        if isinstance(shown, Refused):
-            return shown
-
-        async def called_by_others() -> tuple[Judgment, list[Compared]] | Refused:
-            if not others:
-                return shown, []
-            all_of = after.joined(await self._look(candidate.text, others, parts))
-            both = before.of((*targets, *others))
-            of_all = await self._judged(candidate, finding, both, all_of, parts)
-            if isinstance(of_all, Refused):
-                return of_all
-            found = await self._compared(candidate, others, CALLER_SECONDS, covering=False)
-            return found if isinstance(found, Refused) else (of_all, found)
-
-        calling = _Beside(called_by_others)
-        try:
-            if not hurried and not candidate.suggestion:
-                # Beside comparing, which most candidates pass.
-                looking.begin()
-                calling.begin()
-            compared = await self._compared(candidate, targets, COMPARE_SECONDS, quick=hurried)
-            if isinstance(compared, Refused):
-                return compared
-            called = await calling.result()
-            if isinstance(called, Refused):
-                return called
-            further = await looking.result()
-        finally:
-            calling.cancel()
-        if further.problem or not self._only_guards(further, finding, candidate):
-            return Refused(candidate, further.why)
-        judgment, compared = called[0], [*compared, *called[1]]
-        pins = (*judgment.appeared, *further.appeared)
-        grade, doubt = _graded(candidate, compared)
-        if pins and grade != "suggestion":
-            grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
-        ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
-        edits = edits_between(self._request.text, candidate.text)
-        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
 
     async def _judged(
         self,
