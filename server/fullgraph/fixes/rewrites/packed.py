@@ -1,4 +1,4 @@
-"""Recurrent layers of packed sequences, as an operator over padded ones."""
+"""Recurrent layers of packed sequences, step by step over padded ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from fullgraph.fixes.site import Change, Site
 _PACK = "torch.nn.utils.rnn.pack_padded_sequence"
 _PAD = "torch.nn.utils.rnn.pad_packed_sequence"
 _RNN = "torch._dynamo.config.allow_rnn = True"
-"""For what reads their parameters as well."""
 _SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
 _NUMBERS = ("tolist", "numpy", "cpu")
 """Methods that make of a tensor of lengths what is packed with."""
@@ -26,8 +25,8 @@ _NUMBERS = ("tolist", "numpy", "cpu")
 
 def padded(site: Site) -> Iterator[Candidate]:
     """A file that packs sequences, has recurrent layers go through them and pads what they return:
-    the same over padded sequences, by an operator that packs them for each layer. The three may be
-    in different functions and classes."""
+    the same over padded sequences, whose states stay from the end of each on. The three may be in
+    different functions and classes."""
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
         return
@@ -63,6 +62,7 @@ def padded(site: Site) -> Iterator[Candidate]:
             text or site.replaced(placed, imports=("collections", *syntax.lacking("torch"))),
             gives_up=_GIVES_UP,
             extends=True,
+            computes_more=True,
         )
 
 
@@ -114,8 +114,8 @@ class _Padding(cst.CSTTransformer):
 
 
 _GIVES_UP = (
-    "Compiled code calls recurrent layers as they are: nothing in them is compiled, and their"
-    " gradient computes them again."
+    "Recurrent layers are unrolled into the graph, and nothing checks that lengths are sorted and"
+    " not 0."
 )
 
 
@@ -256,7 +256,7 @@ def _helpers(syntax: Syntax, top: cst.CSTNode) -> list[cst.BaseStatement]:
 
 
 _HELPERS = '''\
-_Packed = collections.namedtuple("_Packed", "steps, lengths, numbers, enforce_sorted")
+_Packed = collections.namedtuple("_Packed", "steps, lengths, numbers")
 
 
 def _packed(x, lengths, batch_first=False, enforce_sorted=True):
@@ -265,136 +265,58 @@ def _packed(x, lengths, batch_first=False, enforce_sorted=True):
     numbers = None if isinstance(lengths, torch.Tensor) else list(lengths)
     if numbers is not None:
         steps, lengths = steps[: max(numbers)], torch.tensor(numbers)
-    return _Packed(_filled(steps, lengths, 0), lengths, numbers, enforce_sorted)
+    lengths = lengths.to(x.device)
+    beyond = torch.arange(steps.shape[0], device=x.device).unsqueeze(1) >= lengths
+    return _Packed(steps.masked_fill(_spread(beyond, steps), 0), lengths, numbers)
 
 
-def _filled(steps, lengths, value):
-    beyond = torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) >= lengths.to(
-        steps.device
-    )
-    return steps.masked_fill(beyond.view(beyond.shape + (1,) * (steps.dim() - 2)), value)
+def _spread(beyond, steps):
+    return beyond.view(beyond.shape + (1,) * (steps.dim() - 2))
 
 
 def _recurrent(layers, x, hx=None):
-    """What an LSTM, GRU or RNN makes of sequences."""
+    """An LSTM, GRU or RNN, step by step: the state of a sequence stays from its end on."""
     if not isinstance(x, _Packed):
         return layers(x, hx)
-    steps, lengths, numbers, enforce_sorted = x
+    steps, lengths, numbers = x
+    states = hx
     is_lstm = layers.mode == "LSTM"
-    if hx is None:
-        count = layers.num_layers * (2 if layers.bidirectional else 1)
-        hx = steps.new_zeros(count, steps.shape[1], layers.proj_size or layers.hidden_size)
-        hx = (hx, steps.new_zeros(count, steps.shape[1], layers.hidden_size)) if is_lstm else hx
-    made, *ends = _recurrence(
-        steps,
-        lengths,
-        list(hx) if is_lstm else [hx],
-        list(layers.parameters()),
-        layers.mode.lower(),
-        layers.bias,
-        layers.num_layers,
-        float(layers.dropout),
-        layers.training,
-        layers.bidirectional,
-        enforce_sorted,
-    )
-    return _Packed(made, lengths, numbers, enforce_sorted), tuple(ends) if is_lstm else ends[0]
-
-
-@torch.library.custom_op("custom::recurrence", mutates_args=())
-def _recurrence(
-    steps: torch.Tensor, lengths: torch.Tensor, states: list[torch.Tensor],
-    weights: list[torch.Tensor], mode: str, bias: bool, count: int, dropout: float,
-    training: bool, bidirectional: bool, enforce_sorted: bool
-) -> list[torch.Tensor]:
-    data, sizes, order, back = torch.nn.utils.rnn.pack_padded_sequence(
-        steps, lengths.cpu(), enforce_sorted=enforce_sorted
-    )
-    if order is not None:
-        states = [one.index_select(1, order) for one in states]
-    states = states if mode == "lstm" else states[0]
-    made, *ends = getattr(torch, mode)(
-        data, sizes, states, weights, bias, count, dropout, training, bidirectional
-    )
-    if back is not None:
-        ends = [one.index_select(1, back) for one in ends]
-    made = torch.nn.utils.rnn.PackedSequence(made, sizes, order, back)
-    return [torch.nn.utils.rnn.pad_packed_sequence(made, total_length=steps.shape[0])[0], *ends]
-
-
-@_recurrence.register_fake
-def _(steps, lengths, states, weights, mode, bias, count, dropout, training, bidirectional,
-      enforce_sorted):
-    size = states[0].shape[2] * (2 if bidirectional else 1)
-    made = steps.new_empty((steps.shape[0], steps.shape[1], size))
-    return [made, *(torch.empty_like(one) for one in states)]
-
-
-def _step_by_step(steps, lengths, states, weights, mode, bidirectional):
-    """The same by cells, which have gradients: the state of a sequence stays from its end on."""
-    cell, ends = getattr(torch, mode + "_cell"), []
-    layers, count = states[0].shape[0], len(weights) // states[0].shape[0]
-    while len(ends) < layers:
+    cell = getattr(torch, layers.mode.lower() + "_cell")
+    sides = 2 if layers.bidirectional else 1
+    if states is None:
+        zeros = steps.new_zeros(layers.num_layers * sides, steps.shape[1], layers.hidden_size)
+        states = (zeros, zeros) if is_lstm else zeros
+    weights, count = list(layers.parameters()), 4 if layers.bias else 2
+    ends = []
+    for layer in range(layers.num_layers):
         outputs = []
-        for side in range(2 if bidirectional else 1):
+        for side in range(sides):
             own = weights[len(ends) * count : (len(ends) + 1) * count]
-            state, made = [one[len(ends)] for one in states], []
+            state = (states[0][len(ends)], states[1][len(ends)]) if is_lstm else states[len(ends)]
+            made = []
             for step in range(steps.shape[0])[:: -1 if side else 1]:
                 goes_on = (step < lengths).unsqueeze(1)
-                new = cell(steps[step], state if mode == "lstm" else state[0], *own)
-                new = new if mode == "lstm" else [new]
-                state = [torch.where(goes_on, a, b) for a, b in zip(new, state)]
-                made.append(torch.where(goes_on, new[0], 0.0))
+                new = cell(steps[step], state, *own)
+                if is_lstm:
+                    state = tuple(torch.where(goes_on, a, b) for a, b in zip(new, state))
+                else:
+                    state = torch.where(goes_on, new, state)
+                made.append(torch.where(goes_on, new[0] if is_lstm else new, 0.0))
             outputs.append(torch.stack(made[::-1] if side else made))
             ends.append(state)
         steps = torch.cat(outputs, 2)
-    return [steps, *map(torch.stack, zip(*ends))]
-
-
-@torch.library.custom_op("custom::recurrence_backward", mutates_args=())
-def _recurrence_backward(
-    grads: list[torch.Tensor], steps: torch.Tensor, lengths: torch.Tensor,
-    states: list[torch.Tensor], weights: list[torch.Tensor], mode: str, bidirectional: bool
-) -> list[torch.Tensor]:
-    def again(steps, states, weights):
-        return _step_by_step(steps, lengths.to(steps.device), states, weights, mode, bidirectional)
-
-    _, pullback = torch.func.vjp(again, steps, states, weights)
-    of_steps, of_states, of_weights = pullback(grads)
-    return [one.clone() for one in (of_steps, *of_states, *of_weights)]
-
-
-@_recurrence_backward.register_fake
-def _(grads, steps, lengths, states, weights, mode, bidirectional):
-    return [torch.empty_like(one) for one in (steps, *states, *weights)]
-
-
-def _recurrence_inputs(ctx, inputs, output):
-    steps, lengths, states, weights, *ctx.others = inputs
-    ctx.save_for_backward(steps, lengths, *states, *weights)
-    ctx.states = len(states)
-
-
-def _recurrence_gradient(ctx, grads):
-    mode, _, count, dropout, training, bidirectional, _ = ctx.others
-    steps, lengths, *rest = ctx.saved_tensors
-    states, weights = rest[: ctx.states], rest[ctx.states :]
-    if states[0].shape[2] != states[-1].shape[2] or (dropout and training and count > 1):
-        raise NotImplementedError("projections, and dropout between layers")
-    of_steps, *of = _recurrence_backward(
-        grads, steps, lengths, states, weights, mode, bidirectional
-    )
-    return of_steps, None, of[: ctx.states], of[ctx.states :], *[None] * 7
-
-
-_recurrence.register_autograd(_recurrence_gradient, setup_context=_recurrence_inputs)
+        if layer + 1 < layers.num_layers:
+            steps = torch.nn.functional.dropout(steps, layers.dropout, layers.training)
+    end = tuple(map(torch.stack, zip(*ends))) if is_lstm else torch.stack(ends)
+    return _Packed(steps, lengths, numbers), end
 
 
 def _padded(x, batch_first=False, padding_value=0.0, total_length=None):
     """What `pad_packed_sequence` returns."""
-    steps, lengths, numbers, _ = x
+    steps, lengths, numbers = x
     if padding_value != 0.0:
-        steps = _filled(steps, lengths, padding_value)
+        beyond = torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) >= lengths
+        steps = steps.masked_fill(_spread(beyond, steps), padding_value)
     if total_length is not None:
         more = (0, 0, 0, 0, 0, total_length - steps.shape[0])
         steps = torch.nn.functional.pad(steps, more, value=padding_value)
@@ -407,13 +329,10 @@ def _padded(x, batch_first=False, padding_value=0.0, total_length=None):
 
 def _elements(x):
     """What sequences have at each step, one step after the other, as `PackedSequence.data`."""
-    steps, lengths, numbers, _ = x
+    steps, lengths, numbers = x
     if numbers is not None:
         counts = [sum(length > step for length in numbers) for step in range(max(numbers))]
         return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
-    within = torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths.to(
-        steps.device
-    )
-    return steps[within]
+    return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
 """With the signatures of the functions in whose place they are."""
