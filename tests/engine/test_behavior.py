@@ -67,6 +67,40 @@ def test_what_raises_in_place_of_a_result_differs_in_nothing_else(comparer: Comp
     assert {case.aspects for case in compared.cases} == {(), ("outcome",)}
 
 
+LARGE = """
+import torch
+def f(x, y):  # fullgraph: x=f32[3, 512, 512], y=f32[512, 512, 3]
+    for _ in range(200):
+        x = x.sin()
+    return (x + 1).sum(0) + y.sum(2)
+"""
+
+
+def test_inputs_that_take_long_are_made_smaller_for_all_cases_but_the_first(
+    comparer: Comparer,
+) -> None:
+    compared = comparer.compare(LARGE, LARGE.replace("x + 1", "1 + x"), "f", seconds=10.0)
+    assert (compared.outcome, comparer.log) == ("same", ""), compared
+    first, *rest = [case.inputs for case in compared.cases]
+    assert first == "x=f32[3, 512, 512], y=f32[512, 512, 3]"
+    # Together, or they do not fit.
+    assert "x=f32[3, 32, 32], y=f32[32, 32, 3]" in rest
+    assert len(rest) >= 8 and not any("512" in one for one in rest)
+
+
+def test_a_difference_at_the_sizes_of_the_probe_only(comparer: Comparer) -> None:
+    changed = LARGE.replace("x + 1", "x + (1 if x.shape[1] < 100 else 2)")
+    compared = comparer.compare(LARGE, changed, "f", seconds=10.0)
+    assert compared.outcome == "differs", compared
+
+
+def test_sizes_that_decide_what_is_done_stay(comparer: Comparer) -> None:
+    text = LARGE.replace("    return", "    if x.shape[1] > 40:\n        x = x * 3\n    return")
+    compared = comparer.compare(text, text.replace("x * 3", "x + x + x"), "f", seconds=10.0)
+    inputs = {case.inputs for case in compared.cases if case.values == "given"}
+    assert not any("[3, 32, 32]" in one for one in inputs), compared
+
+
 ONE_SIDED = """
 import torch
 def f(x):  # fullgraph: x=f32[4, 3]

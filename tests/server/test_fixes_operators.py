@@ -390,6 +390,34 @@ def test_what_a_method_reads_of_its_module_is_given_to_the_operator() -> None:
     assert "        return _g(x, self.w, self.eps, self.steps, self.half)\n" in made.text
 
 
+LISTS = """\
+class M:
+    def __init__(self, ends, size, order=False):
+        ends = list(ends)
+        self.ends = ends + [size]
+        self.first = [0, size][0]
+        self.order = order
+        if order:
+            self.late = order
+
+    def g(self, x):
+        n = «x.sum().item()»
+        return {value}
+"""
+
+
+def test_lists_and_what_is_asked_of_a_module_are_given_to_the_operator() -> None:
+    value = "x * n if hasattr(self, 'order') and self.order else x[: self.ends[0]]"
+    (made,) = of_functions(LISTS.format(value=value))
+    assert "    return x * n if True and order else x[: ends[0]]\n" in made.text
+    assert "def _g(x: torch.Tensor, order: bool, ends: list[int]) -> torch.Tensor:" in made.text
+
+
+@pytest.mark.parametrize("asked", ["'late'", "'other'", "x.name", "'order', 'late'"])
+def test_what_may_be_missing_in_a_module_is_not_decided(asked: str) -> None:
+    assert not of_functions(LISTS.format(value=f"x * n if hasattr(self, {asked}) else x"))
+
+
 def test_a_name_of_the_function_is_not_taken_by_an_attribute() -> None:
     (made,) = of_functions(MODULE.format(value="[w * n + self.w for w in (x, x)][0]"))
     assert "    return [w * n + w_ for w in (x, x)][0]\n" in made.text

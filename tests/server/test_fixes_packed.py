@@ -61,6 +61,70 @@ def test_sequences_stay_padded(source: str, changed: str) -> None:
     assert again.text == scalars.text
 
 
+MODULES = """\
+class Encoder(torch.nn.Module):
+    def __init__(self):
+        self.rnn = torch.nn.GRU(4, 3)
+        self.layers = torch.nn.ModuleList(torch.nn.LSTM(3, 3) for _ in range(2))
+        self.norm = Norm(3)
+
+    def packed(self, x, n):
+        return pack_padded_sequence(x, n)
+
+    def through(self, p, h):
+        y, h = self.rnn(p, h)
+        for number in range(2):
+            y, _ = self.layers[number](y)
+        return self.norm(y), h
+
+    def forward(self, x, n):
+        y, h = self.through(self.packed(x, n), hx=None)
+        return «pad_packed_sequence(y)»[0], h
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.encoder = Encoder()
+        self.rnn = Norm(3)
+
+    def forward(self, x, n):
+        return self.rnn(x), self.encoder.rnn(x), self.encoder(x, n)
+
+
+class Norm(torch.nn.Module):
+    pass
+"""
+
+
+def test_what_packs_and_the_layers_may_be_in_different_functions() -> None:
+    text = rewritten(MODULES)[0].text
+    for line in (
+        "        return _packed(x, n)\n",
+        "        y, h = _recurrent(self.rnn, p, h)\n",
+        "            y, _ = _recurrent(self.layers[number], y)\n",
+        "        return self.norm(y), h\n",
+        "        return _padded(y)[0], h\n",
+        "        return self.rnn(x), _recurrent(self.encoder.rnn, x), self.encoder(x, n)\n",
+    ):
+        assert line in text
+
+
+def test_the_elements_of_what_is_packed() -> None:
+    plain, dynamic = rewritten(
+        "def f(self, x, n, t):\n"
+        "    p = pack_padded_sequence(x, n)\n"
+        "    y, h = «self.rnn(p)»\n"
+        "    z, _ = self.rnn(pack_padded_sequence(x, n))\n"
+        "    z, _ = pad_packed_sequence(z)\n"
+        "    return y[0], p.data, pack_padded_sequence(t, n)[0], h[0], x[0], z[0], n.data\n"
+    )
+    kept = "h[0], x[0], z[0], n.data"
+    end = f"    return _elements(y), _elements(p), _elements(_packed(t, n)), {kept}\n"
+    assert plain.text.endswith(end)
+    assert "capture_dynamic" not in plain.text
+    assert "torch._dynamo.config.capture_dynamic_output_shape_ops = True\n" in dynamic.text
+
+
 @pytest.mark.parametrize(
     "source",
     [

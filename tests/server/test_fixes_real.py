@@ -522,6 +522,55 @@ async def test_packed_sequences(engine: Engine, layers: str, more: str) -> None:
     assert (best.candidate.rewrite, best.grade) == ("padded-recurrence", "unsafe")
 
 
+IN_PARTS = """\
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class Encoder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = torch.nn.LSTM(4, 3)
+
+    def packed(self, x, lengths):
+        return pack_padded_sequence(x, lengths)
+
+    def through(self, x):
+        return self.rnn(x)[0]
+
+    def forward(self, x):
+        p = self.packed(x, [5, 4, 2])
+        y = self.through(p)
+        {returned}
+
+
+def build():
+    return Encoder()
+
+
+def example_input():
+    return torch.randn(5, 3, 4)
+"""
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        "return pad_packed_sequence(y)[0], self.through(x)",
+        "q = pack_padded_sequence(x, [5, 4, 2])\n        z, _ = self.rnn(q)\n"
+        "        return z.data * 2, q[0] + 1",
+    ],
+)
+async def test_sequences_that_are_packed_elsewhere(engine: Engine, returned: str) -> None:
+    text = IN_PARTS.format(returned=returned)
+    request = Analyze(0, "1", "/nowhere/model.py", text, parts=("first",))
+    first = await first_break(engine, request)
+    found = await Verifier(engine, request).fixes(first, [first.target])
+    assert [(one.candidate.rewrite, one.grade) for one in found.fixes[:1]] == [
+        ("padded-recurrence", "unsafe")
+    ], found.refused
+
+
 async def test_dropout_of_packed_sequences_is_another_one(engine: Engine) -> None:
     """It draws other random numbers, as there are more elements."""
     text = PACKED.format(layers="GRU(4, 3, 2, dropout=0.5)", more="")

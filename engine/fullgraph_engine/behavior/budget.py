@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-_WALL = 4.0
-"""How much longer it may take by the clock: code may wait for something."""
+_WALL = 2.5
+"""How much longer it may take by the clock: code may wait for something. It is less than the time
+after which such a process is ended, which takes with it all that it has seen."""
 
 
 class Budget:

@@ -137,7 +137,7 @@ def prepare(
     changes = {one.leaf: one for one in case.changes}
     differentiated: dict[str, torch.Tensor] = {}
     dtype = tensors.dtype_of(case.dtype) if case.dtype else None
-    done: dict[int, torch.Tensor] = {}
+    done: dict[tuple[int, tuple[tuple[int, int], ...]], torch.Tensor] = {}
     for number, leaf in enumerate(inputs.leaves):
         change = changes.get(number, Change(number, case.fill))
         value = leaf.value
@@ -148,8 +148,9 @@ def prepare(
             continue
         if not isinstance(value, torch.Tensor) or not can_be_resized(value):
             continue
-        if id(value) in done and change == Change(number, case.fill):
-            values[number] = done[id(value)]  # one tensor, passed twice
+        key = id(value), change.sizes
+        if key in done and change == Change(number, case.fill, sizes=change.sizes):
+            values[number] = done[key]  # one tensor, passed twice
             continue
         made = _filled(value, change, _seeded(case.seed, number))
         if is_floating(value):
@@ -164,7 +165,7 @@ def prepare(
             differentiated[leaf.name] = leaf_tensor
             # No leaf, so that it may be written to.
             made = leaf_tensor.clone() if case.grad else leaf_tensor
-        values[number] = done[id(value)] = made
+        values[number] = done[key] = made
     for change in case.changes:
         if change.same_as is not None:
             values[change.leaf] = values[change.same_as]

@@ -46,6 +46,12 @@ _APART = 1_000_000
 """The first seed of cases at random, where no others are wanted."""
 _LARGE = 4_000_000
 """Elements of parameters from which on a module is not copied for other dtypes."""
+_HEAVY = 0.1
+"""Seconds of a call from which on other cases have smaller inputs, where the target takes them."""
+_SMALLER = (16, 4, 2)
+"""By what sizes are divided then."""
+_STILL = 4
+"""The least that a size becomes so."""
 
 
 @dataclass(frozen=True)
@@ -99,20 +105,40 @@ class _Search:
         if tried is None:
             return Chosen(reason="The inputs of the probe cannot be made a second time.")
         self._keep(first, tried)
+        self._make_smaller(vary, tried)
         numbers = constants(self._tracee.text, self._tracee.path)
-        for case in islice(vary.at_random(numbers, _APART), self._at_random):
+        for case in map(vary.smaller, islice(vary.at_random(numbers, _APART), self._at_random)):
             another = self._try(case)
             if another is not None:
                 self._keep(case, another)
         for case in vary.usual() if not self._at_random else ():
             if self._over():
                 break
-            self._consider(case)
+            self._consider(vary.smaller(case))
         for case in vary.directed(numbers) if not self._at_random else ():
             if not self._asked.missing(self._reached) or self._late():
                 break
-            self._consider(case, only_new=True)
+            self._consider(vary.smaller(case), only_new=True)
         return Chosen(packed(Plan(tuple(self._chosen), shared, tried.seconds < _SLOW)))
+
+    def _make_smaller(self, vary: _Variations, first: _Tried) -> None:
+        """Find smaller inputs for all cases but the first, where that one takes long: they have to
+        do the same as far as is seen, or they are not taken."""
+        seconds = first.seconds
+        for group, size in vary.large() if first.raised is None else ():
+            for divisor in _SMALLER:
+                if seconds < _HEAVY or self._late():
+                    return
+                if size // divisor < _STILL:
+                    continue
+                before = vary.sizes
+                vary.sizes = {**before, **dict.fromkeys(group, size // divisor)}
+                tried = self._try(vary.smaller(Case()))
+                alike = tried is not None and tried.raised is None
+                if tried is not None and alike and tried.reached == first.reached:
+                    seconds = tried.seconds
+                    break
+                vary.sizes = before
 
     def _late(self) -> bool:
         return self._budget.spent
@@ -178,6 +204,8 @@ class _Variations:
     def __init__(self, call: Call, inputs: Inputs, *, shared: bool) -> None:
         self._inputs, self._call = inputs, call
         self._shared = shared
+        self.sizes: dict[tuple[int, int], int] = {}
+        """Sizes that all cases have but the first, by leaf and dimension."""
         self._leaves = [
             (number, leaf.value)
             for number, leaf in enumerate(inputs.leaves)
@@ -188,6 +216,24 @@ class _Variations:
         subject = subject_of(call.function)
         self._module = subject if isinstance(subject, torch.nn.Module) else None
         self._mode = self._module.training if self._module is not None else None
+
+    def large(self) -> list[tuple[tuple[tuple[int, int], ...], int]]:
+        """Dimensions of one size, and that: the largest first."""
+        found = [(group, self._size(group[0])) for group in self._groups()]
+        return sorted(found, key=lambda one: -one[1])
+
+    def smaller(self, case: Case) -> Case:
+        """A case with the smaller sizes, as far as it has no others."""
+        if not self.sizes:
+            return case
+        changes = {one.leaf: one for one in case.changes}
+        for leaf, _ in self._leaves:
+            change = changes.get(leaf, Change(leaf, case.fill))
+            own = dict(change.sizes)
+            sizes = {dim: size for (at, dim), size in self.sizes.items() if at == leaf}
+            if sizes and change.same_as is None and not change.other:
+                changes[leaf] = replace(change, sizes=tuple({**sizes, **own}.items()))
+        return replace(case, changes=tuple(changes.values()))
 
     def usual(self) -> Iterator[Case]:
         """Those that are tried with every target, the most telling first."""
@@ -323,6 +369,8 @@ class _Variations:
 
     def _size(self, at: tuple[int, int]) -> int:
         leaf, dim = at
+        if at in self.sizes:
+            return self.sizes[at]
         return int(self._inputs.leaves[leaf].value.shape[dim])
 
     def _single(self) -> Iterator[Case]:

@@ -22,7 +22,7 @@ from fullgraph.fixes.rewrites.disable import (
 )
 from fullgraph.fixes.rewrites.if_conversion import Outside, Statement
 from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound, names_read, walk
-from fullgraph.fixes.rewrites.operands import of_locals, of_module, of_signature
+from fullgraph.fixes.rewrites.operands import asked_for, of_locals, of_module, of_signature
 from fullgraph.fixes.rewrites.placing import siblings
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, callee, dotted, names_in, reads, targets
 from fullgraph.fixes.site import Change, Replacing, Site
@@ -446,7 +446,9 @@ def _values(
         return None
     taken = names_in(function)
     of: list[tuple[str, str, str]] = []
-    changes: list[tuple[cst.CSTNode, Change]] = []
+    changes: list[tuple[cst.CSTNode, Change]] = [
+        (call, cst.Name("True")) for call in asked_for(syntax, function, nodes)
+    ]
     for attribute, (kind, places) in found.items():
         name = attribute.lstrip("_") or "value"
         while name in taken - {attribute} or (name == attribute and _is_variable(function, name)):

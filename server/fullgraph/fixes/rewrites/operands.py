@@ -115,13 +115,20 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
         one = "float" if kinds == {"int", "float"} else next(iter(kinds), "")
         return f"list[{one}]" if one in _NUMBERS and kinds <= {"int", one} else ""
     if isinstance(node, cst.BinaryOperation):
-        pair = {kind_of(syntax, side, known) for side in (node.left, node.right)}
+        sides = [node.left, node.right]
+        pair = {kind_of(syntax, side, known) for side in sides}
+        lists = {one for one in pair if _element(one)}
+        if isinstance(node.operator, cst.Add) and any(isinstance(one, cst.List) for one in sides):
+            # Of what is not known, numbers are the likeliest.
+            return lists.pop() if lists else "list[int]"
         if not pair <= set(_NUMBERS):
             return ""
         whole = pair <= {"int", "bool"} and not isinstance(node.operator, (cst.Divide, cst.Power))
         return "int" if whole else "float"
     if isinstance(node, cst.Subscript):
-        return "int" if _is_shape(node.value) and _is_index(node) else ""
+        if not _is_index(node) or _is_shape(node.value):
+            return "int" if _is_index(node) else ""
+        return _element(kind_of(syntax, node.value, known))
     if isinstance(node, cst.Attribute):
         return "int" if node.attr.value == "ndim" else ""
     if isinstance(node, cst.Call):
@@ -136,6 +143,11 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
             return kinds.pop() if len(kinds) == 1 else ""
         return _CONVERSIONS.get(name, "")
     return ""
+
+
+def _element(kind: str) -> str:
+    """The type of the elements of a list; empty for other types."""
+    return kind[len("list[") : -1] if kind.startswith("list[") else ""
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:
@@ -201,6 +213,7 @@ def of_module(
     if not isinstance(cls, cst.ClassDef) or not first:
         return {}
     kinds = _of_attributes(syntax, cls)
+    asked = {id(one.args[0].value) for one in asked_for(syntax, function, nodes)}
     found: dict[str, tuple[str, list[cst.Attribute]]] = {}
     for node in (one for each in nodes for one in descendants(each)):
         if not isinstance(node, cst.Name) or node.value != first[0].name.value:
@@ -208,6 +221,8 @@ def of_module(
         place = syntax.text.parent(node)
         if node in (getattr(place, "attr", None), getattr(place, "keyword", None)):
             continue  # an attribute or a keyword of this name
+        if id(node) in asked:
+            continue
         if not isinstance(place, cst.Attribute):
             return None
         name, user = place.attr.value, syntax.text.parent(place)
@@ -218,6 +233,38 @@ def of_module(
         if called or stored or not kinds.get(name):
             return None
         found.setdefault(name, (kinds[name], []))[1].append(place)
+    return found
+
+
+def asked_for(
+    syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
+) -> list[cst.Call]:
+    """The ``hasattr`` of its module in code of a method, for attributes that `__init__` assigns."""
+    cls = next((one for one in syntax.text.ancestors(function) if _is_scope(one)), None)
+    first = function.params.params[:1]
+    if not isinstance(cls, cst.ClassDef) or not first:
+        return []
+    made = {
+        dotted(target)
+        for one in cls.body.body
+        if isinstance(one, cst.FunctionDef) and one.name.value == "__init__"
+        for line in one.body.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for small in line.body
+        if isinstance(small, (cst.Assign, cst.AnnAssign))
+        for target in targets(small)
+    }
+    itself = first[0].name.value
+    found: list[cst.Call] = []
+    for node in (one for each in nodes for one in descendants(each)):
+        given = arguments(node) if isinstance(node, cst.Call) else None
+        if not isinstance(node, cst.Call) or code_of(node.func) != "hasattr":
+            continue
+        if given is None or len(given) != 2 or code_of(given[0]) != itself:
+            continue
+        name = given[1].evaluated_value if isinstance(given[1], cst.SimpleString) else None
+        if isinstance(name, str) and f"self.{name}" in made:
+            found.append(node)
     return found
 
 

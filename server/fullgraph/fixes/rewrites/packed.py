@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Union
 
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.disable import BLANK, global_names
-from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.dynamic_outputs import CAPTURE
+from fullgraph.fixes.rewrites.names import code_of, descendants, names_bound
 from fullgraph.fixes.rewrites.syntax import Syntax, bound, dotted, targets
-from fullgraph.fixes.site import Change, Replacing, Site
+from fullgraph.fixes.site import Change, Site
 
 _PACK = "torch.nn.utils.rnn.pack_padded_sequence"
 _PAD = "torch.nn.utils.rnn.pad_packed_sequence"
@@ -22,46 +24,93 @@ _NUMBERS = ("tolist", "numpy", "cpu")
 
 
 def padded(site: Site) -> Iterator[Candidate]:
-    """A function that packs sequences, has recurrent layers go through them and pads what they
-    return: the same over padded sequences, whose states stay from the end of each on."""
+    """A file that packs sequences, has recurrent layers go through them and pads what they return:
+    the same over padded sequences, whose states stay from the end of each on. The three may be in
+    different functions and classes."""
     syntax = Syntax(site)
-    function = syntax.function
-    if function is None or not site.finding.code.startswith("graph-break"):
+    if not site.finding.code.startswith("graph-break"):
         return
-    calls = [one for one in descendants(function.body) if isinstance(one, cst.Call)]
+    tops = [one for one in site.module.body if not _is_own(one)]
+    calls = [one for top in tops for one in descendants(top) if isinstance(one, cst.Call)]
     packs = [one for one in calls if syntax.called(one) == _PACK]
     pads = [one for one in calls if syntax.called(one) == _PAD]
-    layers = _layers(function, packs, calls)
-    about = {id(one) for one in (*packs, *pads, *layers)}
+    layers = _layers(syntax, packs, calls) if packs else []
+    data = _data_of(syntax, packs, layers)
+    about = {id(one) for one in (*packs, *pads, *layers, *data)}
     if not layers or not any(id(one) in about for one in syntax.here):
         return
-    changes: list[tuple[cst.CSTNode, Change]] = []
-    for call in packs:
-        changes += [(call.func, cst.Name("_packed")), *_lengths(call)]
-    changes += [(call.func, cst.Name("_padded")) for call in pads]
-    for call in layers:
-        changes.append((call.func, cst.Name("_recurrent")))
-        given = [cst.Arg(call.func.deep_clone()), call.args[0].deep_clone()]
-        changes.append((call.args[0], cst.FlattenSentinel(given)))
-    around = (function, *syntax.text.ancestors(function))
-    top = next(one for one in around if one in site.module.body)
-    rest = top.visit(Replacing(changes))
-    assert isinstance(rest, cst.BaseCompoundStatement)
-    new: list[cst.CSTNode] = [rest]
-    if "_recurrent" not in global_names(syntax):
-        new = [*_helpers(syntax, top), rest.with_changes(leading_lines=BLANK)]
-    placed: list[tuple[cst.CSTNode, Change]] = [(top, cst.FlattenSentinel(new))]
+    padding = _Padding(packs, pads, layers, data)
+    placed: list[tuple[cst.CSTNode, Change]] = []
+    for top in tops:
+        rest = top.visit(padding)
+        assert isinstance(rest, cst.BaseStatement)
+        if rest is top or rest.deep_equals(top):
+            continue
+        new: list[cst.CSTNode] = [rest]
+        if not placed and "_recurrent" not in global_names(syntax):
+            if not isinstance(rest, (cst.FunctionDef, cst.ClassDef)):
+                return
+            new = [*_helpers(syntax, top), rest.with_changes(leading_lines=BLANK)]
+        placed.append((top, cst.FlattenSentinel(new)))
     # How long the longest is only needs to be read where a tensor says it.
-    for settings in (_RNN, f"{_RNN}\n{_SCALARS}"):
+    more = (_SCALARS, CAPTURE) if data else (_SCALARS,)
+    for settings in (_RNN, "\n".join((_RNN, *more))):
         text = syntax.with_setting(settings, placed, imports=("collections",))
         yield Candidate(
             "padded-recurrence",
             "Let recurrent layers go over padded sequences",
-            text if text is not None else site.replaced(placed),
+            text or site.replaced(placed, imports=("collections", *syntax.lacking("torch"))),
             gives_up=_GIVES_UP,
             extends=True,
             computes_more=True,
         )
+
+
+def _is_own(node: cst.CSTNode) -> bool:
+    """Whether a statement is one that an earlier fix of the file has brought."""
+    return isinstance(node, cst.FunctionDef) and f"\ndef {node.name.value}(" in _HELPERS
+
+
+class _Padding(cst.CSTTransformer):
+    """Puts the functions for padded sequences in the place of those for packed ones."""
+
+    def __init__(
+        self,
+        packs: Sequence[cst.CSTNode],
+        pads: Sequence[cst.CSTNode],
+        layers: Sequence[cst.CSTNode],
+        data: Sequence[cst.CSTNode],
+    ) -> None:
+        super().__init__()
+        self._packs, self._pads, self._layers, self._data = (
+            {id(one) for one in several} for several in (packs, pads, layers, data)
+        )
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if id(original_node) in self._packs:
+            args = [_with_lengths(at, one) for at, one in enumerate(updated_node.args)]
+            return updated_node.with_changes(func=cst.Name("_packed"), args=args)
+        if id(original_node) in self._pads:
+            return updated_node.with_changes(func=cst.Name("_padded"))
+        if id(original_node) in self._layers:
+            given = [cst.Arg(updated_node.func), *updated_node.args]
+            return updated_node.with_changes(func=cst.Name("_recurrent"), args=given)
+        return updated_node
+
+    def leave_Subscript(
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        return self._elements(original_node, updated_node)
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        return self._elements(original_node, updated_node)
+
+    def _elements(self, old: cst.CSTNode, new: cst.Subscript | cst.Attribute) -> cst.BaseExpression:
+        if id(old) not in self._data:
+            return new
+        return cst.Call(cst.Name("_elements"), [cst.Arg(new.value)], lpar=new.lpar, rpar=new.rpar)
 
 
 _GIVES_UP = (
@@ -70,40 +119,132 @@ _GIVES_UP = (
 )
 
 
-def _layers(
-    function: cst.FunctionDef, packs: Sequence[cst.Call], calls: Sequence[cst.Call]
-) -> list[cst.Call]:
-    """The calls that are given a packed sequence, or may be given one."""
-    names: set[str] = set()
-    for small in m.findall(function.body, m.Assign()):
-        assert isinstance(small, cst.Assign)
-        if small.value in packs:
-            names |= {one for target in targets(small) for one in bound(target) or ()}
-    return [
-        call
-        for call in calls
-        if call.args
-        and isinstance(call.args[0].value, cst.Name)
-        and call.args[0].value.value in names
-        and not call.args[0].keyword
-        and dotted(call.func).startswith("self.")
-    ]
-
-
-def _lengths(call: cst.Call) -> Iterator[tuple[cst.CSTNode, Change]]:
-    """The lengths as the tensor that they were read out of."""
-    for at, arg in enumerate(call.args):
-        if arg.keyword.value != "lengths" if arg.keyword is not None else at != 1:
+def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]) -> list[cst.Call]:
+    """The calls of recurrent layers of the file, and those that are given a packed sequence."""
+    recurrent, others = _of_classes(syntax)
+    everywhere = {name for _, name in recurrent}
+    found: list[cst.Call] = []
+    for call in calls:
+        first = call.args[0] if call.args else None
+        plain = first is not None and first.keyword is None and not any(a.star for a in call.args)
+        names = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        if not plain or first is None or len(call.args) > 2 or not names <= {"hx"}:
             continue
-        value = arg.value
-        while (
-            isinstance(value, cst.Call)
-            and isinstance(value.func, cst.Attribute)
-            and value.func.attr.value in _NUMBERS
+        place = call.func.value if isinstance(call.func, cst.Subscript) else call.func
+        root, _, path = dotted(place).partition(".")
+        name = path.rpartition(".")[2]
+        own = (_class_of(syntax, call), path)
+        known = own in recurrent if root == "self" and name == path else name in everywhere
+        given = first.value in packs or (
+            isinstance(first.value, cst.Name)
+            and first.value.value in _bound_to(_function_of(syntax, call), packs)
+        )
+        if name and (known or (given and root == "self" and own not in others)):
+            found.append(call)
+    return found
+
+
+_LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+_Owned = set[tuple[Union[cst.CSTNode, None], str]]
+"""Attributes by the classes that assign them."""
+
+
+def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
+    """The attributes that are recurrent layers, and those that are modules or methods of the
+    file."""
+    recurrent: _Owned = set()
+    others: _Owned = {
+        (_class_of(syntax, one), one.name.value)
+        for one in m.findall(syntax.module, m.FunctionDef())
+        if isinstance(one, cst.FunctionDef)
+    }
+    own = {one.name.value for one in syntax.module.body if isinstance(one, cst.ClassDef)}
+    for small in m.findall(syntax.module, m.Assign()):
+        assert isinstance(small, cst.Assign)
+        calls = {syntax.called(one) for one in descendants(small.value)} - {""}
+        for target in targets(small):
+            root, _, name = dotted(target).partition(".")
+            if root != "self" or not name or "." in name:
+                continue
+            if calls & set(_LAYERS):
+                recurrent.add((_class_of(syntax, small), name))
+            elif calls & own:
+                others.add((_class_of(syntax, small), name))
+    return recurrent, others
+
+
+def _class_of(syntax: Syntax, node: cst.CSTNode) -> cst.CSTNode | None:
+    return next((one for one in syntax.text.ancestors(node) if isinstance(one, cst.ClassDef)), None)
+
+
+def _function_of(syntax: Syntax, node: cst.CSTNode) -> cst.FunctionDef | None:
+    above = syntax.text.ancestors(node)
+    return next((one for one in above if isinstance(one, cst.FunctionDef)), None)
+
+
+def _bound_to(
+    function: cst.FunctionDef | None, calls: Sequence[cst.Call], *, first: bool = False
+) -> set[str]:
+    """Variables of a function that calls are assigned to, or the ``first`` parts of these."""
+    found: set[str] = set()
+    for small in m.findall(function.body, m.Assign()) if function is not None else ():
+        assert isinstance(small, cst.Assign)
+        if small.value not in calls:
+            continue
+        for target in targets(small):
+            names = bound(target) or []
+            found |= set(names[:1] if first and isinstance(target, cst.Tuple) else names)
+    return found
+
+
+def _data_of(
+    syntax: Syntax, packs: Sequence[cst.Call], layers: Sequence[cst.Call]
+) -> list[cst.CSTNode]:
+    """Where the elements of a packed sequence are read, as its ``data`` or its first part."""
+    found: list[cst.CSTNode] = []
+    for node in descendants(syntax.module):
+        part = isinstance(node, cst.Subscript) and code_of(node).endswith("[0]")
+        if not isinstance(node, (cst.Subscript, cst.Attribute)) or not (
+            part or (isinstance(node, cst.Attribute) and node.attr.value == "data")
         ):
-            value = value.func.value
-        if value is not arg.value:
-            yield arg.value, value.deep_clone()
+            continue
+        if node.value in packs:
+            found.append(node)
+            continue
+        function = _function_of(syntax, node)
+        if not isinstance(node.value, cst.Name) or function is None:
+            continue
+        packed = _bound_to(function, packs)
+        of_packed = [
+            one
+            for one in layers
+            if one.args[0].value in packs or code_of(one.args[0].value) in packed
+        ]
+        packed |= _bound_to(function, of_packed, first=True)
+        other = [
+            one
+            for one in descendants(function)
+            if isinstance(one, (cst.Assign, cst.AugAssign, cst.For, cst.Param, cst.NamedExpr))
+            and node.value.value in names_bound(one)
+            and getattr(one, "value", None) not in (*packs, *of_packed)
+        ]
+        if node.value.value in packed and not other:
+            found.append(node)
+    return found
+
+
+def _with_lengths(at: int, arg: cst.Arg) -> cst.Arg:
+    """An argument for packing; the lengths as the tensor that they are read out of."""
+    if arg.keyword.value != "lengths" if arg.keyword is not None else at != 1:
+        return arg
+    value = arg.value
+    while (
+        isinstance(value, cst.Call)
+        and isinstance(value.func, cst.Attribute)
+        and value.func.attr.value in _NUMBERS
+    ):
+        value = value.func.value
+    return arg.with_changes(value=value)
 
 
 def _helpers(syntax: Syntax, top: cst.CSTNode) -> list[cst.BaseStatement]:
@@ -115,25 +256,30 @@ def _helpers(syntax: Syntax, top: cst.CSTNode) -> list[cst.BaseStatement]:
 
 
 _HELPERS = '''\
-_Packed = collections.namedtuple("_Packed", "steps, lengths, whole")
+_Packed = collections.namedtuple("_Packed", "steps, lengths, numbers")
 
 
 def _packed(x, lengths, batch_first=False, enforce_sorted=True):
     """Padded sequences by time and batch, in place of a `PackedSequence`."""
     steps = x.transpose(0, 1) if batch_first else x
-    whole = not isinstance(lengths, torch.Tensor)
-    if whole:
-        steps, lengths = steps[: max(lengths)], torch.tensor(lengths)
+    numbers = None if isinstance(lengths, torch.Tensor) else list(lengths)
+    if numbers is not None:
+        steps, lengths = steps[: max(numbers)], torch.tensor(numbers)
     lengths = lengths.to(x.device)
     beyond = torch.arange(steps.shape[0], device=x.device).unsqueeze(1) >= lengths
-    return _Packed(steps.masked_fill(beyond.unsqueeze(2), 0.0), lengths, whole)
+    return _Packed(steps.masked_fill(_spread(beyond, steps), 0), lengths, numbers)
 
 
-def _recurrent(layers, x, states=None):
+def _spread(beyond, steps):
+    return beyond.view(beyond.shape + (1,) * (steps.dim() - 2))
+
+
+def _recurrent(layers, x, hx=None):
     """An LSTM, GRU or RNN, step by step: the state of a sequence stays from its end on."""
     if not isinstance(x, _Packed):
-        return layers(x, states)
-    steps, lengths, whole = x
+        return layers(x, hx)
+    steps, lengths, numbers = x
+    states = hx
     is_lstm = layers.mode == "LSTM"
     cell = getattr(torch, layers.mode.lower() + "_cell")
     sides = 2 if layers.bidirectional else 1
@@ -162,22 +308,31 @@ def _recurrent(layers, x, states=None):
         if layer + 1 < layers.num_layers:
             steps = torch.nn.functional.dropout(steps, layers.dropout, layers.training)
     end = tuple(map(torch.stack, zip(*ends))) if is_lstm else torch.stack(ends)
-    return _Packed(steps, lengths, whole), end
+    return _Packed(steps, lengths, numbers), end
 
 
 def _padded(x, batch_first=False, padding_value=0.0, total_length=None):
     """What `pad_packed_sequence` returns."""
-    steps, lengths, whole = x
+    steps, lengths, numbers = x
     if padding_value != 0.0:
         beyond = torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) >= lengths
-        steps = steps.masked_fill(beyond.unsqueeze(2), padding_value)
+        steps = steps.masked_fill(_spread(beyond, steps), padding_value)
     if total_length is not None:
         more = (0, 0, 0, 0, 0, total_length - steps.shape[0])
         steps = torch.nn.functional.pad(steps, more, value=padding_value)
-    elif not whole:
+    elif numbers is None:
         longest = int(lengths.max())
         torch._check(longest <= steps.shape[0])
         steps = steps[:longest]
     return steps.transpose(0, 1) if batch_first else steps, lengths
+
+
+def _elements(x):
+    """What sequences have at each step, one step after the other, as `PackedSequence.data`."""
+    steps, lengths, numbers = x
+    if numbers is not None:
+        counts = [sum(length > step for length in numbers) for step in range(max(numbers))]
+        return torch.cat([steps[step, :count] for step, count in enumerate(counts)])
+    return steps[torch.arange(steps.shape[0], device=steps.device).unsqueeze(1) < lengths]
 '''
 """With the signatures of the functions in whose place they are."""
