@@ -125,19 +125,14 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
             return ""
         whole = pair <= {"int", "bool"} and not isinstance(node.operator, (cst.Divide, cst.Power))
         return "int" if whole else "float"
+    if is_size(syntax, node):
+        return "int"
     if isinstance(node, cst.Subscript):
-        if not _is_index(node) or _is_shape(node.value):
-            return "int" if _is_index(node) else ""
-        return _element(kind_of(syntax, node.value, known))
-    if isinstance(node, cst.Attribute):
-        return "int" if node.attr.value == "ndim" else ""
+        return _element(kind_of(syntax, node.value, known)) if _is_index(node) else ""
     if isinstance(node, cst.Call):
         name = syntax.called(node)
         if name.startswith("math."):
             return "float"
-        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-        if method in _SIZES and (method != "size" or node.args):
-            return "int"
         if name in ("min", "max") and len(node.args) > 1:
             kinds = {kind_of(syntax, one.value, known) for one in node.args}
             return kinds.pop() if len(kinds) == 1 else ""
@@ -145,13 +140,29 @@ def kind_of(syntax: Syntax, node: cst.BaseExpression, known: Mapping[str, str]) 
     return ""
 
 
+def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number of elements or dimensions: an integer of at least zero."""
+    if isinstance(node, cst.Subscript):
+        return _is_index(node) and is_shape(node.value)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "ndim"
+    if not isinstance(node, cst.Call):
+        return False
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    sized = method in _SIZES and (method != "size" or bool(node.args))
+    return sized or syntax.called(node) == "len"
+
+
 def _element(kind: str) -> str:
     """The type of the elements of a list; empty for other types."""
     return kind[len("list[") : -1] if kind.startswith("list[") else ""
 
 
-def _is_shape(node: cst.BaseExpression) -> bool:
-    if isinstance(node, cst.Call):
+def is_shape(node: cst.BaseExpression) -> bool:
+    """Whether an expression is the sizes of a tensor, or some of them: ``x.shape``, ``x.size()``."""
+    if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
+        node = node.value
+    if isinstance(node, cst.Call) and not node.args:
         return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
     return isinstance(node, cst.Attribute) and node.attr.value == "shape"
 
@@ -183,7 +194,7 @@ def _assigned_before(
         if span[0] >= before or node.value is None:
             continue
         for target in targets(node):
-            sizes = isinstance(target, (cst.Tuple, cst.List)) and _is_shape(node.value)
+            sizes = isinstance(target, (cst.Tuple, cst.List)) and is_shape(node.value)
             names = _each_of(target) if sizes else bound(target) or []
             kind = "int" if sizes else kind_of(syntax, node.value, found)
             for name in names:

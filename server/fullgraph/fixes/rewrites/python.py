@@ -11,6 +11,7 @@ import libcst.matchers as m
 from fullgraph.fixes.candidate import Candidate
 from fullgraph.fixes.rewrites.effects import asks_only, watches
 from fullgraph.fixes.rewrites.names import descendants
+from fullgraph.fixes.rewrites.operands import is_shape, is_size
 from fullgraph.fixes.rewrites.syntax import (
     COMPILING,
     Syntax,
@@ -503,7 +504,7 @@ def products(site: Site) -> Iterator[Candidate]:
             "Multiply by `math.prod`",
             site.replaced([(old, syntax.expression(code))], imports=syntax.lacking("math")),
             # Sizes are integers, and so is their product then.
-            preserves=old is outer and _is_shape(given[0]),
+            preserves=old is outer and is_shape(given[0]),
         )
         return
 
@@ -532,7 +533,8 @@ def ranges(site: Site) -> Iterator[Candidate]:
             "range",
             "Count by `range`",
             syntax.replaced(call, code),
-            preserves=len(given) == 1 and _is_count(syntax, given[0]),
+            preserves=len(given) == 1
+            and (isinstance(given[0], cst.Integer) or is_size(syntax, given[0])),
             # `arange` raises where the end is before the start.
             extends=True,
         )
@@ -555,23 +557,3 @@ def _may_be_fraction(node: cst.CSTNode) -> bool:
         or (isinstance(one, cst.Name) and one.value == "float")
         for one in descendants(node)
     )
-
-
-def _is_count(syntax: Syntax, node: cst.BaseExpression) -> bool:
-    """Whether an expression is an integer of at least zero, whatever the inputs are."""
-    if isinstance(node, cst.Subscript):
-        return not isinstance(node.slice[0].slice, cst.Slice) and _is_shape(node.value)
-    if isinstance(node, cst.Attribute):
-        return node.attr.value == "ndim"
-    if isinstance(node, cst.Call):
-        method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-        return syntax.called(node) == "len" or (method in ("dim", "numel") and not node.args)
-    return isinstance(node, cst.Integer)
-
-
-def _is_shape(node: cst.BaseExpression) -> bool:
-    if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
-        node = node.value
-    if isinstance(node, cst.Call) and not node.args:
-        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
-    return isinstance(node, cst.Attribute) and node.attr.value == "shape"
