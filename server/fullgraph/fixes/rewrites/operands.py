@@ -159,7 +159,7 @@ def _element(kind: str) -> str:
 
 
 def is_shape(node: cst.BaseExpression) -> bool:
-    """Whether an expression is the sizes of a tensor, or some of them: ``x.shape``, ``x.size()``."""
+    """Whether an expression is sizes of a tensor: ``x.shape``, ``x.size()`` or a slice."""
     if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         node = node.value
     if isinstance(node, cst.Call) and not node.args:
