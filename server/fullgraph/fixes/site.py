@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 import libcst as cst
 from libcst.codemod import CodemodContext
@@ -15,6 +15,7 @@ from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNod
 from fullgraph.domain.positions import TextPositions
 from fullgraph_engine.protocol import Finding, Position, Range, SeenKind, SeenValue
 
+_T = TypeVar("_T")
 _Kinds = Union[type, tuple[type, ...]]
 Change = Union[cst.CSTNode, cst.RemovalSentinel, cst.FlattenSentinel[Any]]
 """What a node becomes: another one, none, or several."""
@@ -42,6 +43,14 @@ class Text:
         self._spans = wrapper.resolve(ByteSpanPositionProvider)
         self._parents = wrapper.resolve(ParentNodeProvider)
         self._positions = TextPositions(text)
+        self._read: dict[Callable[[cst.Module], Any], Any] = {}
+
+    def once(self, read: Callable[[cst.Module], _T]) -> _T:
+        """What a function reads of the tree, for all rewrites that ask."""
+        if read not in self._read:
+            self._read[read] = read(self.module)
+        found: _T = self._read[read]
+        return found
 
     @cached_property
     def _bytes(self) -> bytes:
@@ -74,6 +83,10 @@ class Text:
         while above is not None:
             yield above
             above = self.parent(above)
+
+    def around(self, node: cst.CSTNode, kinds: _Kinds) -> Any:
+        """The innermost node of these classes that a node is in; None if there is none."""
+        return next((one for one in self.ancestors(node) if isinstance(one, kinds)), None)
 
     def smallest(self, kinds: _Kinds, start: int, end: int) -> Any:
         """The smallest node of these classes that covers these bytes; None if none does."""
@@ -147,12 +160,9 @@ class Site:
     def enclosing(self, kinds: _Kinds) -> Any:
         """The innermost node of these classes around the finding; None if there is none."""
         here = self.expression or self.statement
-        if here is None:
-            return None
-        for node in (here, *self.text.ancestors(here)):
-            if isinstance(node, kinds):
-                return node
-        return None
+        if here is None or isinstance(here, kinds):
+            return here
+        return self.text.around(here, kinds)
 
     def code(self, node: cst.CSTNode) -> str:
         """The text of a node, without what is around it."""

@@ -441,14 +441,13 @@ def _values(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> _Values | None:
     """None where the code does more with its module than to read tensors and constants."""
-    found = of_module(syntax, function, nodes)
+    asked = asked_for(syntax, function, nodes)
+    found = of_module(syntax, function, nodes, asked)
     if found is None:
         return None
     taken = names_in(function)
     of: list[tuple[str, str, str]] = []
-    changes: list[tuple[cst.CSTNode, Change]] = [
-        (call, cst.Name("True")) for call in asked_for(syntax, function, nodes)
-    ]
+    changes: list[tuple[cst.CSTNode, Change]] = [(call, cst.Name("True")) for call in asked]
     for attribute, (kind, places) in found.items():
         name = attribute.lstrip("_") or "value"
         while name in taken - {attribute} or (name == attribute and _is_variable(function, name)):

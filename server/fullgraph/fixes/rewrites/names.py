@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 import libcst as cst
@@ -177,16 +176,6 @@ def walk(*nodes: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """A node and everything in it, from the outside, in the order of the text."""
-    return iter(_all_of(node)) if isinstance(node, cst.Module) else _descend(node)
-
-
-@lru_cache(maxsize=4)
-def _all_of(module: cst.Module) -> tuple[cst.CSTNode, ...]:
-    """Of a whole tree, through which rewrite after rewrite goes."""
-    return tuple(_descend(module))
-
-
-def _descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     pending = [node]
     while pending:
         node = pending.pop()

@@ -20,6 +20,7 @@ _NO_TENSORS = ("device", "dtype", "finfo", "iinfo", "Size", "Generator", "compil
 """Functions and classes of torch whose results are no tensors."""
 _NUMBERS = ("int", "float", "bool")
 _SIZES = ("size", "dim", "numel", "ndimension")
+_SCOPES = (cst.ClassDef, cst.FunctionDef)
 
 
 def tensor_type(syntax: Syntax) -> str:
@@ -60,15 +61,14 @@ def _of_parameter(syntax: Syntax, function: cst.FunctionDef, number: int) -> str
 def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
     """The type of what the calls in the file give for a parameter, where all give constants."""
     name, place = function.name.value, number
-    above = syntax.text.ancestors(function)
-    owner = next((one for one in above if isinstance(one, (cst.ClassDef, cst.FunctionDef))), None)
+    owner = syntax.text.around(function, _SCOPES)
     if isinstance(owner, cst.ClassDef):
         place -= not any(dotted(one.decorator) == "staticmethod" for one in function.decorators)
         name = owner.name.value if name == "__init__" else name
     parameter = function.params.params[number].name.value
     kinds: set[str] = set()
-    for call in descendants(syntax.module):
-        if not isinstance(call, cst.Call) or dotted(call.func).rpartition(".")[2] != name:
+    for call in syntax.text.once(_calls):
+        if dotted(call.func).rpartition(".")[2] != name:
             continue
         named = [one.value for one in call.args if _keyword(one) == parameter]
         plain = [one.value for one in call.args if one.keyword is None]
@@ -79,10 +79,13 @@ def _of_calls(syntax: Syntax, function: cst.FunctionDef, number: int) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
+def _calls(module: cst.Module) -> tuple[cst.Call, ...]:
+    return tuple(one for one in descendants(module) if isinstance(one, cst.Call))
+
+
 def _known_at(syntax: Syntax, node: cst.CSTNode) -> dict[str, str]:
     """Types of variables and attributes at a place, as far as its own function and class say."""
-    above = syntax.text.ancestors(node)
-    function = next((one for one in above if isinstance(one, cst.FunctionDef)), None)
+    function = syntax.text.around(node, cst.FunctionDef)
     span = syntax.text.span(node)
     if function is None or span is None:
         return {}
@@ -149,8 +152,8 @@ def is_size(syntax: Syntax, node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Call):
         return False
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
-    sized = method in _SIZES and (method != "size" or bool(node.args))
-    return sized or syntax.called(node) == "len"
+    sized = method in _SIZES and (method == "size") == bool(node.args)
+    return sized or syntax.called(node) in ("len", "torch.numel")
 
 
 def _element(kind: str) -> str:
@@ -214,17 +217,20 @@ def _each_of(target: cst.CSTNode) -> list[str]:
 
 
 def of_module(
-    syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
+    syntax: Syntax,
+    function: cst.FunctionDef,
+    nodes: Sequence[cst.CSTNode],
+    asked: Sequence[cst.Call],
 ) -> dict[str, tuple[str, list[cst.Attribute]]] | None:
     """The tensors and constants of its module that code of a method reads: by the name of the
-    attribute its type, and where it is read. None where the code does more with the module, or
-    types are not known."""
-    cls = next((one for one in syntax.text.ancestors(function) if _is_scope(one)), None)
+    attribute its type, and where it is read. None where the code does more with the module, but for
+    what is ``asked``, or types are not known."""
+    cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:
         return {}
     kinds = _of_attributes(syntax, cls)
-    asked = {id(one.args[0].value) for one in asked_for(syntax, function, nodes)}
+    itself = {id(one.args[0].value) for one in asked}
     found: dict[str, tuple[str, list[cst.Attribute]]] = {}
     for node in (one for each in nodes for one in descendants(each)):
         if not isinstance(node, cst.Name) or node.value != first[0].name.value:
@@ -232,7 +238,7 @@ def of_module(
         place = syntax.text.parent(node)
         if node in (getattr(place, "attr", None), getattr(place, "keyword", None)):
             continue  # an attribute or a keyword of this name
-        if id(node) in asked:
+        if id(node) in itself:
             continue
         if not isinstance(place, cst.Attribute):
             return None
@@ -251,7 +257,7 @@ def asked_for(
     syntax: Syntax, function: cst.FunctionDef, nodes: Sequence[cst.CSTNode]
 ) -> list[cst.Call]:
     """The ``hasattr`` of its module in code of a method, for attributes that `__init__` assigns."""
-    cls = next((one for one in syntax.text.ancestors(function) if _is_scope(one)), None)
+    cls = syntax.text.around(function, _SCOPES)
     first = function.params.params[:1]
     if not isinstance(cls, cst.ClassDef) or not first:
         return []
@@ -268,19 +274,15 @@ def asked_for(
     itself = first[0].name.value
     found: list[cst.Call] = []
     for node in (one for each in nodes for one in descendants(each)):
-        given = arguments(node) if isinstance(node, cst.Call) else None
-        if not isinstance(node, cst.Call) or code_of(node.func) != "hasattr":
+        if not isinstance(node, cst.Call) or dotted(node.func) != "hasattr":
             continue
+        given = arguments(node)
         if given is None or len(given) != 2 or code_of(given[0]) != itself:
             continue
         name = given[1].evaluated_value if isinstance(given[1], cst.SimpleString) else None
         if isinstance(name, str) and f"self.{name}" in made:
             found.append(node)
     return found
-
-
-def _is_scope(node: cst.CSTNode) -> bool:
-    return isinstance(node, (cst.ClassDef, cst.FunctionDef))
 
 
 def _of_attributes(syntax: Syntax, cls: cst.ClassDef) -> dict[str, str]:

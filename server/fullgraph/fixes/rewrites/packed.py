@@ -35,9 +35,11 @@ def padded(site: Site) -> Iterator[Candidate]:
     packs = [one for one in calls if syntax.called(one) == _PACK]
     pads = [one for one in calls if syntax.called(one) == _PAD]
     layers = _layers(syntax, packs, calls) if packs else []
+    if not layers:
+        return
     data = _data_of(syntax, packs, layers)
     about = {id(one) for one in (*packs, *pads, *layers, *data)}
-    if not layers or not any(id(one) in about for one in syntax.here):
+    if not any(id(one) in about for one in syntax.here):
         return
     padding = _Padding(packs, pads, layers, data)
     placed: list[tuple[cst.CSTNode, Change]] = []
@@ -133,11 +135,11 @@ def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]
         place = call.func.value if isinstance(call.func, cst.Subscript) else call.func
         root, _, path = dotted(place).partition(".")
         name = path.rpartition(".")[2]
-        own = (_class_of(syntax, call), path)
+        own = (syntax.text.around(call, cst.ClassDef), path)
         known = own in recurrent if root == "self" and name == path else name in everywhere
         given = first.value in packs or (
             isinstance(first.value, cst.Name)
-            and first.value.value in _bound_to(_function_of(syntax, call), packs)
+            and first.value.value in _bound_to(syntax.text.around(call, cst.FunctionDef), packs)
         )
         if name and (known or (given and root == "self" and own not in others)):
             found.append(call)
@@ -154,7 +156,7 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
     file."""
     recurrent: _Owned = set()
     others: _Owned = {
-        (_class_of(syntax, one), one.name.value)
+        (syntax.text.around(one, cst.ClassDef), one.name.value)
         for one in m.findall(syntax.module, m.FunctionDef())
         if isinstance(one, cst.FunctionDef)
     }
@@ -167,19 +169,10 @@ def _of_classes(syntax: Syntax) -> tuple[_Owned, _Owned]:
             if root != "self" or not name or "." in name:
                 continue
             if calls & set(_LAYERS):
-                recurrent.add((_class_of(syntax, small), name))
+                recurrent.add((syntax.text.around(small, cst.ClassDef), name))
             elif calls & own:
-                others.add((_class_of(syntax, small), name))
+                others.add((syntax.text.around(small, cst.ClassDef), name))
     return recurrent, others
-
-
-def _class_of(syntax: Syntax, node: cst.CSTNode) -> cst.CSTNode | None:
-    return next((one for one in syntax.text.ancestors(node) if isinstance(one, cst.ClassDef)), None)
-
-
-def _function_of(syntax: Syntax, node: cst.CSTNode) -> cst.FunctionDef | None:
-    above = syntax.text.ancestors(node)
-    return next((one for one in above if isinstance(one, cst.FunctionDef)), None)
 
 
 def _bound_to(
@@ -211,7 +204,7 @@ def _data_of(
         if node.value in packs:
             found.append(node)
             continue
-        function = _function_of(syntax, node)
+        function = syntax.text.around(node, cst.FunctionDef)
         if not isinstance(node.value, cst.Name) or function is None:
             continue
         packed = _bound_to(function, packs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Union
 
 import libcst as cst
@@ -45,7 +45,7 @@ class Syntax:
     @property
     def imported(self) -> Mapping[str, str]:
         """What each imported name stands for: ``np`` for ``numpy``, ``sqrt`` for ``math.sqrt``."""
-        return _imported(self.module)
+        return self.text.once(_imported)
 
     def name(self, node: cst.CSTNode) -> str:
         """The full name of what a dotted expression refers to, by the imports: ``numpy.sqrt``.
@@ -144,9 +144,7 @@ class Syntax:
         """The innermost ``def`` around the finding."""
         found: cst.FunctionDef | None = self.site.enclosing(cst.FunctionDef)
         if found is None and self.small is not None:
-            for node in self.text.ancestors(self.small.node):
-                if isinstance(node, cst.FunctionDef):
-                    return node
+            found = self.text.around(self.small.node, cst.FunctionDef)
         return found
 
     def replaced(self, old: cst.CSTNode, code: str, *, torch: bool = False) -> str:
@@ -306,9 +304,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@lru_cache(maxsize=4)
 def _imported(module: cst.Module) -> Mapping[str, str]:
-    """By name; each rewrite asks, of the same tree."""
     found: dict[str, str] = {}
     for node in m.findall(module, m.Import() | m.ImportFrom()):
         assert isinstance(node, (cst.Import, cst.ImportFrom))
