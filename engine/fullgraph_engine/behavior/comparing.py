@@ -168,7 +168,7 @@ def compare(
     for seen, _, judged in of_cases:
         if judged.differences:
             reason = _with(seen.inputs) + judged.differences[0].words
-            return _judged(replace(made, outcome="differs", exact=False, reason=reason), pairs)
+            return _with_needs(replace(made, outcome="differs", exact=False, reason=reason), pairs)
     reason = next(filter(None, (one.lost(several, ended) for one, several in pairs)), "")
     if reason:
         aspects: tuple[Aspect, ...] = ("outcome",)
@@ -185,10 +185,12 @@ def compare(
         reason = _not_reached(missing, "the changed code")
     if reason:
         made = replace(made, outcome="unverified", exact=False, reason=reason)
-    return _judged(made, pairs)
+    return _with_needs(made, pairs)
 
 
-def _judged(compared: Compared, pairs: Sequence[tuple[Probed, Mapping[int, _Judged]]]) -> Judged:
+def _with_needs(
+    compared: Compared, pairs: Sequence[tuple[Probed, Mapping[int, _Judged]]]
+) -> Judged:
     several = [one.items() for _, one in pairs]
     return Judged(
         compared,

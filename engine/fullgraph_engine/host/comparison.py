@@ -210,19 +210,17 @@ class Comparison:
         compared, seconds = judged.compared, 2 * self.request.seconds
         again = any(judged.needs_again) and not self._again
         double = any(judged.needs_double) and not self._in_double
-        order = Observe(seconds, self._original.lines, self._cases())
-        self._next = self._judge
-        if again:
-            self._again = True
-            order_again = replace(order, only=judged.needs_again)
-            self._run(self._original, ("behavior-again",), order_again)
-        if double:
-            self._in_double = True
-            in_double = replace(order, double=True, only=judged.needs_double)
-            self._run(self._original, ("behavior",), in_double)
+        self._again, self._in_double = self._again or again, self._in_double or double
         if again or double:
-            return
-        if any(judged.needs_again):
+            self._next = self._judge
+            order = Observe(seconds, self._original.lines, self._cases())
+            if again:
+                once_more = replace(order, only=judged.needs_again)
+                self._run(self._original, ("behavior-again",), once_more)
+            if double:
+                in_double = replace(order, double=True, only=judged.needs_double)
+                self._run(self._original, ("behavior",), in_double)
+        elif any(judged.needs_again):
             self._unverified(self._why(self._original, "The original"))
         elif compared.outcome == "same" and self.request.backend:
             self._next = lambda: self._after_backend(compared)

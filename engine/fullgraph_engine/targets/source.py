@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ..protocol import Position, Range
+from .comments import first_line
 
 Function = ast.FunctionDef
 Read = TypeVar("Read")
@@ -209,7 +210,7 @@ class PerStatement(Generic[Read]):
         self._known: dict[int, Read] = {}
         last = -1
         for node in tree.body if tree is not None else ():
-            first = body_range(node).start.line
+            first = first_line(node)
             if first > last:
                 self._first.append(first)
                 self._parts.append(ast.Module([], []))
@@ -363,10 +364,10 @@ def name_range(node: Function | ast.ClassDef, lines: tuple[bytes, ...]) -> Range
     return Range(Position(line, at), Position(line, at + len(name)))
 
 
-def body_range(node: ast.stmt) -> Range:
-    """A statement, a definition with its decorators."""
+def body_range(node: Function | ast.ClassDef) -> Range:
+    """A definition with its decorators."""
     start = Position(node.lineno - 1, node.col_offset)
-    for decorator in getattr(node, "decorator_list", ()):
+    for decorator in node.decorator_list:
         # The ``@`` stands one or more bytes before the expression; the line is what matters.
         if decorator.lineno - 1 < start.line:
             start = Position(decorator.lineno - 1, node.col_offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -196,11 +197,15 @@ class Verifier:
                     # Where one has failed, most do.
                     self._look_ahead(made[number + 1], parts, only[:1])
                 hurried = any(one.differs for one in (*refused, *tried))
-                first = not (found or refused or tried)
                 one = await self._tried(
-                    *(candidate, finding, before, parts, only[:1], only[1:]),
+                    candidate,
+                    finding,
+                    before,
+                    parts,
+                    only[:1],
+                    only[1:],
                     hurried=hurried,
-                    likely=first,
+                    likely=not (found or refused or tried),
                 )
                 if isinstance(one, Refused):
                     tried.append(one)
@@ -269,9 +274,10 @@ class Verifier:
         is looked at with in the end is traced at once."""
         parts = _parts_of(candidate, parts)
         looking = _Beside(functools.partial(self._further, candidate, finding, targets, parts))
-        if likely:
-            looking.begin()
-        try:
+        with contextlib.ExitStack() as begun:
+            begun.callback(looking.cancel)
+            if likely:
+                looking.begin()
             after = await self._look(candidate.text, targets, parts)
             shown = await self._judged(candidate, finding, before.of(targets), after, parts)
             if isinstance(shown, Refused):
@@ -289,32 +295,28 @@ class Verifier:
                 return found if isinstance(found, Refused) else (of_all, found)
 
             calling = _Beside(called_by_others)
-            try:
-                if not hurried and not candidate.suggestion:
-                    # Beside comparing, which most candidates pass.
-                    looking.begin()
-                    calling.begin()
-                compared = await self._compared(candidate, targets, COMPARE_SECONDS, quick=hurried)
-                if isinstance(compared, Refused):
-                    return compared
-                called = await calling.result()
-                if isinstance(called, Refused):
-                    return called
-                further = await looking.result()
-            finally:
-                calling.cancel()
-            if further.problem or not self._only_guards(further, finding, candidate):
-                return Refused(candidate, further.why)
-            judgment, compared = called[0], [*compared, *called[1]]
-            pins = (*judgment.appeared, *further.appeared)
-            grade, doubt = _graded(candidate, compared)
-            if pins and grade != "suggestion":
-                grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
-            ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
-            edits = edits_between(self._request.text, candidate.text)
-            return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
-        finally:
-            looking.cancel()
+            begun.callback(calling.cancel)
+            if not hurried and not candidate.suggestion:
+                # Beside comparing, which most candidates pass.
+                looking.begin()
+                calling.begin()
+            compared = await self._compared(candidate, targets, COMPARE_SECONDS, quick=hurried)
+            if isinstance(compared, Refused):
+                return compared
+            called = await calling.result()
+            if isinstance(called, Refused):
+                return called
+            further = await looking.result()
+        if further.problem or not self._only_guards(further, finding, candidate):
+            return Refused(candidate, further.why)
+        judgment, compared = called[0], [*compared, *called[1]]
+        pins = (*judgment.appeared, *further.appeared)
+        grade, doubt = _graded(candidate, compared)
+        if pins and grade != "suggestion":
+            grade, doubt = "unsafe", f"What is compiled now has a guard: {pins[0].message}."
+        ended = (finding, *(one for one in judgment.ended if not same(one, finding)))
+        edits = edits_between(self._request.text, candidate.text)
+        return Fix(candidate, grade, ended, edits, judgment, tuple(compared), 0.0, doubt, pins)
 
     async def _judged(
         self,
