@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import shutil
 import subprocess
 import sys
@@ -9,10 +11,12 @@ import sysconfig
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fullgraph.engines import Engine
+from fullgraph.fixes.rewrites import packed
 from fullgraph.fixes.tracing import traced
 from fullgraph.fixes.verification import Search, Verifier
 from fullgraph_engine.protocol import Analyze, Finding, Part
@@ -520,6 +524,45 @@ async def test_packed_sequences(engine: Engine, layers: str, more: str) -> None:
     first = await first_break(engine, request)
     best = (await Verifier(engine, request).fixes(first, [first.target])).fixes[0]
     assert (best.candidate.rewrite, best.grade) == ("padded-recurrence", "unsafe")
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(
+    "layers",
+    [
+        "LSTM(4, 3)",
+        "LSTM(4, 3, 2, bidirectional=True, proj_size=2, batch_first=True)",
+        "LSTM(4, 3, 2, bias=False)",
+        "GRU(4, 3, 2, bidirectional=True)",
+        "RNN(4, 3, nonlinearity='relu', bias=False)",
+    ],
+)
+def test_states_at_the_end_of_each_sequence(layers: str, given: bool) -> None:
+    """The functions that are written into a file, in any order of lengths, with gradients."""
+    import torch
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    made: dict[str, Any] = {"torch": torch, "collections": collections}
+    exec(packed._HELPERS, made)
+    layer = eval(f"torch.nn.{layers}").double()
+    first, lengths = layer.batch_first, torch.tensor([2, 5, 3])
+    x = torch.randn((3, 6, 4) if first else (6, 3, 4), dtype=torch.double, requires_grad=True)
+    count = layer.num_layers * (2 if layer.bidirectional else 1)
+    h = torch.randn(count, 3, layer.proj_size or 3, dtype=torch.double)
+    c = torch.randn(count, 3, 3, dtype=torch.double)
+    states = None if not given else (h, c) if layer.mode == "LSTM" else h
+
+    def seen(pack: Any, run: Any, pad: Any) -> list[torch.Tensor]:
+        y, ends = run(pack(x, lengths, first, enforce_sorted=False), states)
+        tensors = [pad(y, first)[0], *(ends if isinstance(ends, tuple) else (ends,))]
+        total = sum((one * torch.linspace(1, 2, one.shape[-1])).sum() for one in tensors)
+        return [*tensors, *torch.autograd.grad(total, [x, *layer.parameters()])]
+
+    before = seen(pack_padded_sequence, layer, pad_packed_sequence)
+    recurrent = functools.partial(made["_recurrent"], layer)
+    after = seen(made["_packed"], recurrent, made["_padded"])
+    for one, other in zip(before, after, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 IN_PARTS = """\

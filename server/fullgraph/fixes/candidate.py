@@ -37,6 +37,8 @@ class Candidate:
     """It is to accept inputs that the original raises for: there they may differ."""
     computes_more: bool = False
     """It computes what the original leaves out, which may not fit at sizes of 0 or 1."""
+    compiles_more: bool = False
+    """Lines of its own compile what ran in eager mode: guards there are no reason against it."""
     compiled: str = ""
     """The text as compiled code executes it, where it does without something that eager code has:
     that is compared with the original as well."""
@@ -60,6 +62,7 @@ class Candidate:
             loses=tuple(dict.fromkeys((*self.loses, *further.loses))),
             extends=self.extends or further.extends,
             computes_more=self.computes_more or further.computes_more,
+            compiles_more=self.compiles_more or further.compiles_more,
             compiled=further.compiled,
             parts=tuple(dict.fromkeys((*self.parts, *further.parts))),
             restricts=self.restricts or further.restricts,

@@ -348,10 +348,11 @@ class Verifier:
         whole = "disable" not in getattr(finding.evidence, "title", "")
         for one in judgment.appeared:
             line = one.range.start.line
-            same_line = line < len(after) and after[line] in before
+            kept = line < len(after) and after[line] in before
             changing = one.code == "guard/mutated" or one.code.startswith("recompile")
+            eager = whole and (kept or candidate.compiles_more)
             pins = one.code == "guard/specialised-dimension"
-            if not (pins or (changing and whole and same_line)):
+            if not (pins or (changing and eager)):
                 return False
         return not judgment.appeared or finding.code.startswith(("graph-break", "frame-skipped"))
 

@@ -1,4 +1,4 @@
-"""Recurrent layers of packed sequences, step by step over padded ones."""
+"""Recurrent layers of packed sequences, over padded ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = ("tolist", "numpy", "cpu")
 
 def padded(site: Site) -> Iterator[Candidate]:
     """A file that packs sequences, has recurrent layers go through them and pads what they return:
-    the same over padded sequences, whose states stay from the end of each on. The three may be in
+    the same over padded sequences, with the states at the end of each. The three may be in
     different functions and classes."""
     syntax = Syntax(site)
     if not site.finding.code.startswith("graph-break"):
@@ -65,6 +65,7 @@ def padded(site: Site) -> Iterator[Candidate]:
             gives_up=_GIVES_UP,
             extends=True,
             computes_more=True,
+            compiles_more=True,
         )
 
 
@@ -115,10 +116,7 @@ class _Padding(cst.CSTTransformer):
         return cst.Call(cst.Name("_elements"), [cst.Arg(new.value)], lpar=new.lpar, rpar=new.rpar)
 
 
-_GIVES_UP = (
-    "Recurrent layers are unrolled into the graph, and nothing checks that lengths are sorted and"
-    " not 0."
-)
+_GIVES_UP = "Nothing checks that lengths are sorted and not 0."
 
 
 def _layers(syntax: Syntax, packs: Sequence[cst.Call], calls: Sequence[cst.Call]) -> list[cst.Call]:
@@ -268,40 +266,49 @@ def _spread(beyond, steps):
 
 
 def _recurrent(layers, x, hx=None):
-    """An LSTM, GRU or RNN, step by step: the state of a sequence stays from its end on."""
+    """An LSTM, GRU or RNN whose states are those at the end of each sequence."""
     if not isinstance(x, _Packed):
         return layers(x, hx)
     steps, lengths, numbers = x
-    states = hx
     is_lstm = layers.mode == "LSTM"
-    cell = getattr(torch, layers.mode.lower() + "_cell")
+    function = getattr(torch, layers.mode.lower())
     sides = 2 if layers.bidirectional else 1
+    states = hx if is_lstm or hx is None else (hx,)
     if states is None:
-        zeros = steps.new_zeros(layers.num_layers * sides, steps.shape[1], layers.hidden_size)
-        states = (zeros, zeros) if is_lstm else zeros
-    weights, count = list(layers.parameters()), 4 if layers.bias else 2
+        size = layers.num_layers * sides, steps.shape[1], layers.hidden_size
+        hidden = steps.new_zeros(*size[:2], layers.proj_size or layers.hidden_size)
+        states = (hidden, steps.new_zeros(size)) if is_lstm else (hidden,)
+    weights = list(layers.parameters())
+    count = len(weights) // (layers.num_layers * sides)
+    time = torch.arange(steps.shape[0], device=steps.device).unsqueeze(1)
+    beyond, back = (time >= lengths).unsqueeze(2), (lengths - 1 - time).clamp(min=0).unsqueeze(2)
+    last = (lengths - 1).view(1, -1, 1)
     ends = []
     for layer in range(layers.num_layers):
         outputs = []
         for side in range(sides):
             own = weights[len(ends) * count : (len(ends) + 1) * count]
-            state = (states[0][len(ends)], states[1][len(ends)]) if is_lstm else states[len(ends)]
-            made = []
-            for step in range(steps.shape[0])[:: -1 if side else 1]:
-                goes_on = (step < lengths).unsqueeze(1)
-                new = cell(steps[step], state, *own)
-                if is_lstm:
-                    state = tuple(torch.where(goes_on, a, b) for a, b in zip(new, state))
-                else:
-                    state = torch.where(goes_on, new, state)
-                made.append(torch.where(goes_on, new[0] if is_lstm else new, 0.0))
-            outputs.append(torch.stack(made[::-1] if side else made))
-            ends.append(state)
+            state = tuple(one[len(ends) : len(ends) + 1] for one in states)
+            given = steps.gather(0, back.expand_as(steps)) if side else steps
+            if is_lstm:
+                # One more input, 1 beyond the end, where it opens the gate that keeps the state of
+                # the cell, and shuts that of the input.
+                given = torch.cat([given, beyond.to(given.dtype)], 2)
+                gates = torch.tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(layers.hidden_size)
+                own[0] = torch.cat([own[0], gates.to(own[0]).unsqueeze(1)], 1)
+            made, *end = function(
+                given, state if is_lstm else state[0], own, layers.bias, 1, 0.0, layers.training,
+                False, False
+            )
+            end[0] = made.gather(0, last.expand(1, made.shape[1], made.shape[2]))
+            made = made.gather(0, back.expand_as(made)) if side else made
+            outputs.append(made.masked_fill(beyond, 0))
+            ends.append(end)
         steps = torch.cat(outputs, 2)
         if layer + 1 < layers.num_layers:
             steps = torch.nn.functional.dropout(steps, layers.dropout, layers.training)
-    end = tuple(map(torch.stack, zip(*ends))) if is_lstm else torch.stack(ends)
-    return _Packed(steps, lengths, numbers), end
+    end = tuple(torch.cat(one) for one in zip(*ends))
+    return _Packed(steps, lengths, numbers), end if is_lstm else end[0]
 
 
 def _padded(x, batch_first=False, padding_value=0.0, total_length=None):
