@@ -531,21 +531,23 @@ from fullgraph_engine.host.process_backends.branches import Branches
 from fullgraph_engine.protocol import to_plain
 tracing.warm()
 forecast.SHORTEST = 60.0
-out = {}
-for path in sys.argv[2:]:
+def forecast_of(path, all_rows):
     torch._dynamo.reset()
     text = open(path).read()
     module = sys.modules["case"] = types.ModuleType("case")
     exec(compile(text, path, "exec"), module.__dict__)
     (target,) = targets.discover(text, path).targets
     (probe,) = targets.plan(target, module.__dict__)
-    rows = out[path] = []
+    rows, found = [], []
     run_target(
         targets.Tracee(target, probe, module.__dict__, path, text, "fake"), "forecast",
-        emit=lambda finding: None, branch=Branches(),
+        emit=lambda finding: found.append(finding.message), branch=Branches(),
         forecast_recompiles=lambda made: rows.extend(to_plain(row) for row in made.rows),
+        forecast_rows=all_rows,
     )
-print(json.dumps(out))
+    return rows, found
+print(json.dumps({path: [forecast_of(path, True), forecast_of(path, False)]
+                  for path in sys.argv[2:]}))
 """
 _CALLS = """
 import json, sys, types
@@ -583,8 +585,8 @@ def python(
 
 
 @pytest.fixture(scope="module")
-def forecast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, dict[str, Any]]]:
-    """The rows of the forecast of each case, by name."""
+def forecasts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Rows and findings of the forecast of each case, with all of its rows and without."""
     folder = tmp_path_factory.mktemp("forecast")
     paths = []
     for case in FORECASTS:
@@ -594,9 +596,14 @@ def forecast(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, di
     driver = folder / "driver.py"
     driver.write_text(_FORECASTS)
     made = json.loads(python(str(driver), str(ENGINE), *paths).stdout.splitlines()[-1])
+    return {Path(path).stem.removeprefix("case_"): both for path, both in made.items()}
+
+
+@pytest.fixture(scope="module")
+def forecast(forecasts: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows of the forecast of each case, by name."""
     return {
-        Path(path).stem.removeprefix("case_"): {row["name"]: row for row in rows}
-        for path, rows in made.items()
+        name: {row["name"]: row for row in rows} for name, ((rows, _), _) in forecasts.items()
     }
 
 
@@ -645,6 +652,15 @@ def test_the_forecast_is_what_happens(
         assert row["verdict"] == verdict, row
         assert bool(row["reasons"]) == (verdict != "stays"), row
         assert verdict_of(real[case.name, name]) == verdict, (name, real[case.name, name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", FORECASTS, ids=lambda case: case.name)
+def test_findings_need_no_other_rows(case: Forecast, forecasts: dict[str, Any]) -> None:
+    (rows, found), (fewer, same) = forecasts[case.name]
+    assert same == found
+    assert [row for row in fewer if row["kind"] == "mode"] == []
+    assert [row for row in rows if row["name"] in {one["name"] for one in fewer}] == fewer
 
 
 def verdict_of(compiled_again: list[bool]) -> str:

@@ -131,6 +131,7 @@ class Forecaster:
         branch: Branch,
         begin: Callable[[], None],
         batch: Sequence[tuple[torch.Tensor, int]],
+        rows: bool,
     ) -> None:
         self.call, self.source, self.fallback = call, source, fallback
         self._branch = branch
@@ -150,6 +151,8 @@ class Forecaster:
         """Sizes of other experiments: two dimensions of one size could be taken for one."""
         self._guarded: set[int] = set()
         """Lines where the first run has a finding on a guard that changes from call to call."""
+        self._rows = rows
+        """Of each change it is to be told what it does, also where that is no finding."""
         self._forecast = Forecast()
 
     def run(self) -> Forecast:
@@ -400,6 +403,8 @@ class Forecaster:
 
     def _flags(self) -> list[_Change]:
         flags = [*self._values(), *self._modes()]
+        if not self._rows:
+            flags = [flag for flag in flags if flag.of_note and len(flag.tried) == CALLS]
         self._left_out += [flag.name for flag in flags[MOST_FLAGS:]]
         return flags[:MOST_FLAGS]
 

@@ -119,6 +119,7 @@ def run_target(
     documents: Commission | None = None,
     branch: Branch | None = None,
     forecast_recompiles: Callable[[Forecast], None] | None = None,
+    forecast_rows: bool = True,
     known: str = "",
     watch: Stopwatch | None = None,
 ) -> RunOutcome:
@@ -126,8 +127,8 @@ def run_target(
 
     The parts know nothing of each other, so they can be processes side by side. The second only
     looks for dimensions that get pinned, the forecast for what recompiles, for which it needs a
-    ``branch``, and which goes to ``forecast_recompiles``; what else they meet is the first one's to
-    report. The further paths need a ``branch`` as well, and what is ``known`` from the first.
+    ``branch``, and which goes to ``forecast_recompiles``, without ``forecast_rows`` only what may be
+    a finding; what else they meet is the first one's to report. The further paths need a ``branch`` as well, and what is ``known`` from the first.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -158,7 +159,7 @@ def run_target(
             if branch is not None and known:
                 attempt.explore(branch, Known.unpacked(known))
         elif branch is not None and forecast_recompiles is not None:
-            made = attempt.forecast(branch)
+            made = attempt.forecast(branch, forecast_rows)
             if attempt.auto_failure is None:
                 forecast_recompiles(made)
     except tracing.ValueNeeded as need:
@@ -436,7 +437,7 @@ class _Attempt:
             for finding in exports.of_export(made, checked, self.source, self.target.range):
                 self.ledger.add(finding)
 
-    def forecast(self, branch: Branch) -> Forecast:
+    def forecast(self, branch: Branch, rows: bool) -> Forecast:
         """Further calls with other sizes and values: only to see which of them recompile."""
         with tracing.tensor_mode(self.fake) as mode:
             begin = mode.begin if mode is not None else _nothing
@@ -463,7 +464,7 @@ class _Attempt:
 
             batch = batch_dimensions(call)
             range_ = self.target.range
-            made = Forecaster(call, self.source, range_, apart, begin, batch).run()
+            made = Forecaster(call, self.source, range_, apart, begin, batch, rows).run()
             if made.raised and real:
                 self.auto_failure = "the fake run raised"
                 return made

@@ -235,6 +235,7 @@ class Run:
             asked["branch"] = branch
             if launch.part == "forecast":
                 asked["forecast_recompiles"] = self.forecast_recompiles
+                asked["forecast_rows"] = self.analyze.forecast_rows
             else:
                 asked["known"] = launch.known
         outcome = self.pipeline.run_target(self.tracee, launch.part, self.emit, self.id, **asked)

@@ -323,6 +323,8 @@ class Analyze:
     """What to do with each target. Without "first", targets are not reported again."""
     forecast_seconds: float = 0.0
     """What all forecasts together may take, in wall time; 0: no limit."""
+    forecast_rows: bool = True
+    """Forecasts tell of each change what it does; else only of what may be a finding."""
     path_seconds: float = 0.0
     """The same for all further paths."""
     nice: int = 0

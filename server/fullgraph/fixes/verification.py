@@ -410,7 +410,13 @@ class Verifier:
     def _asked(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
         generation = text_hash(text)
         return dataclasses.replace(
-            self._request, text=text, generation=generation, only=only, parts=parts, documents=()
+            self._request,
+            text=text,
+            generation=generation,
+            only=only,
+            parts=parts,
+            documents=(),
+            forecast_rows=False,
         )
 
     async def _compared(
