@@ -518,6 +518,33 @@ def test_calls_of_other_ranks_and_flags_are_further_probes() -> None:
     assert {call.source for call in calls} == {"as called by Net.forward, line 13"}
 
 
+def test_what_a_search_tries_is_no_call_of_a_part() -> None:
+    """Its large parameters have no values."""
+    text = HEAD + (
+        "class Part(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = nn.Linear(128, 128)\n"
+        "    def forward(self, x): return self.layer(x)\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.part = Part()\n"
+        "    def forward(self, x): return self.part(x)\n"
+    )
+    loaded = Loaded(text)
+    searched.known.clear()
+    user, part = (
+        plan(loaded.target(name), loaded.namespace, tuple(loaded.targets.values()))[0]
+        for name in ("Net", "Part")
+    )
+    user.build(loaded.namespace)
+    call = part.build(loaded.namespace)
+    assert call.source == "as called by Net.forward, line 12"
+    weight = model(call).layer.weight
+    assert 0.04 < float(weight.detach().std()) < 0.06  # uniform, of one over the square root of the width
+
+
 def test_inputs_are_as_they_were_at_the_call() -> None:
     loaded, probes = enclosed("y = x.zero_(); z = self.part(y); y.add_(1); return z")
     call = probes[0].build(loaded.namespace)

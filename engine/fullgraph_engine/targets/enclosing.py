@@ -173,6 +173,21 @@ class Enough(BaseException):
     """Ends the enclosing run. Not an ``Exception``: user code that catches these goes on else."""
 
 
+_unwatched = 0
+"""How many of those who call targets want that nobody sees it."""
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """Calls in it do not count: such as those of modules whose parameters have no values."""
+    global _unwatched
+    _unwatched += 1
+    try:
+        yield
+    finally:
+        _unwatched -= 1
+
+
 class _TooLong(BaseException):
     """Ends an enclosing run whose time is up."""
 
@@ -212,7 +227,7 @@ class _Watch:
         namespace: Namespace,
     ) -> None:
         """Note a call of ``function``; ``body`` makes it. A doubtful one counts if it returns."""
-        if self.last is not None:
+        if self.last is not None or _unwatched:
             return
         init, made = self.made.get(id(function), ("", ()))
         signature = (_signature((args, kwargs)), made, getattr(function, "training", None))

@@ -99,7 +99,10 @@ class _Searched:
         before = None
         with contextlib.suppress(NotationError):
             before = notation.parse(known[name]) if name in known else None
-        found = search.run(SECONDS, before)
+        # What is tried has parameters without values, which matter where tensors have any.
+        real = tensors.fake_mode() is None
+        with enclosing.unwatched() if real else contextlib.nullcontext():
+            found = search.run(SECONDS, before)
         if not isinstance(found, Found):
             words = f"No inputs were found under which {name} runs; the last try: {found.obstacle}."
             unfound[name] = FoundProbe(name, obstacle=words, rests_on=self._rests_on(search))

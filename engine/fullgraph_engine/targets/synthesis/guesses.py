@@ -45,6 +45,7 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     (r".*(n|num)_?.*heads?|.*heads|n_?kv_?heads?|nhead", 4),
     (r".*(n|num)_?.*groups|groups|cardinality", 1),
     (r".*(n|num)_?.*(layers?|blocks?|stages|levels|convs|repeats)|.*depth|layers|repeats|n", 2),
+    (r".*(up|down)_?scal.*|.*(up|down)_?sampl\w*_(scale|rate|factor|ratio|stride)s?", 2),
     (r".*kernel(_size)?|kernel_\w+|k\d?|k_?(size)?|ks|.*window(_size)?", 3),
     (
         r".*strides?|stride_\w+|.*dilation|scale|expansion|multiplier|.*factor|num_(frames|parallel)?|order",
@@ -58,7 +59,7 @@ _NUMBERS: tuple[tuple[str, int], ...] = (
     ),
     (r".*(img|image|input|feat|feature|grid)_?(size|res(olution)?)|.*resolution|.*_size_?[hw]", 32),
     (r".*(patch|partition)_?size", 8),
-    (r".*experts|top_?k|k|.*ratio|reduction|.*upscale.*|.*downscale.*|num_(codebooks|branches)", 2),
+    (r".*experts|top_?k|k|.*ratio|reduction|num_(codebooks|branches)", 2),
     (r".*batch(_size)?|b", BATCH),
     (r".*timesteps|.*steps|n_iters?|.*iterations", 4),
     (r".*points?|.*samples|.*queries|.*anchors|.*nodes|.*slots|num_.*", 8),
