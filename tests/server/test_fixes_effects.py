@@ -346,6 +346,22 @@ def test_tensors_that_require_no_gradient() -> None:
     assert "without-gradient" not in tried(IMPORTS + "def f(x):\n    return «g(x)»\n", GRADIENT)
 
 
+def test_numbers_of_numpy() -> None:
+    source = (
+        "class M:\n    def __init__(self, scales, pad):\n        total = np.prod(scales)\n"
+        "        self.scales, self.width = scales, np.sqrt(2)\n"
+        "        self.indent = pad * total\n        self.pad = pad\n"
+        "    def forward(self, x):\n        if «self.indent > 0»:\n            x = x[1:]\n"
+        "        return x\n"
+    )
+    title = "Data-dependent branching"
+    (candidate,) = tried(IMPORTS + source, title)["python-number"]
+    assert "self.indent = np.asarray(pad * total).item()\n        self.pad = pad\n" in candidate.text
+    assert candidate.loses == ("state",)
+    for other in ("self.pad > 0", "self.scales > 0", "x.sum() > 0"):
+        assert "python-number" not in tried(IMPORTS + source.replace("self.indent > 0", other), title)
+
+
 def test_unique_numbers() -> None:
     source = (
         "def f(x, axes):\n    axes = np.unique(axes).astype(int)\n"

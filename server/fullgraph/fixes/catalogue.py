@@ -36,6 +36,7 @@ Rewrite = Callable[[Site], Iterator[Candidate]]
 
 REWRITES: tuple[Rewrite, ...] = (
     checks.checks,
+    python.numpy_numbers,
     branches.branches,
     decisions.decisions,
     loops.loops,

@@ -113,6 +113,42 @@ def unique_numbers(site: Site) -> Iterator[Candidate]:
             return
 
 
+def numpy_numbers(site: Site) -> Iterator[Candidate]:
+    """An attribute that a constructor works out with NumPy, whose numbers are tensors to Dynamo, as
+    a number of Python."""
+    syntax = Syntax(site)
+    if not site.finding.code.startswith("graph-break"):
+        return
+    read = {dotted(one) for one in syntax.here if isinstance(one, cst.Attribute)}
+    of_class = site.enclosing((cst.ClassDef,))
+    makers = m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ()
+    for maker in makers:
+        assert isinstance(maker, cst.FunctionDef)
+        made: set[str] = set()
+        for small in m.findall(maker.body, m.Assign()):
+            assert isinstance(small, cst.Assign)
+            inside = list(descendants(small.value))
+            if not any(
+                syntax.called(one).startswith("numpy.")
+                or (isinstance(one, cst.Name) and one.value in made)
+                for one in inside
+            ):
+                continue
+            places = targets(small)
+            made |= {name for place in places for name in bound(place) or ()}
+            if not any(m.matches(one, m.Attribute()) and dotted(one) in read for one in places):
+                continue
+            name = dotted(next(one for one in places if isinstance(one, cst.Attribute)))
+            value = f"{syntax.spelled('numpy.asarray')}({site.code(small.value)}).item()"
+            yield Candidate(
+                "python-number",
+                f"Make a number of Python of `{name}`",
+                site.replaced([(small.value, syntax.expression(value))]),
+                gives_up=f"`{name}` is a number of Python in place of NumPy's.",
+                loses=("state",),
+            )
+
+
 def listed_generator(site: Site) -> Iterator[Candidate]:
     """``max(f(x) for x in xs)`` with a list: these functions come to the end of it anyway."""
     syntax = Syntax(site)
