@@ -124,6 +124,8 @@ def test_a_run_that_needs_real_tensors_is_repeated(engine: Engine) -> None:
     began = [f.message for f in result.findings if f.code == "stub/began" and f.count]
     assert began == ["f 0 auto", "f 0 real"]
     assert len([event for event in result.events if isinstance(event, TargetDone)]) == 1
+    known = engine.analyze("def f():  # target\n    return 'needs real'\n", real=("f",))
+    assert [one.message for one in known.findings if one.code == "stub/began"] == ["f 0 real"]
     fake = engine.analyze("def f():  # target\n    return 'needs real'\n", mode="fake")
     assert [f.message for f in fake.findings if f.code == "stub/began"] == ["f 0 fake"]
 

@@ -518,6 +518,23 @@ def test_calls_of_other_ranks_and_flags_are_further_probes() -> None:
     assert {call.source for call in calls} == {"as called by Net.forward, line 13"}
 
 
+@pytest.mark.parametrize(
+    ("returned", "same_as"),
+    [("Net()", "build()"), ("nn.Sequential(Net())", "")],
+)
+def test_the_call_of_another_target_is_told_as_that(returned: str, same_as: str) -> None:
+    text = HEAD + (
+        "class Net(nn.Module):\n"
+        "    def forward(self, x): return x\n"
+        f"def build(): return {returned}\n"
+        "def example_input(): return torch.ones(2)\n"
+    )
+    loaded = Loaded(text)
+    targets = tuple(loaded.targets.values())
+    call = plan(loaded.target("Net"), loaded.namespace, targets)[0].build(loaded.namespace)
+    assert (call.inputs, call.same_as) == ("f32[2]", same_as)
+
+
 def test_what_a_search_tries_is_no_call_of_a_part() -> None:
     """Its large parameters have no values."""
     text = HEAD + (
@@ -541,8 +558,8 @@ def test_what_a_search_tries_is_no_call_of_a_part() -> None:
     user.build(loaded.namespace)
     call = part.build(loaded.namespace)
     assert call.source == "as called by Net.forward, line 12"
-    weight = model(call).layer.weight
-    assert 0.04 < float(weight.detach().std()) < 0.06  # uniform, of one over the square root of the width
+    spread = float(model(call).layer.weight.detach().std())
+    assert 0.04 < spread < 0.06  # uniform, of one over the square root of the width
 
 
 def test_inputs_are_as_they_were_at_the_call() -> None:

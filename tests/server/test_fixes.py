@@ -111,7 +111,7 @@ class Engine:
         return Asked(
             [
                 *(FindingFound(0, finding) for finding in found),
-                TargetDone(0, report()),
+                *(TargetDone(0, report(target=name)) for name in request.only or ("f",)),
                 Analyzed(0, request.generation, 0.1),
             ]
         )
@@ -462,6 +462,42 @@ def test_the_target_is_compared_with_each_probe_that_it_was_traced_with(
     verifier = Verifier(Engine(compare), request, known=known)
     assert asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"])).fixes
     assert asked == [1]
+
+
+@pytest.mark.parametrize("further", [False, True])
+def test_a_call_that_was_compared_is_not_compared_as_that_of_another_target(
+    monkeypatch: pytest.MonkeyPatch, further: bool
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    compared: list[str] = []
+
+    def compare(request: Compare) -> Compared:
+        compared.append(request.target)
+        return Compared(0, "same", True)
+
+    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
+    probe = ProbeInfo("harvest", "f32[2]", same_as="f")
+    same_call = dataclasses.replace(report(target="g"), probe=probe)
+    reports = [report(), same_call]
+    if further:
+        reports.append(dataclasses.replace(report(target="g"), probe_number=1))
+    known = Traced(request.text, (break_at(0, "break_ = 2"),), tuple(reports))
+    verifier = Verifier(Engine(compare), request, known=known)
+    assert asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f", "g"])).fixes
+    assert compared == ["f", *(["g"] if further else [])]
+
+
+def test_targets_that_needed_real_tensors_are_traced_with_these(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
+    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
+    reports = dataclasses.replace(report(), mode="real"), report(target="g")
+    known = Traced(request.text, (break_at(0, "break_ = 2"),), reports)
+    engine = Engine(compares_as("same"))
+    search = Verifier(engine, request, known=known).fixes(break_at(0, "break_ = 2"), ["f", "g"])
+    assert asyncio.run(search).fixes
+    assert {one.real for one in engine.analyzed} == {("f",)}
 
 
 def test_what_is_known_of_the_original_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,8 +127,9 @@ def run_target(
 
     The parts know nothing of each other, so they can be processes side by side. The second only
     looks for dimensions that get pinned, the forecast for what recompiles, for which it needs a
-    ``branch``, and which goes to ``forecast_recompiles``, without ``forecast_rows`` only what may be
-    a finding; what else they meet is the first one's to report. The further paths need a ``branch`` as well, and what is ``known`` from the first.
+    ``branch``, and which goes to ``forecast_recompiles``; without ``forecast_rows`` only what may
+    be a finding. What else they meet is the first one's to report. The further paths need a
+    ``branch`` as well, and what is ``known`` from the first.
 
     Findings go to ``emit`` as they arise; one that was emitted comes again when its count grew.
     With the mode "auto" the run uses fake tensors and may give up early with ``needs_real``;
@@ -358,7 +359,8 @@ class _Attempt:
         return None
 
     def _trace(self, call: Call, mode: Any) -> Recording:
-        self.info = dataclasses.replace(self.info, inputs=call.inputs or self.info.inputs)
+        inputs = call.inputs or self.info.inputs
+        self.info = dataclasses.replace(self.info, inputs=inputs, same_as=call.same_as)
         if call.source:
             origin: ProbeOrigin = "synthesis" if call.comment else "harvest"
             self.info = dataclasses.replace(

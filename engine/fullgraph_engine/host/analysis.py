@@ -514,8 +514,13 @@ class Analysis:
         mode, parts = self.request.mode, self.request.parts
         # In the second, values that it needs are chosen: the true ones would pin nothing else.
         second: Mode = "real" if mode == "real" else "fake"
+        real = self.request.real if mode == "auto" else ()
         self._pending += [
-            Attempt(planned, second if part == "second" else mode, part)
+            Attempt(
+                planned,
+                second if part == "second" else "real" if planned.info.name in real else mode,
+                part,
+            )
             for part in parts
             if part != "paths"  # they go on from the first
             for planned in runs

@@ -189,6 +189,8 @@ class ProbeInfo:
     """Where it came from in words: ``get_inputs``, ``line 12``, ``example_input_array``."""
     comment: str = ""
     """What to write behind ``# fullgraph:`` to keep a probe that was found by trying."""
+    same_as: str = ""
+    """The target whose own call this is: of the same module, with the same inputs."""
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,8 @@ class Analyze:
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     """Targets that are found as ever, and not traced: what is known of them holds."""
+    real: tuple[str, ...] = ()
+    """Targets that need real tensors: with the mode "auto", fake ones are not tried."""
     focus: int = 0
     roots: tuple[str, ...] = ()
     open_files: tuple[OpenFile, ...] = ()

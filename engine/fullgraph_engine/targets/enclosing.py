@@ -134,7 +134,7 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
     try:
         with contextlib.ExitStack() as watched, within(_TooLong, seconds):
             for watch in watches:
-                watch.program = one.name if one.is_program else ""
+                watch.user, watch.program = one.name, one.name if one.is_program else ""
                 watch.is_doubtful = one.is_doubtful
                 watched.enter_context(_watched(watch, namespace))
             call = one.probe.build(namespace)
@@ -206,8 +206,10 @@ class _Watch:
         self.last: Call | None = None
         self.until = float("inf")
         """When it has seen enough in any case, by the clock."""
+        self.user = ""
+        """What is executed."""
         self.program = ""
-        """What is executed, if that is no target."""
+        """The same, if that is no target."""
         self.is_doubtful = False
         self.is_called = False
         """A doubtful call was made."""
@@ -239,12 +241,15 @@ class _Watch:
         if self.is_doubtful:
             self.is_called = True
             body()
+        first = not self.signatures
         self.signatures.add(signature)
         if self.takes(len(self.signatures) - 1):
             args, kwargs = arguments
             place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
             self.last.is_doubtful = self.is_doubtful
+            if first and _is_outermost(sys._getframe(2), function):
+                self.last.same_as = self.user
             raise Enough
 
 
@@ -479,6 +484,15 @@ def _copied(tree: T) -> T:
         return known[id(value)]
 
     return pytree.tree_map(copied, tree)  # type: ignore[no-any-return]
+
+
+def _is_outermost(frame: FrameType | None, function: Any) -> bool:
+    """Whether the function is what an enclosing target itself calls."""
+    from ..tracing.drive import BOTTOM
+
+    while frame is not None and frame.f_code is not BOTTOM:
+        frame = frame.f_back
+    return frame is not None and frame.f_locals["function"] is function
 
 
 def _place(frame: FrameType | None, path: str, program: str) -> str:

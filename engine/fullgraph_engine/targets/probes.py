@@ -40,6 +40,7 @@ class Call:
     ``init`` is what a constructor was called with, in notation. ``source`` says in words where the
     call comes from, if only making it could tell; ``comment`` is then what to write as a probe.
     What a doubtful one raises may be no fault of the program: perhaps there is one ``otherwise``.
+    ``same_as`` is the target whose own call it is, if it was seen there.
     ``iterated`` are parameters whose arguments were taken apart, and the types that these have.
     """
 
@@ -50,6 +51,7 @@ class Call:
     init: str = ""
     source: str = ""
     comment: str = ""
+    same_as: str = ""
     is_doubtful: bool = False
     otherwise: Callable[[], Call] | None = field(default=None, repr=False)
     iterated: Mapping[str, type] = field(default_factory=dict)

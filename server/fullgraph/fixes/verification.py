@@ -9,7 +9,7 @@ import functools
 import itertools
 import re
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from fullgraph_engine.protocol import (
     Finding,
     Part,
     SeenValue,
+    TargetReport,
     TextEdit,
 )
 from fullgraph_engine.protocol.evidence import ExportEvidence
@@ -182,7 +183,7 @@ class Verifier:
             return Search()
         # Most candidates fail, and then at the target that is the quickest to tell.
         cost = {report.name: report.seconds for report in before.reports}
-        only = tuple(sorted(only, key=lambda name: cost.get(name, 0.0)))
+        only = self._distinct(sorted(only, key=lambda name: cost.get(name, 0.0)))
         found: list[Fix] = []
         refused: list[Refused] = []
         suggestions = [one for one in made if one.suggestion]
@@ -401,11 +402,26 @@ class Verifier:
 
     def _last_probe(self, target: str) -> int:
         """The last one that the original was traced with, wherever it was."""
-        all_of = (*self._before.values(), *((self._known,) if self._known is not None else ()))
-        return max(
-            (one.probe_number for each in all_of for one in each.reports if one.name == target),
-            default=0,
+        numbers = (one.probe_number for one in self._reports if one.name == target)
+        return max(numbers, default=0)
+
+    def _distinct(self, targets: Sequence[str]) -> tuple[str, ...]:
+        """Without those whose only call is that of an earlier one."""
+        calls = {name: name for name in targets}
+        for one in self._reports:
+            if one.probe is not None and one.name in calls and one.probe.same_as:
+                calls[one.name] = one.probe.same_as
+        return tuple(
+            name
+            for at, name in enumerate(targets)
+            if self._last_probe(name) or calls[name] not in [calls[one] for one in targets[:at]]
         )
+
+    @property
+    def _reports(self) -> Iterator[TargetReport]:
+        """How the original was traced, wherever it was."""
+        known = (self._known,) if self._known is not None else ()
+        return (one for each in (*known, *self._before.values()) for one in each.reports)
 
     def _asked(self, only: tuple[str, ...], parts: tuple[Part, ...], text: str) -> Analyze:
         generation = text_hash(text)
@@ -416,6 +432,7 @@ class Verifier:
             only=only,
             parts=parts,
             documents=(),
+            real=tuple(dict.fromkeys(one.name for one in self._reports if one.mode == "real")),
             forecast_rows=False,
         )
 
