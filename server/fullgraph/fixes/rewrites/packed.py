@@ -283,6 +283,7 @@ def _recurrent(layers, x, hx=None):
     time = torch.arange(steps.shape[0], device=steps.device).unsqueeze(1)
     beyond, back = (time >= lengths).unsqueeze(2), (lengths - 1 - time).clamp(min=0).unsqueeze(2)
     last = (lengths - 1).view(1, -1, 1)
+    settings = layers.bias, 1, 0.0, layers.training, False, False
     ends = []
     for layer in range(layers.num_layers):
         outputs = []
@@ -296,10 +297,7 @@ def _recurrent(layers, x, hx=None):
                 given = torch.cat([given, beyond.to(given.dtype)], 2)
                 gates = torch.tensor([-1e4, 1e4, 0.0, 0.0]).repeat_interleave(layers.hidden_size)
                 own[0] = torch.cat([own[0], gates.to(own[0]).unsqueeze(1)], 1)
-            made, *end = function(
-                given, state if is_lstm else state[0], own, layers.bias, 1, 0.0, layers.training,
-                False, False
-            )
+            made, *end = function(given, state if is_lstm else state[0], own, *settings)
             end[0] = made.gather(0, last.expand(1, made.shape[1], made.shape[2]))
             made = made.gather(0, back.expand_as(made)) if side else made
             outputs.append(made.masked_fill(beyond, 0))
