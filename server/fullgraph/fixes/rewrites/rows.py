@@ -478,4 +478,5 @@ def _scanned(
         site.replaced([(loop, _in_place(loop, [made, call]))], imports=["torch"]),
         gives_up="`scan` is a prototype in torch, and takes no rows at all for an error.",
         extends=True,
+        computes_more=True,
     )
