@@ -21,7 +21,7 @@ _Places = Mapping[tuple[Range, ShapeRole], PlaceShapes]
 
 @dataclass(frozen=True)
 class ShapesByTarget:
-    """What the runs of one target saw, one for each probe, by its number."""
+    """What the runs of one target saw, one for each probe, by its number and in this order."""
 
     by_probe: Mapping[int, _Places]
     note: str = ""
@@ -35,11 +35,12 @@ class ShapesByTarget:
     @cached_property
     def places(self) -> _Places:
         """What the runs with either probe saw, in the order of the probes."""
-        return _joined(self.by_probe[number] for number in sorted(self.by_probe))
+        return _joined(self.by_probe.values())
 
     def joined(self, other: ShapesByTarget) -> ShapesByTarget:
         """With that of another probe."""
-        return ShapesByTarget({**self.by_probe, **other.by_probe}, self.note or other.note)
+        both = {**self.by_probe, **other.by_probe}
+        return ShapesByTarget(dict(sorted(both.items())), self.note or other.note)
 
     def moved(self, edit: Edit) -> ShapesByTarget:
         """After an edit: what stands on a line that it touched is left out."""
