@@ -39,7 +39,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -493,12 +493,13 @@ def superseded(repetitions: int) -> None:
             editor.version += 1
             document = {"uri": editor.uri, "version": editor.version}
             change = {"text": f"{editor.source}# {number}\nx = {number}\n"}
-            with _ends(running) as all_ended:
+            with _ends(running) as ends:
                 started = time.perf_counter()
                 editor.client.notify(
                     "textDocument/didChange", {"textDocument": document, "contentChanges": [change]}
                 )
-                all_ended()
+                for end in ends:
+                    select.select([end], [], [])
                 taken.append(1000 * (time.perf_counter() - started))
             editor.edit()
             editor.edit()
@@ -599,24 +600,18 @@ def library(name: str, repetitions: int) -> None:
 
 
 @contextlib.contextmanager
-def _ends(running: list[psutil.Process]) -> Iterator[Callable[[], None]]:
-    """A function that returns once these have all ended; it takes no time of the processors."""
-    with contextlib.ExitStack() as opened:
-        ends, left = select.poll(), set[int]()
-        for one in running:
-            with contextlib.suppress(ProcessLookupError):
-                descriptor = os.pidfd_open(one.pid)
-                opened.callback(os.close, descriptor)
-                ends.register(descriptor, select.POLLIN)
-                left.add(descriptor)
-
-        def all_ended() -> None:
-            while left:
-                for descriptor, _ in ends.poll():
-                    ends.unregister(descriptor)
-                    left.discard(descriptor)
-
-        yield all_ended
+def _ends(running: list[psutil.Process]) -> Iterator[list[int]]:
+    """Descriptors that can be read once these have ended: to wait for one takes no time of the
+    processors."""
+    ends: list[int] = []
+    for one in running:
+        with contextlib.suppress(ProcessLookupError):
+            ends.append(os.pidfd_open(one.pid))
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def reuse(repetitions: int) -> None:

@@ -446,6 +446,15 @@ def test_what_calls_the_target_is_compared_for_a_short_time(
     assert asked == {"f": (COMPARE_SECONDS, True), "g": (CALLER_SECONDS, False)}
 
 
+def searched(engine: Engine, *reports: TargetReport) -> Search:
+    """What becomes of a break in a text of which the runs are known."""
+    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
+    found = break_at(0, "break_ = 2")
+    verifier = Verifier(engine, request, known=Traced(request.text, (found,), reports))
+    targets = list(dict.fromkeys(one.name for one in reports))
+    return asyncio.run(verifier.fixes(found, targets))
+
+
 def test_the_target_is_compared_with_each_probe_that_it_was_traced_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -456,11 +465,8 @@ def test_the_target_is_compared_with_each_probe_that_it_was_traced_with(
         asked.append(request.last_probe)
         return Compared(0, "same", True)
 
-    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
     second = dataclasses.replace(report(), probe_number=1)
-    known = Traced(request.text, (break_at(0, "break_ = 2"),), (report(), second))
-    verifier = Verifier(Engine(compare), request, known=known)
-    assert asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f"])).fixes
+    assert searched(Engine(compare), report(), second).fixes
     assert asked == [1]
 
 
@@ -475,15 +481,11 @@ def test_a_call_that_was_compared_is_not_compared_as_that_of_another_target(
         compared.append(request.target)
         return Compared(0, "same", True)
 
-    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
     probe = ProbeInfo("harvest", "f32[2]", same_as="f")
-    same_call = dataclasses.replace(report(target="g"), probe=probe)
-    reports = [report(), same_call]
+    reports = [report(), dataclasses.replace(report(target="g"), probe=probe)]
     if further:
         reports.append(dataclasses.replace(report(target="g"), probe_number=1))
-    known = Traced(request.text, (break_at(0, "break_ = 2"),), tuple(reports))
-    verifier = Verifier(Engine(compare), request, known=known)
-    assert asyncio.run(verifier.fixes(break_at(0, "break_ = 2"), ["f", "g"])).fixes
+    assert searched(Engine(compare), *reports).fixes
     assert compared == ["f", *(["g"] if further else [])]
 
 
@@ -491,25 +493,16 @@ def test_targets_that_needed_real_tensors_are_traced_with_these(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
-    request = dataclasses.replace(request_of("break_ = 2\n"), parts=("first",))
-    reports = dataclasses.replace(report(), mode="real"), report(target="g")
-    known = Traced(request.text, (break_at(0, "break_ = 2"),), reports)
     engine = Engine(compares_as("same"))
-    search = Verifier(engine, request, known=known).fixes(break_at(0, "break_ = 2"), ["f", "g"])
-    assert asyncio.run(search).fixes
+    assert searched(engine, dataclasses.replace(report(), mode="real"), report(target="g")).fixes
     assert {one.real for one in engine.analyzed} == {("f",)}
 
 
 def test_what_is_known_of_the_original_is_not_traced_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fullgraph.fixes.catalogue.REWRITES", (without_line(),))
-    engine, request = Engine(compares_as("same")), request_of("break_ = 2\n")
-    request = dataclasses.replace(request, parts=("first",))
-    known = traced(request.text, break_at(0, "break_ = 2"))
-    search = asyncio.run(
-        Verifier(engine, request, known=known).fixes(break_at(0, "break_ = 2"), ["f"])
-    )
-    assert search.fixes
-    assert request.text not in {one.text for one in engine.analyzed}
+    engine = Engine(compares_as("same"))
+    assert searched(engine, report()).fixes
+    assert "break_ = 2\n" not in {one.text for one in engine.analyzed}
 
 
 @pytest.mark.parametrize("original", [True, False])

@@ -511,21 +511,22 @@ class Analysis:
         return True
 
     def _plan(self, runs: list[PlannedRun]) -> None:
-        mode, parts = self.request.mode, self.request.parts
-        # In the second, values that it needs are chosen: the true ones would pin nothing else.
-        second: Mode = "real" if mode == "real" else "fake"
-        real = self.request.real if mode == "auto" else ()
+        parts = self.request.parts
         self._pending += [
-            Attempt(
-                planned,
-                second if part == "second" else "real" if planned.info.name in real else mode,
-                part,
-            )
+            Attempt(planned, self._mode(planned, part), part)
             for part in parts
             if part != "paths"  # they go on from the first
             for planned in runs
         ]
         self._pending.sort(key=lambda attempt: parts.index(attempt.part))
+
+    def _mode(self, planned: PlannedRun, part: Part) -> Mode:
+        """What a run is tried with first."""
+        mode = self.request.mode
+        if part == "second":
+            # Values that it needs are chosen: the true ones would pin nothing else.
+            return "real" if mode == "real" else "fake"
+        return "real" if mode == "auto" and planned.info.name in self.request.real else mode
 
     def _begins(self, watched: Watched | None, message: Begun) -> None:
         """Its time counts from now."""

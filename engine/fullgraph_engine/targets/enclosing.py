@@ -134,8 +134,7 @@ def _run(one: Enclosing, namespace: Namespace, watches: Sequence[_Watch], second
     try:
         with contextlib.ExitStack() as watched, within(_TooLong, seconds):
             for watch in watches:
-                watch.user, watch.program = one.name, one.name if one.is_program else ""
-                watch.is_doubtful = one.is_doubtful
+                watch.enclosing = one
                 watched.enter_context(_watched(watch, namespace))
             call = one.probe.build(namespace)
             tracing.call_eagerly(call.function, call.args, call.kwargs)
@@ -206,11 +205,8 @@ class _Watch:
         self.last: Call | None = None
         self.until = float("inf")
         """When it has seen enough in any case, by the clock."""
-        self.user = ""
+        self.enclosing: Enclosing | None = None
         """What is executed."""
-        self.program = ""
-        """The same, if that is no target."""
-        self.is_doubtful = False
         self.is_called = False
         """A doubtful call was made."""
 
@@ -229,7 +225,8 @@ class _Watch:
         namespace: Namespace,
     ) -> None:
         """Note a call of ``function``; ``body`` makes it. A doubtful one counts if it returns."""
-        if self.last is not None or _unwatched:
+        enclosing = self.enclosing
+        if enclosing is None or self.last is not None or _unwatched:
             return
         init, made = self.made.get(id(function), ("", ()))
         signature = (_signature((args, kwargs)), made, getattr(function, "training", None))
@@ -238,18 +235,19 @@ class _Watch:
                 raise Enough
             return
         arguments = _copied((args, kwargs))
-        if self.is_doubtful:
+        if enclosing.is_doubtful:
             self.is_called = True
             body()
         first = not self.signatures
         self.signatures.add(signature)
         if self.takes(len(self.signatures) - 1):
             args, kwargs = arguments
-            place = _place(sys._getframe(2), str(namespace.get("__file__", "")), self.program)
+            caller, program = sys._getframe(2), enclosing.name if enclosing.is_program else ""
+            place = _place(caller, str(namespace.get("__file__", "")), program)
             self.last = Call(unwrap(function), args, kwargs, (), init, place)
-            self.last.is_doubtful = self.is_doubtful
-            if first and _is_outermost(sys._getframe(2), function):
-                self.last.same_as = self.user
+            self.last.is_doubtful = enclosing.is_doubtful
+            if first and _is_outermost(caller, function):
+                self.last.same_as = enclosing.name
             raise Enough
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar, Union
 
 import libcst as cst
+import libcst.matchers as m
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
@@ -163,6 +164,13 @@ class Site:
         if here is None or isinstance(here, kinds):
             return here
         return self.text.around(here, kinds)
+
+    @property
+    def constructors(self) -> list[cst.FunctionDef]:
+        """The ``__init__`` of the class around the finding, and those of classes in it."""
+        of_class = self.enclosing(cst.ClassDef)
+        found = m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ()
+        return [one for one in found if isinstance(one, cst.FunctionDef)]
 
     def code(self, node: cst.CSTNode) -> str:
         """The text of a node, without what is around it."""

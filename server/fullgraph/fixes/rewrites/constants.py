@@ -102,10 +102,8 @@ def _of_arguments(function: cst.FunctionDef) -> dict[str, int]:
 
 def _of_class(site: Site) -> dict[str, int]:
     """Attributes that a constructor gives an integer, or one of its arguments that has one."""
-    of_class = site.enclosing((cst.ClassDef,))
     found: dict[str, int] = {}
-    for made in m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ():
-        assert isinstance(made, cst.FunctionDef)
+    for made in site.constructors:
         defaults = _of_arguments(made)
         to_self = m.AssignTarget(m.Attribute(m.Name("self")))
         for assign in m.findall(made.body, m.Assign(targets=[to_self])):

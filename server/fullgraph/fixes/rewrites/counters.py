@@ -95,16 +95,12 @@ def _first_time(
 
 def _in_a_tensor(site: Site, name: str) -> Iterator[Candidate]:
     """``self.step = 0`` in the constructor becomes a buffer."""
-    of_class = site.enclosing((cst.ClassDef,))
-    if of_class is None:
-        return
     initial = m.Assign(
         targets=[m.AssignTarget(m.Attribute(value=m.Name("self"), attr=m.Name(name)))],
         value=m.OneOf(m.Integer(), m.Float()),
     )
-    constructor = m.FunctionDef(name=m.Name("__init__"))
     changes: list[tuple[cst.CSTNode, Change]] = []
-    for one in m.findall(of_class, constructor):
+    for one in site.constructors:
         for assign in m.findall(one, initial):
             assert isinstance(assign, cst.Assign)
             number = site.code(assign.value)

@@ -120,25 +120,22 @@ def numpy_numbers(site: Site) -> Iterator[Candidate]:
     if not site.finding.code.startswith("graph-break"):
         return
     read = {dotted(one) for one in syntax.here if isinstance(one, cst.Attribute)}
-    of_class = site.enclosing((cst.ClassDef,))
-    makers = m.findall(of_class, m.FunctionDef(m.Name("__init__"))) if of_class else ()
-    for maker in makers:
-        assert isinstance(maker, cst.FunctionDef)
+    for constructor in site.constructors:
         made: set[str] = set()
-        for small in m.findall(maker.body, m.Assign()):
+        for small in m.findall(constructor.body, m.Assign()):
             assert isinstance(small, cst.Assign)
-            inside = list(descendants(small.value))
             if not any(
                 syntax.called(one).startswith("numpy.")
                 or (isinstance(one, cst.Name) and one.value in made)
-                for one in inside
+                for one in descendants(small.value)
             ):
                 continue
             places = targets(small)
             made |= {name for place in places for name in bound(place) or ()}
-            if not any(m.matches(one, m.Attribute()) and dotted(one) in read for one in places):
+            attributes = [dotted(one) for one in places if isinstance(one, cst.Attribute)]
+            name = next((one for one in attributes if one in read), None)
+            if name is None:
                 continue
-            name = dotted(next(one for one in places if isinstance(one, cst.Attribute)))
             value = f"{syntax.spelled('numpy.asarray')}({site.code(small.value)}).item()"
             yield Candidate(
                 "python-number",
