@@ -69,6 +69,17 @@ def test_an_edit_of_something_else_leaves_the_identity() -> None:
     assert other.identity != before.identity
 
 
+def test_the_layout_of_calls_leaves_the_identity() -> None:
+    chained = TEXT.replace("x.item()", "x.sin().item()")
+    divided = TEXT.replace("x.item()", "(x.sin()\n        .item())")
+    # The instruction of one over several lines begins with the name of the method.
+    first, second = (Frame(FILE, "forward", line, 9, line, 15, ".item()") for line in (4, 6))
+    assert cause(first, text=divided) == cause(at("x.sin().item()", chained), text=chained)
+    row = chained.split("\n")[4]
+    whole = Frame(FILE, "forward", 4, row.index("x.sin"), 4, len(row))
+    assert cause(second, text=divided) == cause(whole, text=chained)
+
+
 def test_equal_code_at_two_places_is_two_causes() -> None:
     first = cause(at("x.item()"))
     second = at("x.item()", TEXT.replace("y = x.item()", "y = x-item()"))

@@ -602,9 +602,7 @@ def forecasts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def forecast(forecasts: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
     """The rows of the forecast of each case, by name."""
-    return {
-        name: {row["name"]: row for row in rows} for name, ((rows, _), _) in forecasts.items()
-    }
+    return {name: {row["name"]: row for row in rows} for name, ((rows, _), _) in forecasts.items()}
 
 
 @pytest.fixture(scope="module")

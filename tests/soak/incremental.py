@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from soak.edits import comment, insert, remove
 from soak.window import ROOT
 
+from fullgraph.domain.findings import latest
 from fullgraph.domain.positions import Encoding
 from fullgraph.engines import Engine, EngineListener
 from fullgraph.kept import SETTLED
@@ -34,7 +35,7 @@ from fullgraph.session.documents import Change, Document
 from fullgraph.session.request import analyze_request
 from fullgraph.session.settings import Settings
 from fullgraph.session.unit_events import ResultsChanged, RunBegan, TraceDue, UnitEvent
-from fullgraph_engine.protocol import Log, TargetStarted
+from fullgraph_engine.protocol import Finding, Log, TargetReport, TargetStarted
 
 FIXTURES = ROOT / "tests" / "fixtures"
 FILES = (FIXTURES / "demo" / "tiny_gpt.py", FIXTURES / "bench" / "breaks.py")
@@ -44,6 +45,7 @@ FURTHEST = 8
 _TIMELY = re.compile(r"\b\d{9,}\b|(?<=; the last try: ).*")
 
 _T = TypeVar("_T")
+_Told = TypeVar("_Told", TargetReport, Finding)
 
 
 def note(chance: random.Random, text: str) -> str:
@@ -197,10 +199,10 @@ class Traced:
         for shown in self.unit.reports():
             # What it is called with is that of when it was traced.
             report = dataclasses.replace(shown.report, called=None)
-            told.setdefault(report.name, {})[report.probe_number] = [timeless(report)]
+            told.setdefault(report.name, {})[report.probe_number] = [timeless(untraced(report))]
         for name, reports in told.items():
-            found = (one for one in results.findings() if one.target == name)
-            reports["findings"] = sorted(map(timeless, found), key=repr)
+            found = (one for one in latest(results.findings()) if one.target == name)
+            reports["findings"] = sorted((timeless(untraced(one)) for one in found), key=repr)
             if all(one[0].status in SETTLED for key, one in reports.items() if key != "findings"):
                 for kind in ("shapes", "seen", "guards", "trace_steps"):
                     known = getattr(results.told(name), kind)
@@ -224,6 +226,16 @@ def timeless(value: _T) -> _T:
         if not callable(old := getattr(value, field.name))
     }
     return dataclasses.replace(value, **changed)  # type: ignore[type-var]
+
+
+def untraced(told: _Told) -> _Told:
+    """Of a target without inputs, what they were tried with says nothing of it."""
+    none = (
+        told.status == "no-probe"
+        if isinstance(told, TargetReport)
+        else told.code == "probe/missing"
+    )
+    return dataclasses.replace(told, mode="fake") if none else told
 
 
 def searched(told: dict[Any, Any]) -> list[Any]:

@@ -97,13 +97,13 @@ class SourceText:
         node, name = self._nodes.at(place.start.line).get(place), function.rpartition(".")[2]
         if node is None:
             return 0
-        code = _code(node)
+        code, start = _code(node), extent(node).start
         return len(
             {
                 where.start
                 for nodes in self._nodes.of(self._names.lines(function))
-                for where, one in nodes.items()
-                if where.start < place.start
+                for one in nodes.values()
+                if (where := extent(one)).start < start
                 and type(one) is type(node)
                 and self.function(self.path, name, where.start.line) == function
                 and _code(one) == code
@@ -230,11 +230,19 @@ class _Part:
 
 
 def _nodes(part: ast.Module) -> dict[Range, ast.stmt | ast.expr]:
-    """Expressions and statements by their ranges, the outermost of each."""
+    """Expressions and statements by their ranges, the outermost of each, and by those of their
+    instructions: since Python 3.11 that of an attribute, or of a call of one, begins with the name
+    where that is on another line than what it is of."""
     found: dict[Range, ast.stmt | ast.expr] = {}
     for node in ast.walk(part):
-        if isinstance(node, (ast.stmt, ast.expr)):
-            found.setdefault(extent(node), node)
+        if not isinstance(node, (ast.stmt, ast.expr)):
+            continue
+        found.setdefault(extent(node), node)
+        attribute = node.func if isinstance(node, ast.Call) else node
+        if isinstance(attribute, ast.Attribute) and attribute.lineno != attribute.end_lineno:
+            end = extent(attribute).end
+            name = Position(end.line, end.byte - len(attribute.attr))
+            found.setdefault(Range(name, extent(node).end), node)
     return found
 
 
