@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph_engine.protocol.facts import CODES, Degraded
-from fullgraph_engine.torch_internals import census, releases
+from fullgraph_engine.torch_internals import census, frames, releases
 from fullgraph_engine.torch_internals.binding import Internal, Spelling
 
 pytestmark = pytest.mark.real_engine
@@ -191,3 +191,9 @@ def test_releases() -> None:
     newest = releases.NEWEST_TESTED
     assert releases.is_untested(f"{newest[0]}.{newest[1] + 1}.0")
     assert not releases.is_untested(releases.words(newest) + ".1")
+
+
+def test_names_of_resume_functions_are_those_of_what_they_go_on_with() -> None:
+    inner = "torch_dynamo_resume_in_torch_dynamo_resume_in_step_at_12_at_30"
+    words = f"line 31, in {inner}, code: x = torch_dynamo_resume_in_look_at_me_at_9(y)"
+    assert frames.with_original_names(words) == "line 31, in step, code: x = look_at_me(y)"

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from ..protocol import Finding, Range
 from ..protocol.evidence import BreakEvidence, SkipEvidence
 from ..torch_internals.breaks import slug
-from ..torch_internals.frames import does_nothing
+from ..torch_internals.frames import does_nothing, with_original_names
 from ..tracing.recording import Break, Cause, Skip, Stack
 from ..tracing.stacks import is_torch
 from . import break_causes
@@ -130,8 +130,9 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
 
 
 def _steady(words: str) -> str:
-    """Without memory addresses: the same program gives the same words."""
-    return re.sub(r" at 0x[0-9a-f]+", "", words)
+    """Without memory addresses, and without the lines in names of resume functions: the same
+    program gives the same words."""
+    return with_original_names(re.sub(r" at 0x[0-9a-f]+", "", words))
 
 
 def _sentence(words: str) -> str:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -80,6 +81,7 @@ _NO_OPS = ("No ops traced", "no content in function call")
 _BREAK_IN_LOOP = "Skipping frame because there is a graph break in a for/while loop"
 
 _RESUME = "torch_dynamo_resume_in_"
+_RESUME_NAME = re.compile(rf"\b{_RESUME}\w+_at_\d+\b")
 
 
 def counting_lines_once(original: Callable[[int], Any]) -> Callable[[int], Any]:
@@ -119,6 +121,11 @@ def original_name(name: str) -> str:
     while name.startswith(_RESUME):
         name = name[len(_RESUME) :].rpartition("_at_")[0] or name[len(_RESUME) :]
     return name
+
+
+def with_original_names(words: str) -> str:
+    """A text that names functions of the user in place of resume functions."""
+    return _RESUME_NAME.sub(lambda found: original_name(found[0]), words)
 
 
 def enters_tracer(code: CodeType) -> bool:
