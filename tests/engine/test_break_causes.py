@@ -198,3 +198,14 @@ def test_a_hook_is_recorded_where_it_is_a_librarys(tmp_path: Path, folder: str, 
     found = breaks.of_break(recording.breaks[0], source, NOWHERE)
     assert recording.breaks[0].hook == hook
     assert [one.kind for one in found.causes] == ["hook" if hook else "module"]
+
+
+def test_comments_of_lines_that_torch_quotes_are_not_told() -> None:
+    quoted = 'File "/a.py", line 2, in f, code: {}\n    add: x'
+    told = quoted.format(
+        'x = g(x)  # a remark\n  # File "/a.py", in f, code: y = "#" + x  # not it'
+    )
+    kept = quoted.format('x = g(x)\n  # File "/a.py", in f, code: y = "#" + x  # not it')
+    record = Break(0, "GB1", (Cause("Stop", told),), "", "resumed", (at("x.item()"),))
+    finding = breaks.of_break(record, SourceText(FILE, TEXT), NOWHERE)
+    assert finding.explanation == kept

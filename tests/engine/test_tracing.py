@@ -491,3 +491,22 @@ def test_what_the_file_compiles_is_traced_without_a_compiler() -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split("\n")[-3:-1] == ["['GB0059'] 3", "[]"]
+
+
+def test_loops_that_wait_for_a_value_end_with_fake_tensors() -> None:
+    with tracing.tensor_mode(True) as mode:
+        assert mode is not None
+        for _ in range(2):
+            mode.begin()
+            x, steps = torch.rand(4), 0
+            while True:
+                steps += 1
+                if (x.sum() > 3).item():
+                    break
+            while x.sum() < 1:
+                steps += 1000
+            while x.max().item() > 1e-9:
+                steps += 1
+            while x.max().item() < 50:
+                steps += 1
+            assert 0 < steps < 1000

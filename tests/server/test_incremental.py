@@ -441,6 +441,18 @@ def test_what_repeats_a_line_is_not_moved_behind_other_blanks() -> None:
         Relocation("/a.py", moves, new).of(Finding("x", "Of `f(x,1)`.", place))
 
 
+@pytest.mark.parametrize("before", ["", '# File "/a.py", line 4, in f, code: '])
+def test_what_quotes_one_of_the_lines_of_an_expression_is_not_moved(before: str) -> None:
+    old, new = "x = (\n    f(1)\n    + g(2)\n)\n", ["x = f(1) + g(2)", ""]
+    moves = same_code(ParsedText(old), new)
+    assert moves is not None
+    told = f"Computed as follows:\n    {before}+ g(2)\n    add = add(a, b)"
+    with pytest.raises(LineLost):
+        Relocation("/a.py", moves, new).of(
+            Finding("x", "x", Range(Position(0, 0), Position(0, 1)), explanation=told)
+        )
+
+
 LAYOUTS = [
     ("x = f(a, b)", "x = f(\n    a,\n    b,\n)"),
     ("x = a + b", "x = (\n    a\n    + b\n)"),

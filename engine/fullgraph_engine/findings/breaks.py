@@ -130,9 +130,14 @@ def notes_on(causes: tuple[Cause, ...], operator: str) -> tuple[str, ...]:
 
 
 def _steady(words: str) -> str:
-    """Without memory addresses, and without the lines in names of resume functions: the same
-    program gives the same words."""
-    return with_original_names(re.sub(r" at 0x[0-9a-f]+", "", words))
+    """Without memory addresses, comments of quoted lines, and the lines in names of resume
+    functions: the same program gives the same words."""
+    words = _COMMENT.sub(r"\1", re.sub(r" at 0x[0-9a-f]+", "", words))
+    return with_original_names(words)
+
+
+_COMMENT = re.compile(r"(?m)(, code: [^'\"\n]*?)\s+#.*$")
+"""Behind a line of code that torch quotes, where no string can have the sign."""
 
 
 def _sentence(words: str) -> str:

@@ -15,6 +15,7 @@ import math
 import sys
 import types
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -81,6 +82,7 @@ class Oracle:
     answers: int
     truths: tuple[int, ...]
     numbers: torch.Tensor
+    asked: Counter[Any]
 
 
 class RunTensorMode(FakeTensorMode):
@@ -88,7 +90,8 @@ class RunTensorMode(FakeTensorMode):
 
     ``on_chosen`` is told of every value that was chosen. With ``prefer_real`` the first need for
     one raises :class:`ValueNeeded` instead; without ``real_follows`` nobody would take real tensors
-    then. A truth value is False unless it is in ``turned``; ``answer`` may give another truth or
+    then. A truth value is False unless it is in ``turned``, and where a place has asked very often:
+    a loop may wait for another answer. ``answer`` may give another truth or
     number to the code that asks, the innermost of which is outside torch. ``read`` says whether
     there was one to read in a tensor that keeps its values. With ``keeps_dynamic`` what eager code
     makes of a dimension that was marked dynamic is marked as well: the next graph would take it for
@@ -110,6 +113,8 @@ class RunTensorMode(FakeTensorMode):
         self.read = False
         self.keeps_dynamic = False
         self._answers = 0
+        self._asked: Counter[Any] = Counter()
+        """How often each place has asked: code and instruction."""
         self._generator = torch.Generator().manual_seed(0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunTensorMode:
@@ -122,17 +127,20 @@ class RunTensorMode(FakeTensorMode):
         ``turned`` are numbers of earlier answers that were truth values (see ``truths``).
         """
         self.turned, self.truths, self._answers = turned, [], 0
+        self._asked.clear()
         self.answer = None
         self._generator.manual_seed(0)
 
     @property
     def oracle(self) -> Oracle:
-        return Oracle(self._answers, tuple(self.truths), self._generator.get_state())
+        numbers = self._generator.get_state()
+        return Oracle(self._answers, tuple(self.truths), numbers, self._asked.copy())
 
     @oracle.setter
     def oracle(self, before: Oracle) -> None:
         """Go on from there."""
         self._answers, self.truths = before.answers, list(before.truths)
+        self._asked = before.asked.copy()
         self._generator.set_state(before.numbers)
 
     def may_turn_const(self, t: torch.Tensor) -> bool:
@@ -224,10 +232,8 @@ class RunTensorMode(FakeTensorMode):
                 out = func(*real_args, **real_kwargs)
             except Exception:  # whatever the kernel dislikes about the data: no answer
                 return _NO_ANSWER
-        if isinstance(out, bool):
-            # Most truths that code asks for are checks that something is wrong.
-            out = self._answers in self.turned
-            self.truths.append(self._answers)
+        if type(out) in (bool, int, float):
+            out = self._chosen(out)
         self._answers += 1
         if self.on_chosen is not None and not initializing:
             stack = stacks.above(None)
@@ -245,6 +251,19 @@ class RunTensorMode(FakeTensorMode):
             return made.to(device) if device is not None and device != made.device else made
 
         return pytree.tree_map(fake, out)
+
+    def _chosen(self, out: float) -> float:
+        """The truth or number that a place gets which has asked for it, computed on stand-in data:
+        after very many the other truth, or a small and a large number in turn."""
+        place = _asking()
+        self._asked[place] += 1
+        often = max(0, self._asked[place] - _OFTEN)
+        if type(out) is not bool:
+            return type(out)(often % 2 * _LARGE) if often else out
+        # Most truths that code asks for are checks that something is wrong.
+        truth = self._answers in self.turned
+        self.truths.append(self._answers)
+        return truth is not bool(often)
 
     def _stand_in(self, tensor: FakeTensor) -> torch.Tensor:
         """Values of the shape and dtype of a fake tensor, the same in every run."""
@@ -283,6 +302,20 @@ _NO_ANSWER = _NoAnswer()
 
 def _schema_name(func: Any) -> str:
     return getattr(getattr(func, "_schema", None), "name", "")
+
+
+def _asking() -> tuple[types.CodeType, int] | None:
+    """The code that asks for a value, and its instruction."""
+    frame: types.FrameType | None = sys._getframe(3)
+    while frame is not None and stacks.is_machinery(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+_OFTEN = 100
+"""Answers of one place: loops that wait for another one have hardly more iterations."""
+_LARGE = 1000
+"""What loops that count wait for; a size as well, which takes no memory to speak of."""
 
 
 def _called_from_init() -> bool:

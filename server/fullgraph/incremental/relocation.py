@@ -117,7 +117,7 @@ class Relocation:
             raise LineLost
         if self._joined and any(text in "".join(value.split()) for text in self._joined):
             raise LineLost
-        if "\n" in value and not self._lines_gone.isdisjoint(map(str.strip, value.split("\n"))):
+        if "\n" in value and not self._lines_gone.isdisjoint(map(_code, value.split("\n"))):
             raise LineLost
         return _WORDS.sub(self._word, value) if "line " in value else value
 
@@ -169,6 +169,11 @@ class Relocation:
             return match[0]
         number = self.line(int(match["number"]) - 1) + 1
         return f"{file}{match['before']}{number}"
+
+
+def _code(line: str) -> str:
+    """A line without its indentation, and without what torch says before one that it quotes."""
+    return line.rpartition(", code: ")[2].strip()
 
 
 def _place(frame: Frame) -> Range:
